@@ -1,0 +1,89 @@
+/* One broker: a thread, a connection, a sender and a fetcher, driven by kn_broker_step().
+ *
+ * Thread: step() and everything marked "broker thread" by its own thread (tests drive step() by hand); post/notify/wake from any thread.
+ * Lock: `lock` (leaf) guards the inbox. The inbox knows these operations and nothing else.
+ * Who frees: the engine, after the thread was joined. A broker object lives as long as its engine, so pointers to it stay valid.
+ *
+ * Connection demand is sparse: connected while a SUBMIT is queued, the sender or the fetcher has work, or the control plane asked; reconnects
+ * with exponential backoff and jitter (reconnect.backoff.ms .. reconnect.backoff.max.ms).
+ */
+#ifndef KN_ENGINE_BROKER_H
+#define KN_ENGINE_BROKER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "engine/connection.h"
+#include "engine/fetcher.h"
+#include "engine/sender.h"
+#include "engine/thread.h"
+#include "engine/wake.h"
+
+struct kn_engine;
+
+enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_STOP };
+
+struct kn_op {
+    struct kn_list node;
+    enum kn_op_kind kind;
+    struct kn_request *request; /* SUBMIT: owned */
+    struct kn_cursor *cursor;   /* ATTACH, DETACH: a reference */
+    uint32_t epoch;
+    int64_t offset;
+    int32_t leader_epoch;
+    int32_t generation;         /* OPEN, CLOSE, handshake SUBMIT: ignored unless it is still this connection (0 = whichever) */
+    int16_t produce_version;    /* OPEN: highest common version, -1 = the broker has none */
+    int16_t fetch_version;
+    int status;                 /* CLOSE: why */
+};
+
+enum kn_broker_state { KN_BROKER_INIT, KN_BROKER_DOWN, KN_BROKER_CONNECTING, KN_BROKER_HANDSHAKE, KN_BROKER_UP, KN_BROKER_STOPPED };
+
+struct kn_ready { /* an accumulator that wants this broker's attention from at_us on */
+    struct kn_accumulator *accumulator;
+    int64_t at_us;
+};
+
+struct kn_broker {
+    /* immutable */
+    struct kn_engine *engine;
+    int32_t handle;
+    int32_t node_id;            /* -1: bootstrap */
+    char *host;
+    uint16_t port;
+    pthread_t thread;
+    int has_thread;
+    struct kn_wake wake;
+    /* under lock */
+    struct kn_mutex lock;
+    struct kn_list ops;
+    struct kn_ready *ready;
+    int32_t ready_count, ready_capacity;
+    int64_t sleep_until_us;     /* the thread sleeps until then; 0: it is awake and will look at the inbox */
+    /* broker thread only */
+    struct kn_connection *connection;
+    struct kn_list unsent;      /* control requests waiting for the handshake to end */
+    int32_t generation;
+    int32_t failures;           /* connects failed in a row */
+    int64_t connect_at_us;      /* not before */
+    int stopping;
+    struct kn_sender sender;
+    struct kn_fetcher fetcher;
+    /* atomic */
+    atomic_int state;           /* enum kn_broker_state, for everybody to read */
+    _Atomic int64_t tx, tx_bytes, rx, rx_bytes, connects, disconnects, wakeups;
+};
+
+struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_t node_id, const char *host, uint16_t port);
+int kn_broker_start(struct kn_broker *broker); /* its thread */
+void kn_broker_free(struct kn_broker *broker); /* joined already */
+/* Any thread, no lock held. The op is the inbox's from here on. */
+void kn_broker_post(struct kn_broker *broker, struct kn_op *op);
+/* Any thread, no lock held: look at this accumulator from at_us on. Wakes the thread only if it would sleep longer than that. */
+void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us);
+void kn_broker_wake(struct kn_broker *broker);
+/* One turn: inbox, connection, sender, fetcher, timeouts. `revents` from poll(2) on the connection. Returns when to run again at the latest. */
+int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us);
+/* For the sender and the fetcher (broker thread): queue a request on the open connection. */
+void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us);
+
+#endif

@@ -1,0 +1,80 @@
+/* One TCP connection: connect, gather-write requests, read framed responses, match them, time them out.
+ *
+ * Thread: its broker's only. No locks. Who frees: requests belong to whoever made them; the connection holds a request from send() until
+ * it has called on_done exactly once (also with an error, from close()).
+ */
+#ifndef KN_ENGINE_CONNECTION_H
+#define KN_ENGINE_CONNECTION_H
+
+#include <stdint.h>
+#include <sys/uio.h>
+#include "base/buffer.h"
+#include "base/list.h"
+#include "base/span.h"
+#include "engine/chunk.h"
+
+struct kn_request;
+
+/* Broker thread, exactly once a request. status KN_OK: `body` is the response after its header and borrows from `chunk` (ref to keep; a NO_REPLY
+ * request completes with chunk NULL once written). Otherwise KN_ERR_TRANSPORT, KN_ERR_TIMED_OUT, KN_ERR_PROTOCOL, KN_ERR_CLOSED ...;
+ * request->was_written tells whether any byte had left. */
+typedef void kn_request_done_fn(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body);
+
+#define KN_REQUEST_HANDSHAKE 1 /* may go out before the broker is open */
+#define KN_REQUEST_NO_REPLY 2  /* acks=0 */
+#define KN_REQUEST_FLEXIBLE_REPLY 4 /* response header v1 (tagged fields) */
+
+struct kn_request {
+    struct kn_list node;
+    int16_t api_key;
+    int16_t api_version;
+    uint8_t flags;
+    uint8_t was_written;       /* set when the first byte has been handed to the kernel */
+    int32_t correlation_id;    /* set by send() */
+    int64_t deadline_us;
+    int64_t sent_us;           /* when the last byte was written */
+    struct iovec *pieces;      /* the whole frame, first piece starts with the 4-byte length; advanced in place by writes */
+    int piece_count;
+    int piece_next;
+    size_t frame_bytes;        /* including the length */
+    kn_request_done_fn *on_done;
+    void *context;
+};
+
+/* Writes length, api_key, api_version, (room for) the correlation id, client id and, when flexible, an empty tag section; returns bytes written.
+ * `to` has KN_FRAME_HEADER_MAX_BYTES + client id. The length and correlation id are patched by kn_connection_send(). */
+#define KN_FRAME_HEADER_MAX_BYTES 20
+size_t kn_frame_header_write(uint8_t *to, int16_t api_key, int16_t api_version, const char *client_id, int flexible);
+
+struct kn_connection_config {
+    size_t receive_max_bytes;      /* receive.message.max.bytes */
+    int32_t setup_timeout_ms;      /* socket.connection.setup.timeout.ms */
+    int32_t send_buffer_bytes, receive_buffer_bytes; /* 0: the system's */
+    int keepalive, nagle_disable;
+    int address_family;            /* 0 any, 4, 6 */
+};
+
+enum kn_connection_state { KN_CONNECTION_CLOSED, KN_CONNECTION_CONNECTING, KN_CONNECTION_UP };
+
+struct kn_connection; /* full definition in connection.c's private part of this header's owner */
+
+struct kn_connection *kn_connection_new(const struct kn_connection_config *config, struct kn_pool *pool);
+void kn_connection_free(struct kn_connection *connection); /* closed */
+enum kn_connection_state kn_connection_state(const struct kn_connection *connection);
+/* Resolves (blocking, without any lock) and starts a non-blocking connect; tries the next address when one fails. */
+int kn_connection_open(struct kn_connection *connection, const char *host, uint16_t port, int64_t now_us);
+/* Queues the request; written by step(). */
+void kn_connection_send(struct kn_connection *connection, struct kn_request *request, int64_t now_us);
+int kn_connection_in_flight(const struct kn_connection *connection); /* sent or queued, not yet done */
+size_t kn_connection_unsent_bytes(const struct kn_connection *connection);
+/* What to give poll(2): fd (-1 when closed) and events. */
+int kn_connection_poll_fd(const struct kn_connection *connection, short *events);
+/* Progresses connect, writes and reads after poll(2) returned `revents`; calls on_done of what completed. KN_OK, or an error: the caller closes. */
+int kn_connection_step(struct kn_connection *connection, short revents, int64_t now_us);
+int64_t kn_connection_next_deadline_us(const struct kn_connection *connection);
+/* Fails everything queued or in flight with `status` (in order) and closes the socket. */
+void kn_connection_close(struct kn_connection *connection, int status);
+/* Cause of the last failure with the peer's address, for humans. */
+const char *kn_connection_error_text(const struct kn_connection *connection);
+
+#endif

@@ -1,0 +1,72 @@
+/* A partition that is consumed: the application's position, and the segments of fetched data on their way to it.
+ *
+ * Thread: the application owns `position`; broker threads read the immutable and atomic fields. `epoch` is the fetch epoch: each start, seek, pause or
+ * stop raises it, and whatever was fetched under an older one is dropped by comparing the integer, never by searching queues.
+ * Who frees: counted; the binding holds one reference, each segment and each fetcher's slot another.
+ */
+#ifndef KN_ENGINE_CURSOR_H
+#define KN_ENGINE_CURSOR_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "engine/chunk.h"
+#include "records/batch_reader.h"
+
+struct kn_engine;
+
+struct kn_cursor {
+    /* immutable */
+    struct kn_engine *engine;
+    char *topic;
+    int32_t topic_bytes;
+    int32_t partition;
+    uint8_t topic_id[16];   /* zeros: none */
+    uint64_t token;         /* the binding's */
+    /* atomic */
+    atomic_int refs;
+    atomic_uint epoch;
+    _Atomic int64_t queued_bytes;   /* of segments not yet consumed */
+    _Atomic int64_t high_watermark; /* -1001: unknown */
+    _Atomic int64_t last_stable_offset;
+    _Atomic int64_t log_start_offset;
+};
+
+/* A piece of a fetch response: the opened batches of one partition, ready for the application. Data, end-of-partition or an error. */
+enum kn_segment_kind { KN_SEGMENT_DATA, KN_SEGMENT_EOF, KN_SEGMENT_ERROR };
+
+struct kn_segment_batch {
+    struct kn_batch_view view;  /* opened */
+    struct kn_chunk *chunk;     /* what its records borrow from; a reference */
+};
+
+struct kn_segment {
+    struct kn_list node;
+    enum kn_segment_kind kind;
+    struct kn_cursor *cursor;   /* a reference */
+    uint32_t epoch;
+    int64_t fetch_offset;       /* records below are not for the application (a batch may begin earlier) */
+    int64_t next_offset;        /* where the position stands after this segment */
+    int64_t size_bytes;         /* what it counts in queued_bytes */
+    int status;                 /* ERROR: KN_ERR_CRC, KN_ERR_TOO_LARGE (bomb), KN_ERR_CODEC, KN_ERR_INVALID ... */
+    int16_t error_code;
+    int32_t batch_count;
+    int32_t batch_next;         /* the binding's progress */
+    struct kn_segment_batch batches[];
+};
+
+struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int32_t topic_bytes, const uint8_t topic_id[16],
+                                int32_t partition, uint64_t token);
+struct kn_cursor *kn_cursor_ref(struct kn_cursor *cursor);
+void kn_cursor_unref(struct kn_cursor *cursor);
+long kn_cursor_live(void);
+/* New fetch epoch: returned, to be passed to kn_engine_fetch_start(). Segments of older epochs are stale from now on. */
+uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor);
+static inline int kn_segment_is_stale(const struct kn_segment *segment)
+{
+    return segment->epoch != atomic_load_explicit(&segment->cursor->epoch, memory_order_acquire);
+}
+/* Gives its bytes back to the client's limit (waking starved fetchers) and its references to their owners. */
+void kn_segment_free(struct kn_segment *segment);
+long kn_segment_live(void);
+
+#endif

@@ -1,0 +1,118 @@
+/* The engine: one client's brokers, topics, cursors and queues behind one façade. The binding calls this and nothing below it.
+ *
+ * Thread: as said at each function. Lock: `lock` (leaf) guards the broker table and the list of topics.
+ * Who frees: the binding, by stop() (ends and joins the threads) and then free(). In a forked child only kn_engine_abandon() may be called: threads
+ * are gone, locks may be held, so nothing is joined or freed.
+ */
+#ifndef KN_ENGINE_ENGINE_H
+#define KN_ENGINE_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "engine/broker.h"
+#include "engine/budget.h"
+#include "engine/connection.h"
+#include "engine/cursor.h"
+#include "engine/events.h"
+#include "engine/queue.h"
+#include "engine/topic.h"
+#include "records/codec.h"
+
+struct kn_engine_config {
+    char client_id[256];
+    struct kn_connection_config connection;
+    int32_t reconnect_backoff_ms, reconnect_backoff_max_ms;
+    int32_t request_timeout_ms;        /* socket.timeout.ms: fetches */
+    int32_t connections_max_idle_ms;   /* 0: never */
+    /* producer */
+    int64_t queue_messages_max;        /* queue.buffering.max.messages */
+    int64_t queue_bytes_max;           /* queue.buffering.max.kbytes * 1024 */
+    int32_t linger_us;                 /* linger.ms */
+    int32_t batch_bytes;               /* batch.size */
+    int32_t batch_messages;            /* batch.num.messages */
+    int32_t message_max_bytes;         /* message.max.bytes */
+    int32_t max_in_flight;             /* max.in.flight.requests.per.connection */
+    int16_t acks;                      /* request.required.acks: -1, 0, 1 */
+    int32_t produce_timeout_ms;        /* request.timeout.ms, sent to the broker */
+    int32_t message_timeout_ms;        /* 0: never */
+    int32_t retries;                   /* message.send.max.retries */
+    int32_t retry_backoff_ms, retry_backoff_max_ms;
+    int32_t codec;                     /* enum kn_codec_id */
+    int32_t codec_level;
+    enum kn_partitioner partitioner;
+    int report_all;                    /* a client-wide delivery callback: every batch is reported */
+    int report_errors_only;            /* delivery.report.only.error */
+    /* consumer */
+    int32_t fetch_min_bytes, fetch_wait_max_ms, fetch_max_bytes, partition_fetch_bytes;
+    int64_t queued_max_bytes;          /* queued.max.messages.kbytes * 1024, for the whole client */
+    int32_t fetch_error_backoff_ms;
+    int check_crcs, partition_eof;
+    int8_t isolation_level;            /* 0 read_uncommitted, 1 read_committed */
+    size_t decompressed_max_bytes;
+    char rack[256];                    /* client.rack */
+};
+
+struct kn_engine {
+    /* immutable after new */
+    struct kn_engine_config config;
+    struct kn_codec_table codecs;      /* the binding may replace entries before start */
+    struct kn_pool *pool;
+    pid_t pid;
+    /* queues to Python */
+    struct kn_queue events;            /* struct kn_event: control thread */
+    struct kn_queue deliveries;        /* struct kn_batch: poll(), flush() */
+    struct kn_queue fetched;           /* struct kn_segment: poll(), consume() */
+    /* atomic */
+    struct kn_budget budget;           /* messages not yet settled */
+    _Atomic int64_t undelivered;       /* messages settled whose report waits in `deliveries` */
+    _Atomic int64_t queued_bytes;      /* fetched, not yet consumed */
+    atomic_int starved;                /* a fetcher waits for queued_bytes to fall */
+    atomic_int flushing;               /* > 0: linger doesn't apply */
+    atomic_int closed;
+    /* under lock */
+    struct kn_mutex lock;
+    struct kn_list topics;
+    struct kn_broker **brokers;        /* grows; entries are never removed */
+    int32_t broker_count, broker_capacity;
+};
+
+void kn_engine_config_init(struct kn_engine_config *config); /* librdkafka's defaults */
+struct kn_engine *kn_engine_new(const struct kn_engine_config *config); /* NULL: no memory or descriptors */
+/* Fails what is queued (KN_ERR_CLOSED to deliveries), stops and joins every broker thread. Blocks for as long as a thread needs to notice: no interpreter lock held. */
+void kn_engine_stop(struct kn_engine *engine);
+void kn_engine_free(struct kn_engine *engine); /* stopped; queues drained by the binding first (opaques are its own) */
+void kn_engine_abandon(struct kn_engine *engine); /* in a forked child: closes the descriptors it inherited, frees nothing */
+static inline int kn_engine_is_mine(const struct kn_engine *engine, pid_t pid) { return engine->pid == pid; }
+
+/* --- brokers (control thread) --- */
+/* A new broker with its own thread; returns its handle or a negative status. Nothing connects before there is a reason to. */
+int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *host, uint16_t port);
+struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle); /* NULL: no such handle */
+/* Sends `body` (copied) with a request header; the outcome comes as one KN_EVENT_REPLY with `token`. generation != 0: only on that connection.
+ * reply_flexible: the response header is v1. timeout counts from now, waiting for a connection included. */
+int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
+                     int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms);
+int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version);
+int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t generation, int status); /* may reconnect */
+int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle);                          /* for good */
+
+/* --- producing --- */
+struct kn_topic *kn_engine_topic(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token); /* made at first use */
+/* A batch with its outcome: reported through `deliveries` if anybody wants to know, else freed. Budget returned. Any thread, no lock held. */
+void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch);
+/* The binding has served a batch's reports. */
+void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch);
+int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in flight, and reports not served */
+void kn_engine_flush_begin(struct kn_engine *engine);    /* wakes every sender; linger is off until the matching end */
+void kn_engine_flush_end(struct kn_engine *engine);
+void kn_engine_expire(struct kn_engine *engine, int64_t now_us); /* control thread, about once a second */
+
+/* --- consuming --- */
+int kn_engine_fetch_start(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset, int32_t leader_epoch);
+int kn_engine_fetch_stop(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle);
+/* Called when segments are freed: wakes fetchers that were over the limit. */
+void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes);
+void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event);
+
+#endif

@@ -1,0 +1,47 @@
+/* What the engine tells the control plane: typed events on one queue.
+ *
+ * Thread: created by broker threads (and by the façade), consumed by the control thread, which frees each with kn_event_free().
+ */
+#ifndef KN_ENGINE_EVENTS_H
+#define KN_ENGINE_EVENTS_H
+
+#include <stdint.h>
+#include "base/list.h"
+#include "engine/chunk.h"
+
+enum kn_event_kind {
+    KN_EVENT_CONNECTED = 1,  /* TCP is up: start the handshake (ApiVersions, SASL) on this `generation` */
+    KN_EVENT_DISCONNECTED,   /* status + text say why; attempts counts failures in a row */
+    KN_EVENT_REPLY,          /* token's reply: body in chunk, or status != KN_OK */
+    KN_EVENT_PARTITION,      /* a produce error that needs new metadata: error_code, leader hint */
+    KN_EVENT_CURSOR,         /* a fetch error on cursor `token`: it has stopped at `offset`; error_code or status */
+    KN_EVENT_TOPIC_WANTED,   /* first produce to a topic that has no metadata: token = the topic's token */
+    KN_EVENT_THROTTLED       /* throttle_ms from broker */
+};
+
+struct kn_event {
+    struct kn_list node;
+    enum kn_event_kind kind;
+    int32_t broker;          /* handle; -1 */
+    int32_t generation;      /* the connection's, from CONNECTED */
+    uint64_t token;
+    int status;              /* enum kn_status */
+    int16_t error_code;      /* Kafka's, 0 = none */
+    int16_t api_key;
+    int32_t partition;
+    int32_t leader_id;       /* KIP-951 hint, -1 = none */
+    int32_t leader_epoch;
+    uint32_t epoch;          /* CURSOR: fetch epoch it belongs to */
+    int32_t throttle_ms;
+    int32_t attempts;
+    int64_t offset;
+    struct kn_chunk *chunk;  /* REPLY: owned reference */
+    const uint8_t *body;     /* REPLY: within chunk, after the response header; CURSOR/PARTITION/..: NULL */
+    size_t body_bytes;
+    char text[240];          /* DISCONNECTED and others: cause and address, ASCII, no secrets */
+};
+
+struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker); /* NULL: no memory */
+void kn_event_free(struct kn_event *event);
+
+#endif

@@ -1,0 +1,33 @@
+/* A queue from broker threads to Python, with a descriptor to sleep on.
+ *
+ * Thread: push from any thread; take and wait from any thread (usually one). Lock: `lock` (leaf), held to link nodes only.
+ * A node's owner is the queue until it is taken. Waiting is poll(2) on the wake descriptor, so that a signal ends it (EINTR).
+ */
+#ifndef KN_ENGINE_QUEUE_H
+#define KN_ENGINE_QUEUE_H
+
+#include "base/list.h"
+#include "engine/thread.h"
+#include "engine/wake.h"
+
+struct kn_queue {
+    struct kn_mutex lock;
+    struct kn_list items;  /* under lock */
+    long count;            /* under lock */
+    struct kn_wake wake;
+};
+
+int kn_queue_init(struct kn_queue *queue);
+void kn_queue_deinit(struct kn_queue *queue); /* must be empty */
+void kn_queue_push(struct kn_queue *queue, struct kn_list *node);
+struct kn_list *kn_queue_pop(struct kn_queue *queue);                /* NULL: empty */
+void kn_queue_take_all(struct kn_queue *queue, struct kn_list *into); /* appends to an initialised list */
+/* Puts a list back in front, in order (a callback raised halfway). */
+void kn_queue_put_back(struct kn_queue *queue, struct kn_list *from);
+long kn_queue_count(struct kn_queue *queue);
+/* Returns KN_OK at once when something is queued or the queue was kicked, KN_ERR_TIMED_OUT, or KN_ERR_INTERRUPTED. timeout_ms < 0: no limit.
+ * No lock held while asleep; the caller has released the interpreter lock. */
+int kn_queue_wait(struct kn_queue *queue, int timeout_ms);
+void kn_queue_kick(struct kn_queue *queue); /* ends one wait without an item */
+
+#endif

@@ -1,0 +1,38 @@
+/* Threads, mutexes and clocks.
+ *
+ * Locks don't nest: every mutex is a leaf, but for the one documented exception (a topic's lock is held while
+ * its accumulators are filled from staging). Debug builds (KN_DEBUG) assert this per thread by rank: a lock may only be
+ * taken while holding locks of a lower rank.
+ */
+#ifndef KN_ENGINE_THREAD_H
+#define KN_ENGINE_THREAD_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+enum kn_rank { KN_RANK_TOPIC = 1, KN_RANK_LEAF = 2 };
+
+struct kn_mutex {
+    pthread_mutex_t mutex;
+    int rank;
+};
+
+void kn_mutex_init(struct kn_mutex *mutex, enum kn_rank rank);
+void kn_mutex_deinit(struct kn_mutex *mutex);
+#ifdef KN_DEBUG
+void kn_mutex_lock(struct kn_mutex *mutex);
+void kn_mutex_unlock(struct kn_mutex *mutex);
+#else
+static inline void kn_mutex_lock(struct kn_mutex *mutex) { pthread_mutex_lock(&mutex->mutex); }
+static inline void kn_mutex_unlock(struct kn_mutex *mutex) { pthread_mutex_unlock(&mutex->mutex); }
+#endif
+
+#define KN_NEVER INT64_MAX /* a time that never comes, in microseconds */
+
+int64_t kn_clock_us(void); /* monotonic */
+int64_t kn_wall_ms(void);  /* Unix time */
+/* Uniform in [0, bound), bound > 0; seeded per thread from the clock and the thread's address. For jitter, not for secrets. */
+uint32_t kn_random_below(uint32_t bound);
+void kn_thread_name(const char *name); /* names the calling thread, cut to what the system takes */
+
+#endif

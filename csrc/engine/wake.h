@@ -1,0 +1,22 @@
+/* Wakes a thread that sleeps in poll(2): an eventfd, or a pipe where there is none.
+ *
+ * Thread: signal() from any thread, no lock; clear() by the sleeper. Signals coalesce: only the first after a clear makes a syscall.
+ */
+#ifndef KN_ENGINE_WAKE_H
+#define KN_ENGINE_WAKE_H
+
+#include <stdatomic.h>
+
+struct kn_wake {
+    int read_fd;
+    int write_fd;
+    atomic_int signalled;
+};
+
+int kn_wake_init(struct kn_wake *wake);
+void kn_wake_deinit(struct kn_wake *wake);
+void kn_wake_signal(struct kn_wake *wake);
+/* Call before looking at what the signal announced, so that a signal that comes later is seen by the next poll. */
+void kn_wake_clear(struct kn_wake *wake);
+
+#endif
