@@ -14,6 +14,8 @@
 
 struct kn_engine;
 
+#define KN_OFFSET_UNKNOWN (-1001) /* librdkafka's RD_KAFKA_OFFSET_INVALID */
+
 struct kn_cursor {
     /* immutable */
     struct kn_engine *engine;
@@ -65,6 +67,9 @@ static inline int kn_segment_is_stale(const struct kn_segment *segment)
 {
     return segment->epoch != atomic_load_explicit(&segment->cursor->epoch, memory_order_acquire);
 }
+/* For the fetcher: a segment with room for its batches (all zero), and counting it once its size is known. */
+struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor, uint32_t epoch, int32_t batch_capacity);
+void kn_segment_account(struct kn_segment *segment, int64_t size_bytes);
 /* Gives its bytes back to the client's limit (waking starved fetchers) and its references to their owners. */
 void kn_segment_free(struct kn_segment *segment);
 long kn_segment_live(void);

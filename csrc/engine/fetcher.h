@@ -1,7 +1,11 @@
 /* A broker's consuming half: Fetch requests from its slots (incremental sessions, KIP-227), responses into segments.
  *
  * Thread: its broker's only; no locks. A slot is this broker's view of one attached cursor: the fetch position lives here.
- * Who frees: embedded in struct kn_broker; slots are freed on detach.
+ * Who frees: embedded in struct kn_broker; slots are freed on detach, jobs (results not yet opened) once they are opened.
+ *
+ * One request is in flight at a time, because a session's epochs are sequential. To keep the broker busy all the same, a response is only
+ * scanned at first (batch headers tell the next offsets), the next request goes out, and then the batches are checked and opened. When one turns
+ * out to be unusable, its slot is detached, and the result that is on its way for it is ignored.
  */
 #ifndef KN_ENGINE_FETCHER_H
 #define KN_ENGINE_FETCHER_H
@@ -13,24 +17,37 @@
 #include "engine/cursor.h"
 
 struct kn_broker;
+struct kn_fetch_job;
+struct kn_fetch_slot;
 
 struct kn_fetcher {
     struct kn_broker *broker;
-    struct kn_list slots;        /* every attached cursor, rotated for fairness */
+    struct kn_list slots;        /* every attached cursor */
     int32_t slot_count;
+    int32_t idless_count;        /* slots whose topic has no id: they need version 12 or older */
+    struct kn_list forgotten;    /* detached slots that the session still has */
+    struct kn_fetch_slot **buckets; /* hash table over the slots */
+    uint32_t bucket_count;       /* a power of two, 0 before the first slot */
+    int by_id;                   /* hashed by topic id (version 13 and newer) or by name */
     int32_t session_id;          /* 0: none */
     int32_t session_epoch;       /* 0: the next request is a full one */
     int in_flight;
+    uint32_t serial;             /* counts requests */
+    uint32_t session_reset_serial; /* answers up to this request belong to a session that was given up */
     int16_t fetch_version;       /* negotiated, -1 before open */
     int64_t not_before_us;       /* back-off after an error, or throttled */
+    struct kn_fetch_job *jobs;   /* the last response's partitions, scanned but not opened */
+    int32_t job_count, job_capacity;
+    int64_t job_bytes;
 };
 
 void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker);
 void kn_fetcher_deinit(struct kn_fetcher *fetcher);
-/* Start (or restart, with a newer epoch) fetching this cursor at `offset`. Takes a reference. */
+/* Start (or restart, with a newer epoch) fetching this cursor at `offset`. Takes a reference of its own. KN_OK or KN_ERR_NOMEM. */
 int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch, int64_t offset, int32_t leader_epoch);
 void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor);
 int kn_fetcher_wants_connection(const struct kn_fetcher *fetcher);
+/* When the broker is open: sends the next Fetch, opens what came. Returns when to be called again at the latest. */
 int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us);
 void kn_fetcher_on_down(struct kn_fetcher *fetcher); /* the connection is gone: no session any more */
 

@@ -1,0 +1,93 @@
+/* Cursors and segments: see cursor.h for threads, locks and owners. */
+#include "engine/cursor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+static atomic_long live_cursors;
+static atomic_long live_segments;
+
+struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int32_t topic_bytes, const uint8_t topic_id[16],
+                                int32_t partition, uint64_t token)
+{
+    struct kn_cursor *cursor = calloc(1, sizeof *cursor);
+    if (!cursor) return NULL;
+    cursor->topic = malloc((size_t)topic_bytes + 1);
+    if (!cursor->topic) {
+        free(cursor);
+        return NULL;
+    }
+    memcpy(cursor->topic, topic, (size_t)topic_bytes);
+    cursor->topic[topic_bytes] = '\0';
+    cursor->topic_bytes = topic_bytes;
+    cursor->engine = engine;
+    cursor->partition = partition;
+    memcpy(cursor->topic_id, topic_id, sizeof cursor->topic_id);
+    cursor->token = token;
+    atomic_init(&cursor->refs, 1);
+    atomic_init(&cursor->epoch, 1);
+    atomic_init(&cursor->queued_bytes, 0);
+    atomic_init(&cursor->high_watermark, KN_OFFSET_UNKNOWN);
+    atomic_init(&cursor->last_stable_offset, KN_OFFSET_UNKNOWN);
+    atomic_init(&cursor->log_start_offset, KN_OFFSET_UNKNOWN);
+    atomic_fetch_add(&live_cursors, 1);
+    return cursor;
+}
+
+struct kn_cursor *kn_cursor_ref(struct kn_cursor *cursor)
+{
+    atomic_fetch_add_explicit(&cursor->refs, 1, memory_order_relaxed);
+    return cursor;
+}
+
+void kn_cursor_unref(struct kn_cursor *cursor)
+{
+    if (!cursor || atomic_fetch_sub_explicit(&cursor->refs, 1, memory_order_acq_rel) != 1) return;
+    free(cursor->topic);
+    free(cursor);
+    atomic_fetch_sub(&live_cursors, 1);
+}
+
+long kn_cursor_live(void) { return atomic_load(&live_cursors); }
+
+uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor)
+{
+    return atomic_fetch_add_explicit(&cursor->epoch, 1, memory_order_acq_rel) + 1;
+}
+
+struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor, uint32_t epoch, int32_t batch_capacity)
+{
+    struct kn_segment *segment = calloc(1, sizeof *segment + (size_t)batch_capacity * sizeof segment->batches[0]);
+    if (!segment) return NULL;
+    kn_list_init(&segment->node);
+    segment->kind = kind;
+    segment->cursor = kn_cursor_ref(cursor);
+    segment->epoch = epoch;
+    atomic_fetch_add(&live_segments, 1);
+    return segment;
+}
+
+void kn_segment_account(struct kn_segment *segment, int64_t size_bytes)
+{
+    segment->size_bytes = size_bytes;
+    atomic_fetch_add_explicit(&segment->cursor->queued_bytes, size_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&segment->cursor->engine->queued_bytes, size_bytes, memory_order_relaxed);
+}
+
+void kn_segment_free(struct kn_segment *segment)
+{
+    if (!segment) return;
+    struct kn_cursor *cursor = segment->cursor;
+    for (int32_t i = 0; i < segment->batch_count; i++) kn_chunk_unref(segment->batches[i].chunk);
+    if (segment->size_bytes) {
+        atomic_fetch_sub_explicit(&cursor->queued_bytes, segment->size_bytes, memory_order_relaxed);
+        kn_engine_consumed(cursor->engine, segment->size_bytes);
+    }
+    free(segment);
+    kn_cursor_unref(cursor);
+    atomic_fetch_sub(&live_segments, 1);
+}
+
+long kn_segment_live(void) { return atomic_load(&live_segments); }

@@ -1,0 +1,446 @@
+/* A broker's consuming half: see fetcher.h for threads and owners. */
+#include "engine/fetcher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/fetch_codec.h"
+#include "engine/fetch_segment.h"
+#include "engine/fetch_slots.h"
+
+/* A response larger than this only delays the one after it. */
+#define RESPONSE_MAX_BYTES (16 << 20)
+#define RESPONSE_MIN_BYTES (1 << 20)
+#define SESSION_EPOCH_FULL 0
+
+enum { /* Kafka's error codes that the fetcher itself acts on */
+    FETCH_SESSION_ID_NOT_FOUND = 70,
+    INVALID_FETCH_SESSION_EPOCH = 71,
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+};
+
+struct fetch_request { /* a request and what on_done must know of it */
+    struct kn_request request;
+    struct iovec piece;
+    struct kn_buffer *frame;
+    uint32_t serial;
+};
+
+void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker)
+{
+    memset(fetcher, 0, sizeof *fetcher);
+    fetcher->broker = broker;
+    fetcher->fetch_version = -1;
+    kn_list_init(&fetcher->slots);
+    kn_list_init(&fetcher->forgotten);
+}
+
+void kn_fetcher_deinit(struct kn_fetcher *fetcher)
+{
+    for (int32_t i = 0; i < fetcher->job_count; i++) kn_fetch_job_deinit(&fetcher->jobs[i]);
+    free(fetcher->jobs);
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&fetcher->slots))) kn_fetch_slot_free(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+    kn_fetch_slots_drop_forgotten(fetcher);
+    free(fetcher->buckets);
+}
+
+/* The next request is a full one: every slot is sent again. An answer that is on its way doesn't revive the session. */
+static void reset_session(struct kn_fetcher *fetcher)
+{
+    fetcher->session_reset_serial = fetcher->serial;
+    fetcher->session_id = 0;
+    fetcher->session_epoch = SESSION_EPOCH_FULL;
+    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
+        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        slot->sent_offset = KN_OFFSET_UNKNOWN;
+        slot->in_session = 0;
+    }
+    kn_fetch_slots_drop_forgotten(fetcher);
+}
+
+void kn_fetcher_on_down(struct kn_fetcher *fetcher)
+{
+    fetcher->in_flight = 0;
+    fetcher->fetch_version = -1;
+    reset_session(fetcher);
+}
+
+int kn_fetcher_wants_connection(const struct kn_fetcher *fetcher) { return fetcher->slot_count > 0; }
+
+/* --- slots --- */
+
+/* Whether the session still has this partition from an earlier attach; then it must not be forgotten, only moved. */
+static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+{
+    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next) {
+        struct kn_fetch_slot *old = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        if (old->cursor->partition != cursor->partition || strcmp(old->cursor->topic, cursor->topic) != 0 ||
+            memcmp(old->cursor->topic_id, cursor->topic_id, sizeof cursor->topic_id) != 0)
+            continue;
+        kn_list_remove(&old->node);
+        kn_fetch_slot_free(old);
+        return 1;
+    }
+    return 0;
+}
+
+static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
+{
+    struct kn_fetch_slot *slot = calloc(1, sizeof *slot);
+    if (!slot) return NULL;
+    slot->cursor = kn_cursor_ref(cursor);
+    slot->max_bytes = fetcher->broker->engine->config.partition_fetch_bytes;
+    slot->in_session = unforget(fetcher, cursor);
+    if (kn_fetch_slots_add(fetcher, slot) == KN_OK) return slot;
+    kn_fetch_slot_free(slot);
+    return NULL;
+}
+
+int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch, int64_t offset, int32_t leader_epoch)
+{
+    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, cursor);
+    if (slot && (int32_t)(epoch - slot->epoch) < 0) return KN_OK; /* a newer attach was faster */
+    if (!slot && !(slot = new_slot(fetcher, cursor))) return KN_ERR_NOMEM;
+    slot->epoch = epoch;
+    slot->offset = offset;
+    slot->leader_epoch = leader_epoch;
+    slot->sent_offset = KN_OFFSET_UNKNOWN;
+    slot->eof_offset = KN_OFFSET_UNKNOWN;
+    slot->ignore_through = fetcher->serial;
+    /* In a session the broker answers only for partitions with news, so the end of one that was moved to its end would never be seen. */
+    if (fetcher->broker->engine->config.partition_eof && slot->in_session) reset_session(fetcher);
+    return KN_OK;
+}
+
+void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
+{
+    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, cursor);
+    if (!slot) return;
+    kn_fetch_slots_remove(fetcher, slot);
+    if (fetcher->slot_count == 0) reset_session(fetcher);
+}
+
+/* --- opening what came --- */
+
+static void post_cursor_event(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status, int64_t offset)
+{
+    struct kn_event *event = kn_event_new(KN_EVENT_CURSOR, fetcher->broker->handle);
+    if (!event) return; /* out of memory: the slot is gone, the control plane's own check finds it */
+    event->token = job->cursor->token;
+    event->partition = job->cursor->partition;
+    event->epoch = job->epoch;
+    event->offset = offset;
+    event->status = status;
+    event->error_code = job->result.error_code;
+    event->leader_id = job->result.leader_id;
+    event->leader_epoch = job->result.leader_epoch;
+    kn_engine_post_event(fetcher->broker->engine, event);
+}
+
+static void push_segment(struct kn_fetcher *fetcher, struct kn_segment *segment)
+{
+    kn_queue_push(&fetcher->broker->engine->fetched, &segment->node);
+}
+
+/* The slot stops; the control plane is told where and why, and starts it again when that makes sense. */
+static void stop_slot(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status, int64_t offset)
+{
+    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, job->cursor);
+    if (!slot || slot->epoch != job->epoch) return; /* restarted meanwhile: this news is old */
+    kn_fetcher_detach(fetcher, job->cursor);
+    post_cursor_event(fetcher, job, status, offset);
+}
+
+static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status, int64_t offset, int64_t next_offset)
+{
+    struct kn_segment *segment = kn_segment_new(KN_SEGMENT_ERROR, job->cursor, job->epoch, 0);
+    if (segment) {
+        segment->status = status;
+        segment->fetch_offset = offset;
+        segment->next_offset = next_offset;
+        push_segment(fetcher, segment);
+    }
+    stop_slot(fetcher, job, status, offset);
+}
+
+static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *job)
+{
+    int8_t isolation = fetcher->broker->engine->config.isolation_level;
+    int64_t end = isolation ? job->result.last_stable_offset : job->result.high_watermark;
+    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, job->cursor);
+    if (!slot || slot->epoch != job->epoch || end < 0 || job->next_offset < end || slot->eof_offset == job->next_offset) return;
+    struct kn_segment *segment = kn_segment_new(KN_SEGMENT_EOF, job->cursor, job->epoch, 0);
+    if (!segment) return; /* told again with the next empty answer */
+    slot->eof_offset = job->next_offset;
+    segment->fetch_offset = segment->next_offset = job->next_offset;
+    push_segment(fetcher, segment);
+}
+
+static void open_job(struct kn_fetcher *fetcher, struct kn_fetch_job *job)
+{
+    if (job->epoch != atomic_load_explicit(&job->cursor->epoch, memory_order_acquire)) return; /* stale already */
+    struct kn_segment *data;
+    int64_t failed_offset, next_offset;
+    int status = kn_fetch_job_open(job, &data, &failed_offset, &next_offset);
+    if (data) push_segment(fetcher, data);
+    if (status != KN_OK)
+        fail_job(fetcher, job, status, failed_offset, next_offset);
+    else if (fetcher->broker->engine->config.partition_eof)
+        report_end(fetcher, job);
+}
+
+static void open_jobs(struct kn_fetcher *fetcher)
+{
+    for (int32_t i = 0; i < fetcher->job_count; i++) {
+        open_job(fetcher, &fetcher->jobs[i]);
+        kn_fetch_job_deinit(&fetcher->jobs[i]);
+    }
+    fetcher->job_count = 0;
+    fetcher->job_bytes = 0;
+}
+
+/* --- the response --- */
+
+static struct kn_fetch_job *add_job(struct kn_fetcher *fetcher)
+{
+    if (fetcher->job_count == fetcher->job_capacity) {
+        int32_t capacity = fetcher->job_capacity ? fetcher->job_capacity * 2 : 16;
+        struct kn_fetch_job *jobs = realloc(fetcher->jobs, (size_t)capacity * sizeof jobs[0]);
+        if (!jobs) return NULL;
+        fetcher->jobs = jobs;
+        fetcher->job_capacity = capacity;
+    }
+    return &fetcher->jobs[fetcher->job_count++];
+}
+
+static void note_offsets(struct kn_cursor *cursor, const struct kn_fetch_result *result)
+{
+    atomic_store_explicit(&cursor->high_watermark, result->high_watermark, memory_order_relaxed);
+    atomic_store_explicit(&cursor->last_stable_offset, result->last_stable_offset, memory_order_relaxed);
+    if (result->log_start_offset >= 0) atomic_store_explicit(&cursor->log_start_offset, result->log_start_offset, memory_order_relaxed);
+}
+
+/* A batch that is larger than what we ask for arrives whole from any broker since 0.10.1; from older ones only a larger request gets it. */
+static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, size_t wanted_bytes)
+{
+    size_t most = fetcher->broker->engine->config.connection.receive_max_bytes;
+    if (wanted_bytes <= (size_t)slot->max_bytes || wanted_bytes > most) return;
+    slot->max_bytes = (int32_t)wanted_bytes;
+    slot->sent_offset = KN_OFFSET_UNKNOWN;
+}
+
+static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_response *response, const struct kn_fetch_result *result,
+                       struct kn_chunk *chunk, uint32_t serial)
+{
+    struct kn_fetch_slot *slot = fetcher->by_id ? kn_fetch_slots_find(fetcher, response->topic_id, 16, result->partition)
+                                                : kn_fetch_slots_find(fetcher, response->topic, (size_t)response->topic_bytes, result->partition);
+    if (!slot || (int32_t)(serial - slot->ignore_through) <= 0) return KN_OK; /* detached or moved meanwhile */
+    if (result->error_code) {
+        struct kn_fetch_job job = {.cursor = slot->cursor, .epoch = slot->epoch, .offset = slot->offset, .result = *result};
+        kn_cursor_ref(job.cursor); /* stopping drops the slot's reference */
+        stop_slot(fetcher, &job, KN_OK, job.offset);
+        kn_cursor_unref(job.cursor);
+        return KN_OK;
+    }
+    note_offsets(slot->cursor, result);
+    if (result->records_bytes == 0 && !fetcher->broker->engine->config.partition_eof) return KN_OK;
+    struct kn_fetch_job *job = add_job(fetcher);
+    if (!job) return KN_ERR_NOMEM;
+    *job = (struct kn_fetch_job){.cursor = kn_cursor_ref(slot->cursor), .epoch = slot->epoch, .offset = slot->offset,
+                                 .version = response->version, .chunk = kn_chunk_ref(chunk), .result = *result};
+    grow_fetch(fetcher, slot, kn_fetch_job_scan(job));
+    slot->offset = job->next_offset;
+    fetcher->job_bytes += (int64_t)result->records_bytes;
+    return KN_OK;
+}
+
+static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, struct kn_span body, int16_t version, uint32_t serial,
+                         int64_t now_us)
+{
+    struct kn_fetch_response response;
+    int status = kn_fetch_response_open(&response, body, version);
+    if (status != KN_OK) return status;
+    if (response.throttle_ms > 0) fetcher->not_before_us = now_us + (int64_t)response.throttle_ms * 1000;
+    if (response.error_code) {
+        reset_session(fetcher);
+        int session_error = response.error_code == FETCH_SESSION_ID_NOT_FOUND || response.error_code == INVALID_FETCH_SESSION_EPOCH ||
+                            response.error_code == FETCH_SESSION_TOPIC_ID_ERROR;
+        return session_error ? KN_OK : KN_ERR_STALE;
+    }
+    if (response.session_id == 0) {
+        fetcher->session_epoch = SESSION_EPOCH_FULL; /* the broker has no room for a session */
+    } else if ((int32_t)(serial - fetcher->session_reset_serial) > 0) {
+        fetcher->session_id = response.session_id;
+        fetcher->session_epoch = fetcher->session_epoch == INT32_MAX ? 1 : fetcher->session_epoch + 1;
+    }
+    struct kn_fetch_result result;
+    while ((status = kn_fetch_response_next(&response, &result)) == 1)
+        if (take_result(fetcher, &response, &result, chunk, serial) != KN_OK) return KN_ERR_NOMEM;
+    return status;
+}
+
+static void on_fetched(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+{
+    struct fetch_request *fetch = KN_LIST_ENTRY(request, struct fetch_request, request);
+    struct kn_fetcher *fetcher = request->context;
+    int64_t now_us = kn_clock_us();
+    uint32_t serial = fetch->serial;
+    int16_t version = request->api_version;
+    kn_buffer_give(fetch->frame);
+    free(fetch);
+
+    open_jobs(fetcher); /* a very quick broker: what came before goes first */
+    fetcher->in_flight = 0;
+    if (status == KN_OK) status = take_response(fetcher, chunk, body, version, serial, now_us);
+    if (status == KN_OK) return;
+    reset_session(fetcher);
+    fetcher->not_before_us = now_us + (int64_t)fetcher->broker->engine->config.fetch_error_backoff_ms * 1000;
+}
+
+/* --- the request --- */
+
+static struct kn_fetch_partition wire_of(const struct kn_fetch_slot *slot)
+{
+    const struct kn_cursor *cursor = slot->cursor;
+    return (struct kn_fetch_partition){.topic = cursor->topic, .topic_bytes = cursor->topic_bytes, .topic_id = cursor->topic_id,
+                                       .partition = cursor->partition, .leader_epoch = slot->leader_epoch, .offset = slot->offset,
+                                       .max_bytes = slot->max_bytes};
+}
+
+/* What the session doesn't know yet, and what it shall forget. Both arrays in one allocation at *out, freed by the caller. */
+static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request, struct kn_fetch_partition **out)
+{
+    int32_t forgotten_count = 0;
+    int full = fetcher->session_epoch == SESSION_EPOCH_FULL;
+    if (full) kn_fetch_slots_drop_forgotten(fetcher);
+    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next) forgotten_count++;
+    *out = malloc(((size_t)fetcher->slot_count + (size_t)forgotten_count + 1) * sizeof **out);
+    if (!*out) return KN_ERR_NOMEM;
+    struct kn_fetch_partition *to = *out;
+    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
+        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        if (!full && slot->in_session && slot->sent_offset == slot->offset) continue;
+        *to++ = wire_of(slot);
+    }
+    request->partitions = *out;
+    request->partition_count = (int32_t)(to - *out);
+    request->forgotten = to;
+    request->forgotten_count = forgotten_count;
+    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next)
+        *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+    return KN_OK;
+}
+
+static void mark_sent(struct kn_fetcher *fetcher)
+{
+    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
+        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        slot->sent_offset = slot->offset;
+        slot->in_session = fetcher->fetch_version >= 7;
+    }
+    kn_fetch_slots_drop_forgotten(fetcher);
+}
+
+static struct fetch_request *encode_request(struct kn_fetcher *fetcher, const struct kn_fetch_request *body)
+{
+    struct kn_engine *engine = fetcher->broker->engine;
+    struct fetch_request *fetch = calloc(1, sizeof *fetch);
+    if (!fetch) return NULL;
+    fetch->frame = kn_buffer_take(engine->pool, KN_FRAME_HEADER_MAX_BYTES + sizeof engine->config.client_id);
+    if (!fetch->frame) {
+        free(fetch);
+        return NULL;
+    }
+    int flexible = body->version >= KN_FETCH_FLEXIBLE_SINCE;
+    fetch->frame->size_bytes = kn_frame_header_write(fetch->frame->data, KN_API_FETCH, body->version, engine->config.client_id, flexible);
+    if (kn_fetch_request_encode(body, &fetch->frame) != KN_OK) {
+        kn_buffer_give(fetch->frame);
+        free(fetch);
+        return NULL;
+    }
+    fetch->piece = (struct iovec){fetch->frame->data, fetch->frame->size_bytes};
+    kn_list_init(&fetch->request.node);
+    fetch->request.api_key = KN_API_FETCH;
+    fetch->request.api_version = body->version;
+    fetch->request.flags = flexible ? KN_REQUEST_FLEXIBLE_REPLY : 0;
+    fetch->request.pieces = &fetch->piece;
+    fetch->request.piece_count = 1;
+    fetch->request.frame_bytes = fetch->frame->size_bytes;
+    fetch->request.on_done = on_fetched;
+    fetch->request.context = fetcher;
+    return fetch;
+}
+
+/* Topic ids from version 13 on, when every topic has one; the session starts anew when that changes. */
+static int16_t choose_version(struct kn_fetcher *fetcher)
+{
+    int16_t version = fetcher->fetch_version;
+    if (version > KN_FETCH_VERSION_MAX) version = KN_FETCH_VERSION_MAX;
+    if (fetcher->idless_count && version >= KN_FETCH_TOPIC_ID_SINCE) version = KN_FETCH_TOPIC_ID_SINCE - 1;
+    int by_id = version >= KN_FETCH_TOPIC_ID_SINCE;
+    if (by_id != fetcher->by_id) {
+        kn_fetch_slots_key_by(fetcher, by_id);
+        reset_session(fetcher);
+    }
+    return version;
+}
+
+static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t now_us)
+{
+    const struct kn_engine_config *config = &fetcher->broker->engine->config;
+    struct kn_fetch_request body = {.version = choose_version(fetcher), .max_wait_ms = config->fetch_wait_max_ms,
+                                    .min_bytes = config->fetch_min_bytes, .isolation_level = config->isolation_level,
+                                    .session_id = fetcher->session_id, .session_epoch = fetcher->session_epoch, .rack = config->rack};
+    int64_t most = room_bytes > RESPONSE_MIN_BYTES ? room_bytes : RESPONSE_MIN_BYTES;
+    if (most > RESPONSE_MAX_BYTES) most = RESPONSE_MAX_BYTES;
+    body.max_bytes = most < config->fetch_max_bytes ? (int32_t)most : config->fetch_max_bytes;
+
+    struct kn_fetch_partition *partitions = NULL;
+    struct fetch_request *fetch = NULL;
+    if (collect(fetcher, &body, &partitions) == KN_OK) fetch = encode_request(fetcher, &body);
+    free(partitions);
+    if (!fetch) {
+        fetcher->not_before_us = now_us + (int64_t)config->fetch_error_backoff_ms * 1000;
+        return KN_ERR_NOMEM;
+    }
+    mark_sent(fetcher);
+    fetch->serial = ++fetcher->serial;
+    fetch->request.deadline_us = now_us + ((int64_t)config->fetch_wait_max_ms + config->request_timeout_ms) * 1000;
+    fetcher->in_flight = 1;
+    kn_broker_send(fetcher->broker, &fetch->request, now_us);
+    return KN_OK;
+}
+
+/* Bytes that may still be fetched, or 0: then `starved` is set, and whoever frees segments wakes us. */
+static int64_t room(struct kn_fetcher *fetcher)
+{
+    struct kn_engine *engine = fetcher->broker->engine;
+    int64_t limit = engine->config.queued_max_bytes - fetcher->job_bytes;
+    int64_t left = limit - atomic_load(&engine->queued_bytes);
+    if (left > 0) return left;
+    atomic_store(&engine->starved, 1);
+    /* The consumer may have emptied the queue between the two lines above and not have seen the flag: look again. */
+    left = limit - atomic_load(&engine->queued_bytes);
+    return left > 0 ? left : 0;
+}
+
+int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
+{
+    int sent = 0;
+    int64_t next_us = KN_NEVER;
+    if (!fetcher->in_flight && fetcher->slot_count && fetcher->fetch_version >= KN_FETCH_VERSION_MIN) {
+        int64_t left = room(fetcher);
+        if (fetcher->not_before_us > now_us)
+            next_us = fetcher->not_before_us;
+        else if (left > 0)
+            sent = send_fetch(fetcher, left, now_us) == KN_OK;
+        if (!sent && left > 0 && next_us == KN_NEVER) next_us = fetcher->not_before_us;
+    }
+    if (!fetcher->job_count) return next_us;
+    if (sent) return now_us; /* let the request out before the work on what came */
+    open_jobs(fetcher);
+    return fetcher->in_flight ? KN_NEVER : now_us;
+}
