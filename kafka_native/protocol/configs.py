@@ -1,0 +1,160 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
+
+from __future__ import annotations
+
+from kafka_native.protocol.api_keys import ApiKey
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    string,
+)
+
+
+class DescribeConfigsRequest(Request, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
+    """Ask for the settings of topics, brokers and other resources."""
+
+    class Resource(Struct):
+        """A resource, and the settings asked for; None asks for all."""
+
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+        configuration_keys: list[str] | None = array(string(), "0+", nullable="0+")
+
+    resources: list[Resource] = array(Resource, "0+")
+    include_synonyms: bool = boolean("1+")
+    include_documentation: bool = boolean("3+")
+
+
+class DescribeConfigsResponse(Response, api_key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
+    """The settings."""
+
+    class Resource(Struct):
+        """The settings of one resource."""
+
+        class Config(Struct):
+            """A setting and where its value comes from."""
+
+            class Synonym(Struct):
+                """One of the places that could set the value, in order of precedence."""
+
+                name: str = string("1+")
+                value: str | None = string("1+", nullable="0+")
+                source: int = int8("1+")
+
+            name: str = string("0+")
+            value: str | None = string("0+", nullable="0+")
+            read_only: bool = boolean("0+")
+            is_default: bool = boolean("0", ignorable=True)  # replaced by config_source
+            config_source: int = int8("1+", default=-1, ignorable=True)
+            is_sensitive: bool = boolean("0+")
+            synonyms: list[Synonym] = array(Synonym, "1+", ignorable=True)
+            config_type: int = int8("3+", ignorable=True)
+            documentation: str | None = string("3+", nullable="0+", ignorable=True)
+
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+        configs: list[Config] = array(Config, "0+")
+
+    throttle_time_ms: int = int32("0+")
+    results: list[Resource] = array(Resource, "0+")
+
+
+class AlterConfigsRequest(Request, api_key=ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+"):
+    """Replace all settings of resources; what is left out falls back to its default."""
+
+    class Resource(Struct):
+        """A resource and its settings."""
+
+        class Config(Struct):
+            """A setting."""
+
+            name: str = string("0+")
+            value: str | None = string("0+", nullable="0+")
+
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+        configs: list[Config] = array(Config, "0+")
+
+    resources: list[Resource] = array(Resource, "0+")
+    validate_only: bool = boolean("0+")
+
+
+class AlterConfigsResponse(Response, api_key=ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+"):
+    """Which resources changed."""
+
+    class Resource(Struct):
+        """The outcome for one resource."""
+
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+
+    throttle_time_ms: int = int32("0+")
+    responses: list[Resource] = array(Resource, "0+")
+
+
+class IncrementalAlterConfigsRequest(Request, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"):
+    """Change some settings of resources."""
+
+    class Resource(Struct):
+        """A resource and its changes."""
+
+        class Config(Struct):
+            """A change: set (0), delete (1), append to a list (2) or take from it (3)."""
+
+            name: str = string("0+")
+            config_operation: int = int8("0+")
+            value: str | None = string("0+", nullable="0+")
+
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+        configs: list[Config] = array(Config, "0+")
+
+    resources: list[Resource] = array(Resource, "0+")
+    validate_only: bool = boolean("0+")
+
+
+class IncrementalAlterConfigsResponse(
+    Response, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"
+):
+    """Which resources changed."""
+
+    class Resource(Struct):
+        """The outcome for one resource."""
+
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+        resource_type: int = int8("0+")
+        resource_name: str = string("0+")
+
+    throttle_time_ms: int = int32("0+")
+    responses: list[Resource] = array(Resource, "0+")
+
+
+class ListConfigResourcesRequest(Request, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"):
+    """Ask which resources have settings; version 0 lists client metrics resources only."""
+
+    resource_types: list[int] = array(int8(), "1+")
+
+
+class ListConfigResourcesResponse(Response, api_key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"):
+    """The resources that have settings."""
+
+    class ConfigResource(Struct):
+        """A resource."""
+
+        resource_name: str = string("0+")
+        resource_type: int = int8("1+", default=16, ignorable=True)
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    config_resources: list[ConfigResource] = array(ConfigResource, "0+")

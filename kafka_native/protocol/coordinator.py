@@ -1,0 +1,45 @@
+"""FindCoordinator: which broker looks after a group or a transaction."""
+
+from __future__ import annotations
+
+from kafka_native.protocol.api_keys import ApiKey
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    int8,
+    int16,
+    int32,
+    string,
+)
+
+
+class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+    """Ask for the coordinator of groups or transactions: one key up to version 3, several from 4 on."""
+
+    key: str = string("0-3")
+    key_type: int = int8("1+")  # 0 group, 1 transaction, 2 share partition
+    coordinator_keys: list[str] = array(string(), "4+")
+
+
+class FindCoordinatorResponse(Response, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+    """The coordinators."""
+
+    class Coordinator(Struct):
+        """The coordinator of one key."""
+
+        key: str = string("4+")
+        node_id: int = int32("4+")
+        host: str = string("4+")
+        port: int = int32("4+")
+        error_code: int = int16("4+")
+        error_message: str | None = string("4+", nullable="4+", ignorable=True)
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16("0-3")
+    error_message: str | None = string("1-3", nullable="1-3", ignorable=True)
+    node_id: int = int32("0-3")
+    host: str = string("0-3")
+    port: int = int32("0-3")
+    coordinators: list[Coordinator] = array(Coordinator, "4+")

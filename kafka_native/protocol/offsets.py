@@ -1,0 +1,306 @@
+"""Offsets: looked up by time or epoch, stored for a group, and deleted."""
+
+from __future__ import annotations
+
+from kafka_native.protocol.api_keys import ApiKey
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+
+
+class ListOffsetsRequest(Request, api_key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
+    """Look up offsets by timestamp, or by the negative timestamps that stand for earliest, latest and the like."""
+
+    class Topic(Struct):
+        """The look-ups in one topic."""
+
+        class Partition(Struct):
+            """One look-up."""
+
+            partition_index: int = int32("0+")
+            current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
+            timestamp: int = int64("0+")
+            max_num_offsets: int = int32("0", default=1, ignorable=True)  # version 0 lists segment starts
+
+        name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    replica_id: int = int32("0+")  # clients are -1
+    isolation_level: int = int8("2+")  # 0 read_uncommitted, 1 read_committed
+    topics: list[Topic] = array(Topic, "0+")
+    timeout_ms: int = int32("10+", ignorable=True)
+
+
+class ListOffsetsResponse(Response, api_key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
+    """The offsets found."""
+
+    class Topic(Struct):
+        """The offsets found in one topic."""
+
+        class Partition(Struct):
+            """The offset found, -1 where there is none."""
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            old_style_offsets: list[int] = array(int64(), "0", ignorable=True)
+            timestamp: int = int64("1+", default=-1, ignorable=True)
+            offset: int = int64("1+", default=-1, ignorable=True)
+            leader_epoch: int = int32("4+", default=-1)
+
+        name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class OffsetForLeaderEpochRequest(Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
+    """Ask where leader epochs ended, to notice that a log was truncated."""
+
+    class Topic(Struct):
+        """The questions about one topic."""
+
+        class Partition(Struct):
+            """One question."""
+
+            partition: int = int32("0+")
+            current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+            leader_epoch: int = int32("0+")
+
+        topic: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    replica_id: int = int32("3+", default=-2, ignorable=True)  # clients are -1
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class OffsetForLeaderEpochResponse(Response, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
+    """Where the epochs ended."""
+
+    class Topic(Struct):
+        """The answers about one topic."""
+
+        class Partition(Struct):
+            """The largest epoch up to the one asked for, and its end."""
+
+            error_code: int = int16("0+")
+            partition: int = int32("0+")
+            leader_epoch: int = int32("1+", default=-1, ignorable=True)
+            end_offset: int = int64("0+", default=-1)
+
+        topic: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class OffsetCommitRequest(Request, api_key=ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+"):
+    """Store offsets for a group."""
+
+    class Topic(Struct):
+        """The offsets in one topic: named up to version 9, identified from 10 on."""
+
+        class Partition(Struct):
+            """The next offset to read of one partition."""
+
+            partition_index: int = int32("0+")
+            committed_offset: int = int64("0+")
+            committed_leader_epoch: int = int32("6+", default=-1, ignorable=True)
+            commit_timestamp: int = int64("1", default=-1, ignorable=True)
+            committed_metadata: str | None = string("0+", nullable="0+")
+
+        name: str = string("0-9", ignorable=True)
+        topic_id: bytes = uuid("10+", ignorable=True)
+        partitions: list[Partition] = array(Partition, "0+")
+
+    group_id: str = string("0+")
+    generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)
+    member_id: str = string("1+", ignorable=True)
+    group_instance_id: str | None = string("7+", nullable="7+", default=None)
+    retention_time_ms: int = int64("2-4", default=-1, ignorable=True)
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class OffsetCommitResponse(Response, api_key=ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+"):
+    """Which offsets were stored."""
+
+    class Topic(Struct):
+        """The outcome for one topic."""
+
+        class Partition(Struct):
+            """The outcome for one partition."""
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+
+        name: str = string("0-9", ignorable=True)
+        topic_id: bytes = uuid("10+", ignorable=True)
+        partitions: list[Partition] = array(Partition, "0+")
+
+    throttle_time_ms: int = int32("3+", ignorable=True)
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class OffsetFetchRequest(Request, api_key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
+    """Read stored offsets: of one group up to version 7, of several from 8 on."""
+
+    class Topic(Struct):
+        """Partitions asked for, up to version 7."""
+
+        name: str = string("0-7")
+        partition_indexes: list[int] = array(int32(), "0-7")
+
+    class Group(Struct):
+        """A group asked for; ``topics=None`` asks for all that it stored."""
+
+        class Topic(Struct):
+            """Partitions asked for."""
+
+            name: str = string("8-9", ignorable=True)
+            topic_id: bytes = uuid("10+", ignorable=True)
+            partition_indexes: list[int] = array(int32(), "8+")
+
+        group_id: str = string("8+")
+        member_id: str | None = string("9+", nullable="9+", default=None, ignorable=True)
+        member_epoch: int = int32("9+", default=-1, ignorable=True)
+        topics: list[Topic] | None = array(Topic, "8+", nullable="8+")
+
+    group_id: str = string("0-7")
+    topics: list[Topic] | None = array(Topic, "0-7", nullable="2-7")
+    groups: list[Group] = array(Group, "8+")
+    require_stable: bool = boolean("7+")
+
+
+class OffsetFetchResponse(Response, api_key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
+    """The stored offsets."""
+
+    class Topic(Struct):
+        """The offsets in one topic, up to version 7."""
+
+        class Partition(Struct):
+            """The stored offset, -1 where there is none."""
+
+            partition_index: int = int32("0-7")
+            committed_offset: int = int64("0-7")
+            committed_leader_epoch: int = int32("5-7", default=-1, ignorable=True)
+            metadata: str | None = string("0-7", nullable="0-7")
+            error_code: int = int16("0-7")
+
+        name: str = string("0-7")
+        partitions: list[Partition] = array(Partition, "0-7")
+
+    class Group(Struct):
+        """The offsets of one group."""
+
+        class Topic(Struct):
+            """The offsets in one topic."""
+
+            class Partition(Struct):
+                """The stored offset, -1 where there is none."""
+
+                partition_index: int = int32("8+")
+                committed_offset: int = int64("8+")
+                committed_leader_epoch: int = int32("8+", default=-1, ignorable=True)
+                metadata: str | None = string("8+", nullable="8+")
+                error_code: int = int16("8+")
+
+            name: str = string("8-9", ignorable=True)
+            topic_id: bytes = uuid("10+", ignorable=True)
+            partitions: list[Partition] = array(Partition, "8+")
+
+        group_id: str = string("8+")
+        topics: list[Topic] = array(Topic, "8+")
+        error_code: int = int16("8+")
+
+    throttle_time_ms: int = int32("3+", ignorable=True)
+    topics: list[Topic] = array(Topic, "0-7")
+    error_code: int = int16("2-7", ignorable=True)
+    groups: list[Group] = array(Group, "8+")
+
+
+class OffsetDeleteRequest(Request, api_key=ApiKey.OFFSET_DELETE, versions="0"):
+    """Forget stored offsets of a group."""
+
+    class Topic(Struct):
+        """Partitions of one topic."""
+
+        class Partition(Struct):
+            """A partition to forget."""
+
+            partition_index: int = int32("0+")
+
+        name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    group_id: str = string("0+")
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class OffsetDeleteResponse(Response, api_key=ApiKey.OFFSET_DELETE, versions="0"):
+    """Which offsets are gone."""
+
+    class Topic(Struct):
+        """The outcome for one topic."""
+
+        class Partition(Struct):
+            """The outcome for one partition."""
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+
+        name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    error_code: int = int16("0+")
+    throttle_time_ms: int = int32("0+", ignorable=True)
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class DeleteRecordsRequest(Request, api_key=ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+"):
+    """Drop the records before an offset."""
+
+    class Topic(Struct):
+        """Partitions of one topic."""
+
+        class Partition(Struct):
+            """The offset to begin with from now on, -1 for the high watermark."""
+
+            partition_index: int = int32("0+")
+            offset: int = int64("0+")
+
+        name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    topics: list[Topic] = array(Topic, "0+")
+    timeout_ms: int = int32("0+")
+
+
+class DeleteRecordsResponse(Response, api_key=ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+"):
+    """Where the logs begin now."""
+
+    class Topic(Struct):
+        """The outcome for one topic."""
+
+        class Partition(Struct):
+            """The outcome for one partition."""
+
+            partition_index: int = int32("0+")
+            low_watermark: int = int64("0+")
+            error_code: int = int16("0+")
+
+        name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[Topic] = array(Topic, "0+")
