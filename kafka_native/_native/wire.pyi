@@ -1,23 +1,12 @@
 """Types of the compiled codec; see wire.pyx."""
 
-from __future__ import annotations
-
 from typing import Any
+
+from kafka_native._native.layout import Layout
+from kafka_native._native.layout import ProtocolError as ProtocolError
 
 MAX_ELEMENTS: int
 KINDS: tuple[str, ...]
-
-class ProtocolError(ValueError):
-    reason: str
-    message: str
-    version: int
-    field: str
-    def __init__(self, reason: str, message: str = "", version: int = -1, field: str = "") -> None: ...
-
-class Layout:
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    def __init__(self, cls: type, fields: list[tuple[str, Any]]) -> None: ...
 
 class Plan:
     @property
@@ -32,9 +21,6 @@ class Plan:
         flexible: bool,
         fields: list[tuple[str, str, str | None, Plan | None, int, bool, bool, bool, bool]],
     ) -> None: ...
-
-class StructBase:
-    def __init__(self, **values: Any) -> None: ...
 
 def decode(plan: Plan, data: bytes | bytearray | memoryview, offset: int = 0) -> Any: ...
 def decode_prefix(plan: Plan, data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[Any, int]: ...

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The table-driven codec behind ``kafka_native.protocol``.
 
-A declaration (a ``Struct`` class of the protocol package) is described here twice. Its ``Layout`` says where each
-field lives in an instance and what its default is; it does not depend on a version. A ``Plan`` is one version of it:
-a flat table of operations that the two loops below, ``_encode_struct`` and ``_decode_struct``, run without calling
-back into Python per field. Fields are slots, so both loops read and write them at their offset.
+A declaration (a ``Struct`` class of the protocol package) is described twice. Its ``Layout`` (layout.pyx) says where
+each field lives in an instance and what its default is; it does not depend on a version. A ``Plan`` is one version of
+it: a flat table of operations that the two loops below, ``_encode_struct`` and ``_decode_struct``, run without
+calling back into Python per field. Fields are slots, so both loops read and write them at their offset.
 
 Threads: every function holds the GIL. Memory: a plan and a layout keep what their tables point at in ``_kept``;
 a decoded ``records`` field is a memoryview that keeps the whole frame alive.
@@ -19,7 +19,6 @@ from __future__ import annotations
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_GetItem, PyDict_Size
 from cpython.float cimport PyFloat_AsDouble
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_Check, PyLong_FromLong, PyLong_FromLongLong
@@ -30,20 +29,12 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from kafka_native._native.layout cimport KN_SLOT, Layout, kn_default_of, kn_is_default, kn_put, kn_show
+
+from kafka_native._native.layout import ProtocolError
+
 cdef extern from *:
     """
-    #include <structmember.h>
-
-    /* Where a __slots__ descriptor keeps its value in an instance, or -1 for any other object. */
-    static Py_ssize_t kn_slot_offset(PyObject *descriptor)
-    {
-        if (!PyObject_TypeCheck(descriptor, &PyMemberDescr_Type))
-            return -1;
-        return ((PyMemberDescrObject *)descriptor)->d_member->offset;
-    }
-
-    #define KN_SLOT(obj, offset) (*(PyObject **)((char *)(obj) + (offset)))
-
     static inline uint16_t kn_get16(const uint8_t *p) { return (uint16_t)((uint16_t)p[0] << 8 | p[1]); }
     static inline uint32_t kn_get32(const uint8_t *p)
     {
@@ -60,8 +51,6 @@ cdef extern from *:
         kn_put32(p, (uint32_t)(v >> 32)); kn_put32(p + 4, (uint32_t)v);
     }
     """
-    Py_ssize_t kn_slot_offset(object descriptor)
-    PyObject* KN_SLOT(PyObject* obj, Py_ssize_t offset)
     uint16_t kn_get16(const uint8_t* p) nogil
     uint32_t kn_get32(const uint8_t* p) nogil
     uint64_t kn_get64(const uint8_t* p) nogil
@@ -112,200 +101,6 @@ cdef int64_t[7] lowest = [0, -0x80, -0x8000, -0x80000000, INT64_MIN, 0, 0]
 cdef int64_t[7] highest = [1, 0x7F, 0x7FFF, 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF, 0xFFFF, 0xFFFFFFFF]
 
 
-class ProtocolError(ValueError):
-    """A message that cannot be encoded or decoded.
-
-    ``message`` and ``version`` say which, ``field`` is the path to the field at fault (``topics[2].name``, or an
-    empty string where no single field is), ``reason`` is the sentence about it.
-    """
-
-    def __init__(self, reason, message="", version=-1, field=""):
-        super().__init__(reason)
-        self.reason = reason
-        self.message = message
-        self.version = version
-        self.field = field
-
-    def __str__(self):
-        where = f"{self.message} v{self.version}: " if self.message else ""
-        return f"{where}{self.field}: {self.reason}" if self.field else f"{where}{self.reason}"
-
-    def _within(self, step):
-        """Prefix the path with the field or index that holds it."""
-        if self.field and not self.field.startswith("["):
-            step += "."
-        self.field = step + self.field
-
-
-# ------------------------------------------------------------------------------------------------------------ layout
-
-cdef enum DefaultKind:
-    DEFAULT_VALUE = 0
-    DEFAULT_LIST
-    DEFAULT_STRUCT
-
-
-cdef struct Slot:
-    Py_ssize_t offset
-    int default_kind
-    PyObject* default    # the value, or the Layout of a struct
-    PyObject* name
-
-
-@cython.final
-cdef class Layout:
-    """Where a struct class keeps its fields, and their defaults: ``list`` for an empty list, a Layout for a struct."""
-
-    cdef Slot* slots
-    cdef Py_ssize_t count
-    cdef PyTypeObject* type
-    cdef list _kept
-    cdef readonly tuple names
-
-    def __cinit__(self, object cls, list fields):
-        cdef Py_ssize_t i
-        if not isinstance(cls, type) or not issubclass(cls, StructBase):
-            raise TypeError(f"{cls!r} is not a struct class")
-        self._kept = [cls]
-        self.type = <PyTypeObject*> cls
-        self.count = len(fields)
-        self.slots = <Slot*> PyMem_Calloc(max(self.count, 1), sizeof(Slot))
-        if self.slots == NULL:
-            raise MemoryError
-        names = []
-        for i in range(self.count):
-            name, default = fields[i]
-            names.append(name)
-            self._kept.append(default)
-            self.slots[i].name = <PyObject*> name
-            self.slots[i].default = <PyObject*> default
-            if default is list:
-                self.slots[i].default_kind = DEFAULT_LIST
-            elif isinstance(default, Layout):
-                self.slots[i].default_kind = DEFAULT_STRUCT
-            self.slots[i].offset = kn_slot_offset(getattr(cls, name))
-            if self.slots[i].offset <= 0:
-                raise TypeError(f"{cls.__qualname__}.{name} is not a slot")
-        self.names = tuple(names)
-
-    def __dealloc__(self):
-        PyMem_Free(self.slots)
-
-
-cdef inline void _put(PyObject* obj, Py_ssize_t offset, object value) noexcept:
-    """Store a value in a slot, whatever was there."""
-    cdef PyObject** place = <PyObject**> (<char*> obj + offset)
-    cdef PyObject* old = place[0]
-    Py_INCREF(value)
-    place[0] = <PyObject*> value
-    Py_XDECREF(old)
-
-
-cdef object _default_of(Slot* slot):
-    if slot.default_kind == DEFAULT_LIST:
-        return PyList_New(0)
-    if slot.default_kind == DEFAULT_STRUCT:
-        return _blank(<Layout> slot.default)
-    return <object> slot.default
-
-
-cdef object _blank(Layout layout):
-    """A new instance with every field at its default."""
-    cdef Py_ssize_t i
-    obj = PyType_GenericAlloc(layout.type, 0)
-    for i in range(layout.count):
-        _put(<PyObject*> obj, layout.slots[i].offset, _default_of(&layout.slots[i]))
-    return obj
-
-
-cdef bint _is_default(Slot* slot, object value) except -1:
-    cdef Py_ssize_t i
-    cdef PyObject* held
-    cdef Layout layout
-    if slot.default_kind == DEFAULT_VALUE:
-        return <PyObject*> value == slot.default or value == <object> slot.default
-    if slot.default_kind == DEFAULT_LIST:
-        return isinstance(value, (list, tuple)) and len(value) == 0
-    layout = <Layout> slot.default
-    if not PyObject_TypeCheck(value, layout.type):
-        return False
-    for i in range(layout.count):
-        held = KN_SLOT(<PyObject*> value, layout.slots[i].offset)
-        if held == NULL or not _is_default(&layout.slots[i], <object> held):
-            return False
-    return True
-
-
-cdef Layout _layout_of(object obj):
-    layout = type(obj).__layout__
-    if not isinstance(layout, Layout) or not PyObject_TypeCheck(obj, (<Layout> layout).type):
-        raise TypeError(f"{type(obj).__qualname__} has no fields")
-    return <Layout> layout
-
-
-cdef str _show(object value):
-    """The repr of a field, short where the bytes are many."""
-    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > 32:
-        return f"<{len(value)} bytes>"
-    if isinstance(value, memoryview):
-        return repr(bytes(value))
-    if isinstance(value, list) and len(value) > 64:
-        return f"[{', '.join([_show(item) for item in value[:64]])}, ... {len(value) - 64} more]"
-    return repr(value)
-
-
-@cython.auto_pickle(False)
-cdef class StructBase:
-    """Constructor, equality and repr of every declared struct; ``__layout__`` of the class says its fields."""
-
-    def __init__(self, **values):
-        cdef Layout layout = _layout_of(self)
-        cdef Py_ssize_t i, left = PyDict_Size(values)
-        cdef Slot* slot
-        cdef PyObject* value
-        for i in range(layout.count):
-            slot = &layout.slots[i]
-            value = NULL if left == 0 else PyDict_GetItem(values, <object> slot.name)
-            if value == NULL:
-                _put(<PyObject*> self, slot.offset, _default_of(slot))
-            else:
-                left -= 1
-                _put(<PyObject*> self, slot.offset, <object> value)
-        if left:
-            unknown = ", ".join(sorted(set(values) - set(layout.names)))
-            raise TypeError(f"{type(self).__qualname__} has no field {unknown}")
-
-    def __eq__(self, other):
-        cdef Layout layout
-        cdef Py_ssize_t i
-        cdef PyObject* mine
-        cdef PyObject* its
-        if type(self) is not type(other):
-            return NotImplemented
-        layout = _layout_of(self)
-        for i in range(layout.count):
-            mine = KN_SLOT(<PyObject*> self, layout.slots[i].offset)
-            its = KN_SLOT(<PyObject*> other, layout.slots[i].offset)
-            if mine == its:
-                continue
-            if mine == NULL or its == NULL or <object> mine != <object> its:
-                return False
-        return True
-
-    __hash__ = None
-
-    def __repr__(self):
-        cdef Layout layout = _layout_of(self)
-        cdef Py_ssize_t i
-        cdef PyObject* value
-        parts = []
-        for i in range(layout.count):
-            value = KN_SLOT(<PyObject*> self, layout.slots[i].offset)
-            if value != NULL and not _is_default(&layout.slots[i], <object> value):
-                parts.append(f"{<object> layout.slots[i].name}={_show(<object> value)}")
-        return f"{type(self).__qualname__}({', '.join(parts)})"
-
-
 # -------------------------------------------------------------------------------------------------------------- plan
 
 cdef struct Op:
@@ -315,7 +110,7 @@ cdef struct Op:
     bint nullable
     bint compact         # flexible-version lengths: unsigned varint of the length plus one
     bint ignorable       # an absent field that may lose its value
-    Py_ssize_t item_size # the least bytes that an array element takes
+    Py_ssize_t item_size  # the least bytes that an array element takes
     Py_ssize_t slot      # its index in the layout
     Py_ssize_t offset
     PyObject* sub        # the Plan of a struct, or of an array's structs
@@ -601,7 +396,7 @@ cdef int _read_tags(_Reader r, Plan plan, PyObject* obj) except -1:
             continue
         r.end = r.p + size
         try:
-            _put(obj, op.offset, _read_value(r, op))
+            kn_put(obj, op.offset, _read_value(r, op))
             if r.p != r.end:
                 raise ProtocolError(f"{r.end - r.p} bytes left over in tagged field {tag}")
         except ProtocolError as error:
@@ -618,12 +413,12 @@ cdef object _decode_struct(_Reader r, Plan plan):
     obj = PyType_GenericAlloc(plan.layout.type, 0)
     for i in range(plan.positional, plan.count):
         op = &plan.ops[i]
-        _put(<PyObject*> obj, op.offset, _default_of(&plan.layout.slots[op.slot]))
+        kn_put(<PyObject*> obj, op.offset, kn_default_of(&plan.layout.slots[op.slot]))
     i = 0
     try:
         while i < plan.positional:
             op = &plan.ops[i]
-            _put(<PyObject*> obj, op.offset, _read_value(r, op))
+            kn_put(<PyObject*> obj, op.offset, _read_value(r, op))
             i += 1
     except ProtocolError as error:
         error._within(<str> plan.ops[i].name)
@@ -875,7 +670,7 @@ cdef int _write_tags(_Writer w, Plan plan, object obj, Py_ssize_t* at) except -1
     for i in range(plan.positional, plan.positional + plan.tagged):
         at[0] = i
         op = &plan.ops[i]
-        count += not _is_default(&plan.layout.slots[op.slot], _field(op, obj))
+        count += not kn_is_default(&plan.layout.slots[op.slot], _field(op, obj))
     _write_uvarint(w, count)
     if count == 0:
         return 0
@@ -883,7 +678,7 @@ cdef int _write_tags(_Writer w, Plan plan, object obj, Py_ssize_t* at) except -1
         at[0] = i
         op = &plan.ops[i]
         value = _field(op, obj)
-        if _is_default(&plan.layout.slots[op.slot], value):
+        if kn_is_default(&plan.layout.slots[op.slot], value):
             continue
         inner = _Writer(64)
         _write_value(inner, op, value)
@@ -898,7 +693,8 @@ cdef int _encode_struct(_Writer w, Plan plan, object obj) except -1:
     cdef Py_ssize_t i = 0
     cdef Op* op
     if not PyObject_TypeCheck(obj, plan.layout.type):
-        raise ProtocolError(f"expected {(<object> <PyObject*> plan.layout.type).__qualname__}, got {type(obj).__qualname__}")
+        expected = <object> <PyObject*> plan.layout.type
+        raise ProtocolError(f"expected {expected.__qualname__}, got {type(obj).__qualname__}")
     try:
         while i < plan.positional:
             op = &plan.ops[i]
@@ -909,8 +705,8 @@ cdef int _encode_struct(_Writer w, Plan plan, object obj) except -1:
         i = plan.positional + plan.tagged
         while i < plan.count:
             op = &plan.ops[i]
-            if not op.ignorable and not _is_default(&plan.layout.slots[op.slot], _field(op, obj)):
-                raise ProtocolError(f"{_show(_field(op, obj))} cannot be sent, the version has no such field")
+            if not op.ignorable and not kn_is_default(&plan.layout.slots[op.slot], _field(op, obj)):
+                raise ProtocolError(f"{kn_show(_field(op, obj))} cannot be sent, the version has no such field")
             i += 1
     except ProtocolError as error:
         if i < plan.count:

@@ -53,8 +53,8 @@ class ListOffsetsResponse(Response, api_key=ApiKey.LIST_OFFSETS, versions="0-11"
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
             old_style_offsets: list[int] = array(int64(), "0", ignorable=True)
-            timestamp: int = int64("1+", default=-1, ignorable=True)
-            offset: int = int64("1+", default=-1, ignorable=True)
+            timestamp: int = int64("1+", default=-1)
+            offset: int = int64("1+", default=-1)
             leader_epoch: int = int32("4+", default=-1)
 
         name: str = string("0+")

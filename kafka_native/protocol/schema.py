@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from kafka_native._native import wire
+from kafka_native._native.layout import Layout, StructBase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,7 +233,7 @@ class StructMeta(type):
 
     fields: tuple[Field, ...]
     depth: int
-    __layout__: wire.Layout
+    __layout__: Layout
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> StructMeta:
         """Move the declarations out of the namespace and make room for their values."""
@@ -245,7 +246,7 @@ class StructMeta(type):
         cls.depth = 1 + max((field.struct.depth for field in fields if field.struct), default=0)
         if cls.depth > MAX_DEPTH:
             raise TypeError(f"{cls.__qualname__} nests deeper than {MAX_DEPTH}")
-        cls.__layout__ = wire.Layout(cls, [(field.name, _layout_default(field)) for field in fields])
+        cls.__layout__ = Layout(cls, [(field.name, _layout_default(field)) for field in fields])
         return cls
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
@@ -260,7 +261,7 @@ def _layout_default(field: Field) -> Any:
     return field.default
 
 
-class Struct(wire.StructBase, metaclass=StructMeta):
+class Struct(StructBase, metaclass=StructMeta):
     """A group of fields. The constructor takes them by keyword, each with Kafka's own default; instances compare by value."""
 
     fields: ClassVar[tuple[Field, ...]]
