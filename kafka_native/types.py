@@ -1,0 +1,397 @@
+"""The small value types of the public API: partitions, cluster metadata, nodes, ids and the numbers with names.
+
+They behave as confluent_kafka's types of the same names. All of them are plain Python and can be copied and pickled; only
+:class:`TopicPartition` is used often enough to care about its size.
+"""
+
+from __future__ import annotations
+
+import base64
+import operator
+from importlib import metadata
+from typing import Any, Final
+
+from .errors import KafkaError
+
+__all__ = [
+    "OFFSET_BEGINNING",
+    "OFFSET_END",
+    "OFFSET_INVALID",
+    "OFFSET_STORED",
+    "PARTITION_UA",
+    "TIMESTAMP_CREATE_TIME",
+    "TIMESTAMP_LOG_APPEND_TIME",
+    "TIMESTAMP_NOT_AVAILABLE",
+    "BrokerMetadata",
+    "ClusterMetadata",
+    "Node",
+    "PartitionMetadata",
+    "ThrottleEvent",
+    "TopicMetadata",
+    "TopicPartition",
+    "Uuid",
+    "libversion",
+    "version",
+]
+
+OFFSET_BEGINNING: Final = -2
+"""Start at the oldest record of the partition."""
+OFFSET_END: Final = -1
+"""Start behind the newest record of the partition."""
+OFFSET_STORED: Final = -1000
+"""Start at the group's committed offset."""
+OFFSET_INVALID: Final = -1001
+"""No offset, or an unknown one."""
+
+PARTITION_UA: Final = -1
+"""No partition yet: the partitioner decides."""
+
+TIMESTAMP_NOT_AVAILABLE: Final = 0
+"""The message has no timestamp (message sets of brokers before 0.10)."""
+TIMESTAMP_CREATE_TIME: Final = 1
+"""The timestamp is the producer's."""
+TIMESTAMP_LOG_APPEND_TIME: Final = 2
+"""The timestamp is the broker's, of when it appended the message."""
+
+
+def _int32(value: Any) -> int:
+    number = operator.index(value)
+    if not -(2**31) <= number < 2**31:
+        raise OverflowError("signed integer is out of the 32-bit range")
+    return number
+
+
+def _int64(value: Any) -> int:
+    number = operator.index(value)
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError("int too big for a signed 64-bit integer")
+    return number
+
+
+class TopicPartition:
+    """A partition of a topic, with what is known or wanted of it: an offset, offset metadata, a leader epoch, an error.
+
+    Equality, order and hash go by topic and partition alone. ``partition`` and ``offset`` can be assigned, the rest is read-only.
+
+    :param topic: The topic's name.
+    :param partition: The partition's number; -1 where a list means whole topics.
+    :param offset: An offset, or one of the OFFSET_* constants.
+    :param metadata: A text that a consumer group keeps with a committed offset.
+    :param leader_epoch: The leader epoch of the offset; None (or a negative number) if it isn't known.
+    """
+
+    __slots__ = ("_error", "_leader_epoch", "_metadata", "_offset", "_partition", "_topic")
+
+    _topic: str
+    _partition: int
+    _offset: int
+    _metadata: str | None
+    _leader_epoch: int | None
+    _error: KafkaError | None
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int = PARTITION_UA,
+        offset: int = OFFSET_INVALID,
+        metadata: str | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        """Make a TopicPartition; see the class for the arguments."""
+        if not isinstance(topic, str):
+            raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+        if metadata is not None and not isinstance(metadata, str):
+            raise TypeError(f"argument 4 must be str, not {type(metadata).__name__}")
+        self._topic = topic
+        self._partition = _int32(partition)
+        self._offset = _int64(offset)
+        self._metadata = metadata
+        epoch = None if leader_epoch is None else _int32(leader_epoch)
+        self._leader_epoch = None if epoch is None or epoch < 0 else epoch
+        self._error = None
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._topic
+
+    @property
+    def partition(self) -> int:
+        """The partition's number, -1 if none is meant."""
+        return self._partition
+
+    @partition.setter
+    def partition(self, value: int) -> None:
+        self._partition = _int32(value)
+
+    @property
+    def offset(self) -> int:
+        """The offset, or one of the OFFSET_* constants."""
+        return self._offset
+
+    @offset.setter
+    def offset(self, value: int) -> None:
+        self._offset = _int64(value)
+
+    @property
+    def metadata(self) -> str | None:
+        """The offset's metadata text, None if there is none."""
+        return self._metadata
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """The offset's leader epoch, None if it isn't known."""
+        return self._leader_epoch
+
+    @property
+    def error(self) -> KafkaError | None:
+        """What went wrong with this partition in the call that returned it, or None."""
+        return self._error
+
+    def with_error(self, error: KafkaError | None) -> TopicPartition:
+        """Return a copy that carries an error: how a call reports about a single partition."""
+        twin = TopicPartition(self._topic, self._partition, self._offset, self._metadata, self._leader_epoch)
+        twin._error = error
+        return twin
+
+    def __repr__(self) -> str:
+        return (
+            f"TopicPartition{{topic={self._topic},partition={self._partition},offset={self._offset},"
+            f"leader_epoch={self._leader_epoch},error={self._error}}}"
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._topic, self._partition))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TopicPartition):
+            return NotImplemented
+        return self._topic == other._topic and self._partition == other._partition
+
+    def __lt__(self, other: TopicPartition) -> bool:
+        if not isinstance(other, TopicPartition):
+            return NotImplemented
+        return (self._topic, self._partition) < (other._topic, other._partition)
+
+    def __le__(self, other: TopicPartition) -> bool:
+        if not isinstance(other, TopicPartition):
+            return NotImplemented
+        return (self._topic, self._partition) <= (other._topic, other._partition)
+
+    def __gt__(self, other: TopicPartition) -> bool:
+        if not isinstance(other, TopicPartition):
+            return NotImplemented
+        return (self._topic, self._partition) > (other._topic, other._partition)
+
+    def __ge__(self, other: TopicPartition) -> bool:
+        if not isinstance(other, TopicPartition):
+            return NotImplemented
+        return (self._topic, self._partition) >= (other._topic, other._partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        args = (self._topic, self._partition, self._offset, self._metadata, self._leader_epoch, self._error)
+        return (_rebuild_topic_partition, args)
+
+
+def _rebuild_topic_partition(
+    topic: str, partition: int, offset: int, metadata: str | None, leader_epoch: int | None, error: KafkaError | None
+) -> TopicPartition:
+    """Unpickle a TopicPartition together with its error, which the constructor doesn't take."""
+    return TopicPartition(topic, partition, offset, metadata, leader_epoch).with_error(error)
+
+
+class ClusterMetadata:
+    """What ``list_topics()`` returns: the cluster, its brokers and its topics."""
+
+    def __init__(self) -> None:
+        """Make an empty description, for the client to fill."""
+        self.cluster_id: str | None = None
+        """The cluster's id, None if the broker doesn't tell it."""
+        self.controller_id: int = -1
+        """The controller's broker id, or -1."""
+        self.brokers: dict[int, BrokerMetadata] = {}
+        """The brokers by id."""
+        self.topics: dict[str, TopicMetadata] = {}
+        """The topics by name."""
+        self.orig_broker_id: int = -1
+        """The id of the broker that answered."""
+        self.orig_broker_name: str | None = None
+        """The name of the broker that answered, ``host:port/id``."""
+
+    def __repr__(self) -> str:
+        return f"ClusterMetadata({self.cluster_id})"
+
+    def __str__(self) -> str:
+        return str(self.cluster_id)
+
+
+class BrokerMetadata:
+    """A broker, as the cluster advertises it."""
+
+    def __init__(self) -> None:
+        """Make an empty description, for the client to fill."""
+        self.id: int = -1
+        """The broker's id."""
+        self.host: str | None = None
+        """The host name that it advertises."""
+        self.port: int = -1
+        """The port that it advertises."""
+
+    def __repr__(self) -> str:
+        return f"BrokerMetadata({self.id}, {self.host}:{self.port})"
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}/{self.id}"
+
+
+class TopicMetadata:
+    """A topic with its partitions."""
+
+    def __init__(self) -> None:
+        """Make an empty description, for the client to fill."""
+        self.topic: str | None = None
+        """The topic's name."""
+        self.partitions: dict[int, PartitionMetadata] = {}
+        """The partitions by number."""
+        self.error: KafkaError | None = None
+        """What is wrong with the topic, or None."""
+
+    def __repr__(self) -> str:
+        error = "" if self.error is None else f", {self.error}"
+        return f"TopicMetadata({self.topic}, {len(self.partitions)} partitions{error})"
+
+    def __str__(self) -> str:
+        return str(self.topic)
+
+
+class PartitionMetadata:
+    """A partition: its leader and its replicas, as broker ids that may for a moment be missing in ``ClusterMetadata.brokers``."""
+
+    def __init__(self) -> None:
+        """Make an empty description, for the client to fill."""
+        self.id: int = -1
+        """The partition's number."""
+        self.leader: int = -1
+        """The leader's broker id, or -1 if there is none."""
+        self.replicas: list[int] = []
+        """The broker ids of all replicas."""
+        self.isrs: list[int] = []
+        """The broker ids of the replicas in sync."""
+        self.error: KafkaError | None = None
+        """What is wrong with the partition, or None."""
+
+    def __repr__(self) -> str:
+        return f"PartitionMetadata({self.id})" if self.error is None else f"PartitionMetadata({self.id}, {self.error})"
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Node:
+    """A broker as groups and topic descriptions name it.
+
+    :param id: The broker's id.
+    :param host: Its host name.
+    :param port: Its port.
+    :param rack: The rack that it is in, if it tells.
+    """
+
+    def __init__(self, id: int, host: str, port: int, rack: str | None = None) -> None:
+        """Make a Node; see the class for the arguments."""
+        self.id = id
+        self.id_string = str(id)
+        self.host = host
+        self.port = port
+        self.rack = rack
+
+    def __str__(self) -> str:
+        rack = f"(Rack - {self.rack})" if self.rack else ""
+        return f"({self.id}) {self.host}:{self.port} {rack}"
+
+    def __repr__(self) -> str:
+        return f"Node({self.id!r}, {self.host!r}, {self.port!r}, {self.rack!r})"
+
+
+class Uuid:
+    """A Kafka uuid, for instance a topic's id: two signed 64-bit halves, shown as base64 without padding.
+
+    :param most_significant_bits: The first eight bytes as a signed number.
+    :param least_significant_bits: The last eight bytes as a signed number.
+    """
+
+    __slots__ = ("_least", "_most")
+
+    def __init__(self, most_significant_bits: int, least_significant_bits: int) -> None:
+        """Make a Uuid; see the class for the arguments."""
+        self._most = _int64(most_significant_bits)
+        self._least = _int64(least_significant_bits)
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Uuid:
+        """Make a Uuid from the sixteen bytes of the protocol."""
+        if len(raw) != 16:
+            raise ValueError(f"a uuid has 16 bytes, not {len(raw)}")
+        return cls(int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True))
+
+    def __bytes__(self) -> bytes:
+        return self._most.to_bytes(8, "big", signed=True) + self._least.to_bytes(8, "big", signed=True)
+
+    def get_most_significant_bits(self) -> int:
+        """Return the first half as a signed number."""
+        return self._most
+
+    def get_least_significant_bits(self) -> int:
+        """Return the second half as a signed number."""
+        return self._least
+
+    def __str__(self) -> str:
+        return base64.b64encode(bytes(self)).rstrip(b"=").decode("ascii")
+
+    __repr__ = __str__
+
+    def __hash__(self) -> int:
+        return hash((self._most, self._least))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Uuid):
+            return NotImplemented
+        return self._most == other._most and self._least == other._least
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._most, self._least))
+
+
+class ThrottleEvent:
+    """A broker held back a request because of a quota; what a ``throttle_cb`` gets.
+
+    :param broker_name: The broker's host name.
+    :param broker_id: The broker's id.
+    :param throttle_time: For how long, in seconds.
+    """
+
+    def __init__(self, broker_name: str, broker_id: int, throttle_time: float) -> None:
+        """Make a ThrottleEvent; see the class for the arguments."""
+        self.broker_name = broker_name
+        self.broker_id = broker_id
+        self.throttle_time = throttle_time
+
+    def __str__(self) -> str:
+        return f"{self.broker_name}/{self.broker_id} throttled for {int(self.throttle_time * 1000)} ms"
+
+
+def version() -> str:
+    """Return this package's version, ``0.0.0`` where it runs from a source tree that was never installed."""
+    try:
+        return metadata.version("kafka_native")
+    except metadata.PackageNotFoundError:
+        return "0.0.0"
+
+
+def libversion() -> tuple[str, int]:
+    """Return the version of the native core, as a text and as one number of a byte for each part (``0x00010200`` is 0.1.2).
+
+    confluent_kafka returns librdkafka's version here; this package has no librdkafka, its core has the package's own version.
+    """
+    text = version()
+    numbers = [int(part) if part.isdigit() else 0 for part in (text.split("+")[0].split(".") + ["0", "0", "0"])[:3]]
+    return text, numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8
