@@ -1,30 +1,39 @@
 /* A broker's producing half: collects ready batches, compresses and seals them, makes Produce requests, settles responses.
  *
- * Thread: its broker's only; no locks of its own (it takes accumulators' locks one at a time). Who frees: embedded in struct kn_broker.
+ * Thread: its broker's only; no locks of its own (it takes accumulators' locks one at a time). Who frees: embedded in struct kn_broker; a request in
+ * flight is the connection's until its outcome is told, and its batches with it.
+ *
+ * A request carries at most one batch a partition, of as many partitions as are ready, until it has about 1 MB; a few requests are out at once, and none
+ * is built while much is unsent, so under load batches grow by themselves.
  */
 #ifndef KN_ENGINE_SENDER_H
 #define KN_ENGINE_SENDER_H
 
 #include <stdint.h>
-#include "base/list.h"
 #include "engine/accumulator.h"
+#include "engine/schedule.h"
 
 struct kn_sender {
     struct kn_broker *broker;
-    /* partitions to look at, each with the time from when on: a ring for "now" and a time-ordered list for linger and backoff */
-    struct kn_sender_entry *entries;
-    int32_t entry_count, entry_capacity;
+    struct kn_schedule schedule; /* partitions to look at, each once, with the time from when on */
     int32_t in_flight;          /* Produce requests out there */
     int16_t produce_version;    /* negotiated, -1 before open */
+    int64_t held_until_us;      /* throttled by the broker */
 };
 
 void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker);
-void kn_sender_deinit(struct kn_sender *sender);
-/* Look at this accumulator from at_us on (entries may repeat; an accumulator with nothing to take is harmless). */
+void kn_sender_deinit(struct kn_sender *sender); /* nothing in flight */
+/* Look at this accumulator from at_us on (entries may repeat; an accumulator with nothing to take is harmless). KN_OK or KN_ERR_NOMEM. */
 int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, int64_t at_us);
-/* True when there is something to send, now or later: the broker should be connected. */
-int kn_sender_wants_connection(const struct kn_sender *sender);
+/* True when there is something to send, now or later: the broker should be connected. Forgets partitions that have another leader by now. */
+int kn_sender_wants_connection(struct kn_sender *sender);
 /* Called when the broker is open: builds and sends requests while the in-flight limit allows. Returns when to be called again at the latest. */
 int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us);
+
+/* What to do about an error code of a Produce response. */
+#define KN_PRODUCE_RETRY 1    /* another try may succeed */
+#define KN_PRODUCE_REFRESH 2  /* and the metadata is out of date */
+#define KN_PRODUCE_POSSIBLE 4 /* the records may have been written all the same */
+int kn_produce_error_action(int16_t error_code);
 
 #endif

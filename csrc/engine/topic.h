@@ -1,8 +1,13 @@
 /* A topic that is produced to: partitions, partitioner, and staging while its metadata isn't known.
  *
- * Thread: kn_topic_produce() from application threads; set_partitions/fail from the control thread. Lock: `lock` (rank TOPIC), taken by produce only
- * while the topic is unknown; after that the partition table is read through one atomic pointer. A table is replaced, never changed, and old
- * tables live until the engine is freed, so that a reader needs no lock.
+ * Thread: kn_topic_produce() from application threads; set_partitions/fail/expire from the control thread (one at a time); kn_topic_id/move_on from
+ * broker threads. Lock: `lock` (leaf) guards the topic id and the TOPIC_WANTED flag. The partition table is read through one atomic
+ * pointer. A table is replaced, never changed, and old tables live until the topic is freed, so that a reader needs no lock.
+ * Who frees: the engine, after its broker threads ended.
+ *
+ * Staging is an accumulator of its own (partition KN_STAGING, no leader), whose batches remember what partition each record asked for. Publishing a table
+ * ends it: the control thread drains it into the partitions in rounds, and the last round holds its lock (rank TOPIC) while it fills partitions
+ * (rank LEAF) and publishes, so that no record can slip in behind and be overtaken. That is the one place where locks nest.
  */
 #ifndef KN_ENGINE_TOPIC_H
 #define KN_ENGINE_TOPIC_H
@@ -10,16 +15,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "engine/accumulator.h"
-
-enum kn_partitioner { /* ids as in kafka_native/partitioners.py */
-    KN_PARTITIONER_CONSISTENT_RANDOM = 0, KN_PARTITIONER_CONSISTENT = 1, KN_PARTITIONER_RANDOM = 2, KN_PARTITIONER_MURMUR2 = 3,
-    KN_PARTITIONER_MURMUR2_RANDOM = 4, KN_PARTITIONER_FNV1A = 5, KN_PARTITIONER_FNV1A_RANDOM = 6
-};
+#include "engine/partitioner.h"
 
 struct kn_partition_table {
     struct kn_partition_table *older;
     int32_t count;
-    struct kn_accumulator *partitions[]; /* count */
+    struct kn_accumulator *partitions[]; /* count; shared with the older tables */
 };
 
 struct kn_topic {
@@ -31,13 +32,16 @@ struct kn_topic {
     enum kn_partitioner partitioner;
     struct kn_list node;         /* in the engine's list of topics, under the engine's lock */
     /* atomic */
-    _Atomic(struct kn_partition_table *) table; /* NULL: unknown */
-    atomic_int sticky_partition; /* for keyless records: moves on when its batch completes */
+    _Atomic(struct kn_partition_table *) table; /* NULL: unknown, records are staged */
+    atomic_int sticky_partition; /* for keyless records: moves on when its batch completes; -1: none yet */
+    /* guards itself */
+    struct kn_accumulator staging;
+    /* control thread only */
+    struct kn_partition_table *tables; /* newest first: all that ever were */
     /* under lock */
     struct kn_mutex lock;
-    uint8_t id[16];              /* topic id, zeros: none; read by senders under lock */
-    struct kn_list staged;       /* batches, while table is NULL */
-    int wanted;                  /* TOPIC_WANTED was sent */
+    uint8_t id[16];              /* topic id, zeros: none */
+    int wanted;                  /* TOPIC_WANTED was sent for this unknown period */
 };
 
 struct kn_message { /* what produce() was called with; borrowed for the call */
@@ -60,11 +64,17 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message);
 struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token);
 void kn_topic_free(struct kn_topic *topic);
 /* Metadata has come, or changed: `leaders` holds count brokers (NULL: no leader now). Creates missing accumulators, moves staged records over in order
- * before the table is published, and sets leaders. A smaller count than before is ignored (partitions never go away while the topic lives). */
+ * before the table is published, and sets leaders. A smaller count than before is ignored (partitions never go away while the topic lives). Staged
+ * records that asked for a partition beyond `count` are delivered with KN_ERR_UNKNOWN_PARTITION. id NULL: none. */
 int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_t count, struct kn_broker *const *leaders,
                             const int32_t *leader_epochs);
-/* The topic can't be produced to (unknown, unauthorized): everything staged and waiting is delivered with the error. Later produce() calls stage anew. */
+/* The topic can't be produced to (unknown, unauthorized): everything staged and waiting is delivered with the error. Later produce() calls stage anew
+ * and send TOPIC_WANTED again. */
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text);
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us); /* staging and every accumulator */
+/* For senders: the topic id; 0 when there is none. */
+int kn_topic_id(struct kn_topic *topic, uint8_t id[16]);
+/* A batch of `partition` left: keyless records that stuck to it go to another partition from now on. No lock held. */
+void kn_topic_move_on(struct kn_topic *topic, int32_t partition);
 
 #endif

@@ -1,0 +1,431 @@
+/* A partition that is produced to. What, threads, lock and ownership: accumulator.h.
+ *
+ * Append's shape: everything that allocates happens with the lock dropped. append_ready() says, under the lock, whether the record can go in now;
+ * where something is missing (a batch, a larger buffer, room for opaques), append_fetch() gets it without the lock and the loop looks again, because
+ * another thread may have filled, completed or expired the batch meanwhile.
+ */
+#include "engine/accumulator.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "engine/broker.h"
+#include "engine/engine.h"
+#include "engine/topic.h"
+
+#define FIRST_BUFFER_BYTES ((size_t)16 << 10) /* of a cold partition: ten thousand of them stay affordable */
+#define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
+#define FIRST_OPAQUES 32
+
+enum need { NEED_NOTHING, NEED_BATCH, NEED_BUFFER, NEED_ARRAYS };
+
+/* What was got without the lock and may be used under it. */
+struct spare {
+    struct kn_batch *batch;
+    struct kn_buffer *buffer;
+    void **opaques;
+    int32_t *partitions;
+    int32_t array_capacity;
+    int64_t now_us;
+};
+
+/* What the allocation has to look like, noted under the lock. */
+struct want {
+    size_t buffer_bytes;
+    int32_t array_capacity;
+};
+
+static inline const struct kn_engine_config *config_of(const struct kn_accumulator *accumulator)
+{
+    return &accumulator->topic->engine->config;
+}
+
+void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *topic, int32_t partition)
+{
+    const struct kn_engine_config *config = &topic->engine->config;
+    memset(accumulator, 0, sizeof *accumulator);
+    accumulator->topic = topic;
+    accumulator->partition = partition;
+    int32_t limit = config->batch_bytes < config->message_max_bytes ? config->batch_bytes : config->message_max_bytes;
+    accumulator->batch_limit_bytes = limit > 0 ? (size_t)limit : 1;
+    kn_mutex_init(&accumulator->lock, partition == KN_STAGING ? KN_RANK_TOPIC : KN_RANK_LEAF);
+    accumulator->leader_epoch = -1;
+    kn_list_init(&accumulator->waiting);
+    accumulator->next_id = 1;
+    accumulator->notified_us = KN_NEVER;
+    accumulator->buffer_hint_bytes = FIRST_BUFFER_BYTES;
+    accumulator->opaque_hint = FIRST_OPAQUES;
+}
+
+void kn_accumulator_deinit(struct kn_accumulator *accumulator)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&accumulator->waiting))) kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
+    kn_batch_free(accumulator->open);
+    kn_mutex_deinit(&accumulator->lock);
+}
+
+void kn_notice_send(const struct kn_notice *notice, struct kn_accumulator *accumulator)
+{
+    if (notice->broker) kn_broker_notify(notice->broker, accumulator, notice->at_us);
+}
+
+/* Under lock: the leader should look at `at_us`; says so in *notice unless it will do so anyway. */
+static void want_look(struct kn_accumulator *accumulator, int64_t at_us, struct kn_notice *notice)
+{
+    if (!accumulator->leader || at_us >= accumulator->notified_us) return;
+    accumulator->notified_us = at_us;
+    notice->broker = accumulator->leader;
+    notice->at_us = at_us;
+}
+
+/* Under lock: when an open batch is due. */
+static int64_t open_due_us(const struct kn_accumulator *accumulator)
+{
+    const struct kn_batch *batch = accumulator->open;
+    struct kn_engine *engine = accumulator->topic->engine;
+    if (atomic_load_explicit(&engine->flushing, memory_order_relaxed) > 0) return batch->created_us;
+    return batch->created_us + engine->config.linger_us;
+}
+
+/* Under lock: the open batch takes no more records. */
+static struct kn_batch *close_open(struct kn_accumulator *accumulator)
+{
+    struct kn_batch *batch = accumulator->open;
+    size_t size = batch->plain->size_bytes;
+    size_t hint = accumulator->buffer_hint_bytes - accumulator->buffer_hint_bytes / 4; /* shrinks slowly after a burst */
+    if (size > hint) hint = size;
+    if (hint > accumulator->batch_limit_bytes / 2) hint = accumulator->batch_limit_bytes;
+    accumulator->buffer_hint_bytes = hint < SMALLEST_BUFFER_BYTES ? SMALLEST_BUFFER_BYTES : hint;
+    if (batch->opaques) accumulator->opaque_hint = batch->writer.record_count;
+    accumulator->open = NULL;
+    return batch;
+}
+
+static void complete_open(struct kn_accumulator *accumulator, struct kn_notice *notice)
+{
+    struct kn_batch *batch = close_open(accumulator);
+    kn_list_push_back(&accumulator->waiting, &batch->node);
+    notice->move_on = 1;
+    want_look(accumulator, batch->created_us, notice); /* in the past: at once */
+}
+
+/* --- append --- */
+
+static inline int arrays_fit(const struct kn_accumulator *accumulator, const struct kn_batch *batch, const struct kn_message *message)
+{
+    int wanted = batch->opaques || message->opaque;
+    if (!wanted && accumulator->partition != KN_STAGING) return 1;
+    if (batch->writer.record_count >= batch->opaque_capacity) return 0;
+    return batch->opaques || !message->opaque;
+}
+
+static int32_t array_capacity_for(const struct kn_accumulator *accumulator, int32_t record_count)
+{
+    int32_t most = config_of(accumulator)->batch_messages;
+    int32_t capacity = accumulator->opaque_hint;
+    if (capacity < FIRST_OPAQUES) capacity = FIRST_OPAQUES;
+    if (capacity <= record_count) capacity = record_count > most / 2 ? most : record_count * 2;
+    if (capacity > most) capacity = most;
+    return capacity > record_count ? capacity : record_count + 1;
+}
+
+/* Under lock: makes the record fit if what is there and in *spare suffices; else says what is missing. */
+static enum need append_ready(struct kn_accumulator *accumulator, const struct kn_append *append, struct spare *spare,
+                              struct want *want, struct kn_notice *notice)
+{
+    struct kn_batch *batch = accumulator->open;
+    if (batch && batch->plain->size_bytes + append->bound_bytes > accumulator->batch_limit_bytes) {
+        complete_open(accumulator, notice);
+        batch = NULL;
+    }
+    if (!batch) {
+        size_t least = KN_BATCH_HEADER_BYTES + append->bound_bytes;
+        if (!spare->batch || spare->batch->plain->capacity_bytes < least) {
+            want->buffer_bytes = accumulator->buffer_hint_bytes > least ? accumulator->buffer_hint_bytes : least;
+            want->array_capacity = array_capacity_for(accumulator, 0);
+            return NEED_BATCH;
+        }
+        batch = accumulator->open = spare->batch;
+        spare->batch = NULL;
+        batch->id = accumulator->next_id++;
+        batch->accumulator = accumulator;
+        batch->created_us = append->created_us ? append->created_us : spare->now_us;
+    }
+    struct kn_buffer *plain = batch->plain;
+    if (plain->capacity_bytes - plain->size_bytes < append->bound_bytes) {
+        size_t least = plain->size_bytes + append->bound_bytes;
+        if (!spare->buffer || spare->buffer->capacity_bytes < least) {
+            size_t twice = plain->capacity_bytes * 2;
+            if (twice > accumulator->batch_limit_bytes) twice = accumulator->batch_limit_bytes;
+            want->buffer_bytes = twice > least ? twice : least;
+            return NEED_BUFFER;
+        }
+        memcpy(spare->buffer->data, plain->data, plain->size_bytes);
+        spare->buffer->size_bytes = plain->size_bytes;
+        batch->plain = spare->buffer;
+        spare->buffer = plain;
+    }
+    if (!arrays_fit(accumulator, batch, append->message)) {
+        want->array_capacity = array_capacity_for(accumulator, batch->writer.record_count);
+        if (!spare->opaques || spare->array_capacity <= batch->writer.record_count) return NEED_ARRAYS;
+        kn_batch_swap_arrays(batch, &spare->opaques, &spare->partitions, spare->array_capacity);
+    }
+    return NEED_NOTHING;
+}
+
+static int fetch_arrays(struct spare *spare, int32_t capacity, int staging)
+{
+    free(spare->opaques);
+    free(spare->partitions);
+    spare->partitions = NULL;
+    spare->array_capacity = capacity;
+    spare->opaques = calloc((size_t)capacity, sizeof *spare->opaques);
+    if (staging) spare->partitions = calloc((size_t)capacity, sizeof *spare->partitions);
+    return spare->opaques && (!staging || spare->partitions) ? KN_OK : KN_ERR_NOMEM;
+}
+
+/* Without lock: gets what append_ready() missed. */
+static int append_fetch(struct kn_accumulator *accumulator, const struct kn_append *append, enum need need, const struct want *want,
+                        struct spare *spare)
+{
+    int staging = accumulator->partition == KN_STAGING;
+    if (need == NEED_BUFFER) {
+        kn_buffer_give(spare->buffer);
+        spare->buffer = kn_buffer_take(accumulator->topic->engine->pool, want->buffer_bytes);
+        return spare->buffer ? KN_OK : KN_ERR_NOMEM;
+    }
+    if (need == NEED_ARRAYS) return fetch_arrays(spare, want->array_capacity, staging);
+    kn_batch_free(spare->batch);
+    spare->batch = kn_batch_new(accumulator->topic, accumulator->partition, want->buffer_bytes);
+    if (!spare->batch) return KN_ERR_NOMEM;
+    if (!append->created_us) spare->now_us = kn_clock_us();
+    if (staging || append->message->opaque) {
+        int status = fetch_arrays(spare, want->array_capacity, staging);
+        if (status != KN_OK) return status;
+        kn_batch_swap_arrays(spare->batch, &spare->opaques, &spare->partitions, spare->array_capacity);
+    }
+    return KN_OK;
+}
+
+static void spare_deinit(struct spare *spare)
+{
+    kn_batch_free(spare->batch);
+    kn_buffer_give(spare->buffer);
+    free(spare->opaques);
+    free(spare->partitions);
+}
+
+/* Under lock, with everything in place: the record, its opaque, and what follows from it. */
+static int append_record(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice)
+{
+    const struct kn_message *message = append->message;
+    struct kn_batch *batch = accumulator->open;
+    int32_t index = batch->writer.record_count;
+    int status = kn_batch_writer_append(&batch->writer, batch->plain, append->timestamp_ms, message->key, message->key ? message->key_bytes : -1,
+                                        message->value, message->value ? message->value_bytes : -1, message->headers,
+                                        message->headers_bytes, message->header_count);
+    if (status != KN_OK) return status;
+    if (batch->opaques) batch->opaques[index] = message->opaque;
+    if (batch->partitions) batch->partitions[index] = message->partition;
+    batch->budget_bytes += append->budget_bytes;
+    if (index + 1 >= config_of(accumulator)->batch_messages || batch->plain->size_bytes >= accumulator->batch_limit_bytes) {
+        complete_open(accumulator, notice);
+    } else if (index == 0) {
+        want_look(accumulator, open_due_us(accumulator), notice);
+        if (!accumulator->leader) notice->move_on = 1;
+    }
+    return KN_OK;
+}
+
+int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice)
+{
+    struct kn_engine *engine = accumulator->topic->engine;
+    struct spare spare = {0};
+    struct want want = {0};
+    int status = KN_OK;
+    notice->broker = NULL;
+    notice->move_on = 0;
+    kn_mutex_lock(&accumulator->lock);
+    for (;;) {
+        /* Checked under the lock: what gets in before the closing client drains this partition is drained, the rest is refused. */
+        if (atomic_load_explicit(&engine->closed, memory_order_acquire)) status = KN_ERR_CLOSED;
+        else if (accumulator->redirected) status = KN_ERR_STALE;
+        if (status != KN_OK) break;
+        enum need need = append_ready(accumulator, append, &spare, &want, notice);
+        if (need == NEED_NOTHING) {
+            status = append_record(accumulator, append, notice);
+            break;
+        }
+        kn_mutex_unlock(&accumulator->lock);
+        status = append_fetch(accumulator, append, need, &want, &spare);
+        kn_mutex_lock(&accumulator->lock);
+        if (status != KN_OK) break;
+    }
+    kn_mutex_unlock(&accumulator->lock);
+    spare_deinit(&spare);
+    return status;
+}
+
+/* --- the leader's side --- */
+
+/* Under lock: when the leader should look next, given what is in the lists now. */
+static int64_t next_look_us(const struct kn_accumulator *accumulator)
+{
+    if (!kn_list_empty(&accumulator->waiting)) {
+        const struct kn_batch *head = KN_LIST_ENTRY(accumulator->waiting.next, const struct kn_batch, node);
+        return head->next_try_us > head->created_us ? head->next_try_us : head->created_us;
+    }
+    return accumulator->open && accumulator->open->writer.record_count > 0 ? open_due_us(accumulator) : KN_NEVER;
+}
+
+void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader, int32_t leader_epoch)
+{
+    struct kn_notice notice = {0};
+    kn_mutex_lock(&accumulator->lock);
+    accumulator->leader = leader;
+    accumulator->leader_epoch = leader_epoch;
+    accumulator->notified_us = KN_NEVER;
+    int64_t at_us = next_look_us(accumulator);
+    if (at_us != KN_NEVER) want_look(accumulator, at_us, &notice);
+    kn_mutex_unlock(&accumulator->lock);
+    kn_notice_send(&notice, accumulator);
+}
+
+int kn_accumulator_has_leader(struct kn_accumulator *accumulator)
+{
+    kn_mutex_lock(&accumulator->lock);
+    int has = accumulator->leader != NULL;
+    kn_mutex_unlock(&accumulator->lock);
+    return has;
+}
+
+struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us)
+{
+    struct kn_batch *batch = NULL;
+    int was_open = 0;
+    *next_us = KN_NEVER;
+    kn_mutex_lock(&accumulator->lock);
+    if (accumulator->leader != broker) { /* notified_us is about the new leader: not ours to touch */
+        kn_mutex_unlock(&accumulator->lock);
+        return NULL;
+    }
+    accumulator->notified_us = KN_NEVER;
+    /* Another broker's answers are outstanding: the last of them notifies us. */
+    int blocked = accumulator->in_flight > 0 && accumulator->in_flight_broker != broker;
+    if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->closed, memory_order_acquire)) {
+        if (next_look_us(accumulator) <= now_us) {
+            struct kn_list *node = kn_list_pop_front(&accumulator->waiting);
+            was_open = !node;
+            batch = node ? KN_LIST_ENTRY(node, struct kn_batch, node) : close_open(accumulator);
+            accumulator->in_flight++;
+            accumulator->in_flight_broker = broker;
+        }
+        *next_us = accumulator->notified_us = next_look_us(accumulator);
+    }
+    kn_mutex_unlock(&accumulator->lock);
+    if (was_open) kn_topic_move_on(accumulator->topic, accumulator->partition);
+    return batch;
+}
+
+int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *broker)
+{
+    kn_mutex_lock(&accumulator->lock);
+    int wants = 0;
+    if (accumulator->leader == broker) {
+        wants = next_look_us(accumulator) != KN_NEVER;
+        if (!wants) accumulator->notified_us = KN_NEVER;
+    }
+    kn_mutex_unlock(&accumulator->lock);
+    return wants;
+}
+
+void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_broker *broker)
+{
+    kn_mutex_lock(&accumulator->lock);
+    if (accumulator->leader == broker) accumulator->notified_us = KN_NEVER;
+    kn_mutex_unlock(&accumulator->lock);
+}
+
+/* Under lock: a taken batch is back. When it was the last one out there, a new leader that was held off may start. */
+static void batch_is_back(struct kn_accumulator *accumulator, struct kn_notice *notice)
+{
+    struct kn_broker *from = accumulator->in_flight_broker;
+    if (--accumulator->in_flight == 0) accumulator->in_flight_broker = NULL;
+    int64_t at_us = next_look_us(accumulator);
+    if (at_us == KN_NEVER) return;
+    if (accumulator->in_flight == 0 && accumulator->leader != from) accumulator->notified_us = KN_NEVER;
+    want_look(accumulator, at_us, notice);
+}
+
+void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch *batch, int64_t next_try_us)
+{
+    struct kn_notice notice = {0};
+    batch->next_try_us = next_try_us;
+    kn_mutex_lock(&accumulator->lock);
+    struct kn_list *at = accumulator->waiting.next;
+    while (at != &accumulator->waiting && KN_LIST_ENTRY(at, struct kn_batch, node)->id < batch->id) at = at->next;
+    kn_list_insert_before(at, &batch->node);
+    batch_is_back(accumulator, &notice);
+    kn_mutex_unlock(&accumulator->lock);
+    kn_notice_send(&notice, accumulator);
+}
+
+void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch)
+{
+    struct kn_notice notice = {0};
+    kn_mutex_lock(&accumulator->lock);
+    batch_is_back(accumulator, &notice);
+    kn_mutex_unlock(&accumulator->lock);
+    kn_notice_send(&notice, accumulator);
+    kn_engine_deliver(accumulator->topic->engine, batch);
+}
+
+/* --- the control thread's side --- */
+
+static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *failed, int status, int16_t error_code, const char *text)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(failed))) {
+        struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, node);
+        kn_batch_set_error(batch, status, error_code, text, text ? strlen(text) : 0);
+        kn_engine_deliver(accumulator->topic->engine, batch);
+    }
+}
+
+void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
+{
+    int64_t timeout_us = (int64_t)config_of(accumulator)->message_timeout_ms * 1000;
+    if (timeout_us <= 0) return;
+    struct kn_list expired;
+    kn_list_init(&expired);
+    kn_mutex_lock(&accumulator->lock);
+    struct kn_list *node;
+    while ((node = kn_list_first(&accumulator->waiting))) {
+        if (KN_LIST_ENTRY(node, struct kn_batch, node)->created_us + timeout_us > now_us) break;
+        kn_list_remove(node);
+        kn_list_push_back(&expired, node);
+    }
+    struct kn_batch *open = accumulator->open;
+    if (open && kn_list_empty(&accumulator->waiting) && open->created_us + timeout_us <= now_us) {
+        kn_list_push_back(&expired, &close_open(accumulator)->node);
+    }
+    kn_mutex_unlock(&accumulator->lock);
+    deliver_failed(accumulator, &expired, KN_ERR_TIMED_OUT, 0, NULL);
+}
+
+void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into)
+{
+    kn_mutex_lock(&accumulator->lock);
+    kn_list_splice_back(into, &accumulator->waiting);
+    if (accumulator->open) kn_list_push_back(into, &close_open(accumulator)->node);
+    kn_mutex_unlock(&accumulator->lock);
+}
+
+void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code, const char *text)
+{
+    struct kn_list failed;
+    kn_list_init(&failed);
+    kn_accumulator_steal(accumulator, &failed);
+    deliver_failed(accumulator, &failed, status, error_code, text);
+}

@@ -1,0 +1,70 @@
+/* A record batch on its way out: from the first append to its delivery report.
+ *
+ * Thread: whoever owns it. An accumulator's lists (under its lock) own it first, then the request that carries it (broker
+ * thread), then the deliveries queue. Who frees: the last owner, with kn_batch_free(), which gives its buffers back; so no
+ * request that points into them may be left.
+ */
+#ifndef KN_ENGINE_BATCH_H
+#define KN_ENGINE_BATCH_H
+
+#include <stdint.h>
+#include "base/buffer.h"
+#include "base/list.h"
+#include "records/batch_reader.h"
+#include "records/batch_writer.h"
+
+struct kn_topic;
+struct kn_accumulator;
+
+enum kn_persistence { KN_NOT_PERSISTED = 0, KN_POSSIBLY_PERSISTED = 1, KN_PERSISTED = 2 };
+
+struct kn_batch {
+    struct kn_list node;
+    struct kn_topic *topic;
+    struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */
+    struct kn_buffer *plain;   /* 61-byte header + records as appended; kept while reports may need it, NULL afterwards */
+    struct kn_buffer *wire;    /* what is sent: plain itself, or the compressed form; NULL until sealed */
+    struct kn_batch_writer writer;
+    void **opaques;            /* one a record, NULL when no callback was given; each token is given back exactly once by the binding */
+    int32_t *partitions;       /* staged batches only: the asked partition of each record (-1: the partitioner's choice) */
+    int32_t opaque_capacity;   /* of opaques and partitions */
+    int32_t partition;         /* -1: staged */
+    int64_t id;
+    int64_t budget_bytes;      /* what its messages took from the budget */
+    int64_t created_us;        /* first append: linger and message.timeout.ms count from here */
+    int64_t next_try_us;       /* retry backoff */
+    int64_t sent_us;
+    int64_t acked_us;
+    int32_t attempts;          /* requests of which at least a byte was written */
+    uint8_t sealed;            /* header and checksum written: immutable from then on */
+    /* the outcome */
+    uint8_t persistence;       /* never falls: a retry that fails cleanly doesn't undo an earlier "possibly" */
+    int status;                /* enum kn_status when error_code is 0 */
+    int16_t error_code;        /* Kafka's */
+    int64_t base_offset;       /* -1: unknown */
+    int64_t log_append_time_ms;/* -1: create time */
+    char *error_text;          /* malloc'ed broker message or NULL */
+    /* idempotence: written into the header by the seal, -1: none */
+    int64_t producer_id;
+    int16_t producer_epoch;
+    int32_t base_sequence;
+};
+
+/* An empty batch whose buffer holds capacity_bytes. NULL: no memory. */
+struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes);
+void kn_batch_free(struct kn_batch *batch); /* opaques must have been given back */
+long kn_batch_live(void);
+
+/* Replaces the per-record arrays by ones for `capacity` records, content kept; NULL for one that isn't wanted. The caller allocates
+ * (with calloc) and frees what the pointers hold afterwards: the old arrays. */
+void kn_batch_swap_arrays(struct kn_batch *batch, void ***opaques, int32_t **partitions, int32_t capacity);
+/* A view over the plain records, as kn_batch_view_open() leaves it, for kn_record_reader_init(). KN_ERR_INVALID: plain was given back. */
+int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view);
+/* Sets the outcome of a failure; text (text_bytes of it, may be NULL) is copied. */
+void kn_batch_set_error(struct kn_batch *batch, int status, int16_t error_code, const char *text, size_t text_bytes);
+static inline void kn_batch_raise_persistence(struct kn_batch *batch, enum kn_persistence persistence)
+{
+    if (batch->persistence < persistence) batch->persistence = (uint8_t)persistence;
+}
+
+#endif

@@ -1,0 +1,316 @@
+/* A Produce request on its way, and what becomes of its batches: produce_request.h. */
+#include "engine/produce_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "engine/engine.h"
+
+#define LAST_CHANCE_US 1000000 /* a request whose messages are about to expire still gets this long */
+#define BACKOFF_DOUBLINGS_MAX 20
+
+/* --- building --- */
+
+static int64_t deadline_us(const struct kn_engine_config *config, struct kn_batch *const *batches, int32_t count, int64_t now_us)
+{
+    int64_t timeout_ms = config->produce_timeout_ms + 500; /* so that the broker's own timeout is heard of */
+    if (timeout_ms < config->request_timeout_ms) timeout_ms = config->request_timeout_ms;
+    int64_t deadline = now_us + timeout_ms * 1000;
+    if (config->message_timeout_ms <= 0) return deadline;
+    int64_t expiry = INT64_MAX;
+    for (int32_t i = 0; i < count; i++) {
+        if (batches[i]->created_us < expiry) expiry = batches[i]->created_us;
+    }
+    expiry += (int64_t)config->message_timeout_ms * 1000;
+    if (expiry < now_us + LAST_CHANCE_US) expiry = now_us + LAST_CHANCE_US;
+    return expiry < deadline ? expiry : deadline;
+}
+
+/* Fills the descriptions; returns the version to speak: topic ids only if every topic has one. */
+static int16_t describe(const struct kn_sender *sender, struct kn_produce *produce)
+{
+    int16_t version = sender->produce_version < KN_PRODUCE_VERSION_MAX ? sender->produce_version : KN_PRODUCE_VERSION_MAX;
+    for (int32_t i = 0; i < produce->batch_count; i++) {
+        const struct kn_batch *batch = produce->batches[i];
+        struct kn_produce_partition *partition = &produce->partitions[i];
+        partition->topic = batch->topic->name;
+        partition->topic_bytes = batch->topic->name_bytes;
+        partition->partition = batch->partition;
+        partition->records = batch->wire->data;
+        partition->records_bytes = batch->wire->size_bytes;
+        if (i > 0 && produce->batches[i - 1]->topic == batch->topic) {
+            memcpy(partition->topic_id, partition[-1].topic_id, sizeof partition->topic_id);
+        } else if (!kn_topic_id(batch->topic, partition->topic_id) && version >= KN_PRODUCE_TOPIC_ID_SINCE) {
+            version = KN_PRODUCE_TOPIC_ID_SINCE - 1;
+        }
+    }
+    return version;
+}
+
+/* One block: the struct, its arrays, and the bytes around the batches. */
+static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t count, size_t client_id_bytes)
+{
+    size_t n = (size_t)count;
+    size_t around = KN_FRAME_HEADER_MAX_BYTES + client_id_bytes;
+    for (size_t i = 0; i < n; i++) {
+        struct kn_produce_partition alone = {.topic = batches[i]->topic->name, .topic_bytes = batches[i]->topic->name_bytes};
+        struct kn_produce_request bound = {.partitions = &alone, .partition_count = 1};
+        around += kn_produce_request_bound_bytes(&bound);
+    }
+    struct kn_produce *produce = calloc(1, sizeof *produce);
+    if (!produce) return NULL;
+    produce->batch_count = count;
+    size_t pieces = (2 * n + 1) * sizeof(struct iovec);
+    size_t arrays = n * (sizeof *produce->partitions + sizeof *produce->outcomes + sizeof *produce->batches);
+    uint8_t *block = calloc(1, pieces + arrays + around);
+    if (!block) {
+        free(produce);
+        return NULL;
+    }
+    produce->request.pieces = (struct iovec *)(void *)block; /* first: it frees the block */
+    produce->partitions = (struct kn_produce_partition *)(void *)(block + pieces);
+    produce->outcomes = (struct kn_produce_outcome *)(void *)(produce->partitions + n);
+    produce->batches = (struct kn_batch **)(void *)(produce->outcomes + n);
+    memcpy(produce->batches, batches, n * sizeof *batches);
+    return produce;
+}
+
+static void on_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body);
+
+struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *const *batches, int32_t batch_count, int64_t now_us)
+{
+    const struct kn_engine_config *config = &sender->broker->engine->config;
+    struct kn_produce *produce = allocate(batches, batch_count, strlen(config->client_id));
+    if (!produce) return NULL;
+    produce->sender = sender;
+    struct kn_request *request = &produce->request;
+    request->api_key = KN_API_PRODUCE;
+    request->api_version = describe(sender, produce);
+    int flexible = request->api_version >= KN_PRODUCE_FLEXIBLE_SINCE;
+    if (config->acks == 0) request->flags |= KN_REQUEST_NO_REPLY;
+    if (flexible) request->flags |= KN_REQUEST_FLEXIBLE_REPLY;
+    request->deadline_us = deadline_us(config, batches, batch_count, now_us);
+    request->on_done = on_done;
+    struct kn_produce_request body = {
+        .version = request->api_version,
+        .acks = config->acks,
+        .timeout_ms = config->produce_timeout_ms,
+        .partitions = produce->partitions,
+        .partition_count = batch_count,
+    };
+    uint8_t *from = (uint8_t *)(produce->batches + batch_count);
+    uint8_t *to = from + kn_frame_header_write(from, KN_API_PRODUCE, request->api_version, config->client_id, flexible);
+    request->frame_bytes = kn_produce_request_encode(&body, from, to, request->pieces, &request->piece_count);
+    return produce;
+}
+
+/* --- outcomes --- */
+
+int kn_produce_error_action(int16_t error_code)
+{
+    switch (error_code) {
+    case 3:   /* UNKNOWN_TOPIC_OR_PARTITION: just created, or moved away */
+    case 5:   /* LEADER_NOT_AVAILABLE */
+    case 6:   /* NOT_LEADER_OR_FOLLOWER */
+    case 8:   /* BROKER_NOT_AVAILABLE */
+    case 9:   /* REPLICA_NOT_AVAILABLE */
+    case 13:  /* NETWORK_EXCEPTION */
+    case 56:  /* KAFKA_STORAGE_ERROR */
+    case 72:  /* LISTENER_NOT_FOUND */
+    case 74:  /* FENCED_LEADER_EPOCH */
+    case 75:  /* UNKNOWN_LEADER_EPOCH */
+    case 100: /* UNKNOWN_TOPIC_ID */
+    case 103: /* INCONSISTENT_TOPIC_ID */
+        return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH;
+    case 7:  /* REQUEST_TIMED_OUT: the leader has it, the replicas didn't confirm in time */
+    case 20: /* NOT_ENOUGH_REPLICAS_AFTER_APPEND */
+        return KN_PRODUCE_RETRY | KN_PRODUCE_POSSIBLE;
+    case 2:  /* CORRUPT_MESSAGE: damaged on the way */
+    case 14: /* COORDINATOR_LOAD_IN_PROGRESS */
+    case 19: /* NOT_ENOUGH_REPLICAS */
+    case 51: /* CONCURRENT_TRANSACTIONS */
+    case 89: /* THROTTLING_QUOTA_EXCEEDED */
+        return KN_PRODUCE_RETRY;
+    case -1: /* UNKNOWN_SERVER_ERROR: no telling what it did before */
+        return KN_PRODUCE_POSSIBLE;
+    default:
+        return 0;
+    }
+}
+
+static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempts)
+{
+    int doublings = attempts > 1 ? attempts - 1 : 0;
+    if (doublings > BACKOFF_DOUBLINGS_MAX) doublings = BACKOFF_DOUBLINGS_MAX;
+    int64_t ms = (int64_t)config->retry_backoff_ms << doublings;
+    if (ms > config->retry_backoff_max_ms) ms = config->retry_backoff_max_ms;
+    return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % of it */
+}
+
+/* The batch failed this time. Back to its partition where another try is allowed, else to its report. */
+static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may_retry, int status, int16_t error_code, const char *text,
+                       int32_t text_bytes, int64_t now_us)
+{
+    struct kn_engine *engine = sender->broker->engine;
+    const struct kn_engine_config *config = &engine->config;
+    int closed = atomic_load_explicit(&engine->closed, memory_order_acquire);
+    int64_t timeout_us = (int64_t)config->message_timeout_ms * 1000;
+    int expired = timeout_us > 0 && batch->created_us + timeout_us <= now_us;
+    if (may_retry && !closed && !expired && batch->attempts <= config->retries) {
+        int written = error_code != 0 || batch->sent_us != 0;
+        kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts) : now_us);
+        return;
+    }
+    if (may_retry && closed) kn_batch_set_error(batch, KN_ERR_CLOSED, 0, NULL, 0);
+    else if (may_retry && expired) kn_batch_set_error(batch, KN_ERR_TIMED_OUT, 0, text, (size_t)text_bytes);
+    else kn_batch_set_error(batch, status, error_code, text, (size_t)text_bytes);
+    kn_accumulator_settle(batch->accumulator, batch);
+}
+
+static void ask_for_metadata(struct kn_sender *sender, const struct kn_batch *batch, const struct kn_produce_outcome *outcome,
+                             const struct kn_produce_response *response)
+{
+    struct kn_event *event = kn_event_new(KN_EVENT_PARTITION, sender->broker->handle);
+    if (!event) return; /* the next failure asks again */
+    event->token = batch->topic->token;
+    event->partition = batch->partition;
+    event->error_code = outcome->error_code;
+    event->leader_id = outcome->leader_id;
+    event->leader_epoch = outcome->leader_epoch;
+    if (outcome->leader_id >= 0) kn_produce_response_endpoint(response, outcome->leader_id, event->text, sizeof event->text);
+    kn_engine_post_event(sender->broker->engine, event);
+}
+
+static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, const struct kn_produce_outcome *outcome,
+                            const struct kn_produce_response *response, int64_t now_us)
+{
+    if (!outcome->answered) {
+        static const char text[] = "partition missing from the Produce response";
+        fail_batch(sender, batch, 0, KN_ERR_PROTOCOL, 0, text, sizeof text - 1, now_us);
+        return;
+    }
+    if (outcome->error_code == 0) {
+        batch->status = KN_OK;
+        batch->base_offset = outcome->base_offset;
+        batch->log_append_time_ms = outcome->log_append_time_ms;
+        kn_batch_raise_persistence(batch, KN_PERSISTED);
+        kn_accumulator_settle(batch->accumulator, batch);
+        return;
+    }
+    int action = kn_produce_error_action(outcome->error_code);
+    if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
+    if (action & KN_PRODUCE_REFRESH) ask_for_metadata(sender, batch, outcome, response);
+    fail_batch(sender, batch, action & KN_PRODUCE_RETRY, KN_OK, outcome->error_code, outcome->text, outcome->text_bytes, now_us);
+}
+
+/* --- the response --- */
+
+static int is_result_of(const struct kn_produce_result *result, const struct kn_produce_partition *sent)
+{
+    if (result->partition != sent->partition) return 0;
+    if (result->topic_id) return memcmp(result->topic_id, sent->topic_id, 16) == 0;
+    return result->topic_bytes == sent->topic_bytes && memcmp(result->topic, sent->topic, (size_t)sent->topic_bytes) == 0;
+}
+
+/* Whose result it is; `guess` is where the broker's order usually has it. -1: nobody's. */
+static int32_t find_sent(const struct kn_produce *produce, const struct kn_produce_result *result, int32_t guess)
+{
+    for (int32_t i = 0; i < produce->batch_count; i++) {
+        int32_t at = (guess + i) % produce->batch_count;
+        if (is_result_of(result, &produce->partitions[at])) return at;
+    }
+    return -1;
+}
+
+/* Reads the whole response before anything is settled: a malformed one is believed in no part. */
+static int read_outcomes(struct kn_produce *produce, struct kn_produce_response *response, struct kn_span body)
+{
+    struct kn_produce_result result;
+    int32_t guess = 0;
+    int32_t left = produce->batch_count;
+    int status = kn_produce_response_open(response, body, produce->request.api_version);
+    if (status != KN_OK) return status;
+    while ((status = kn_produce_response_next(response, &result)) == 1) {
+        int32_t at = left > 0 ? find_sent(produce, &result, guess) : -1;
+        if (at < 0 || produce->outcomes[at].answered) return KN_ERR_PROTOCOL; /* not asked, or told twice */
+        left--;
+        guess = at + 1;
+        struct kn_produce_outcome *outcome = &produce->outcomes[at];
+        outcome->answered = 1;
+        outcome->error_code = result.error_code;
+        outcome->base_offset = result.base_offset;
+        outcome->log_append_time_ms = result.log_append_time_ms;
+        outcome->leader_id = result.leader_id;
+        outcome->leader_epoch = result.leader_epoch;
+        outcome->text = result.error ? result.error : result.record_error;
+        outcome->text_bytes = result.error ? result.error_bytes : result.record_error_bytes;
+    }
+    return status < 0 ? status : kn_produce_response_end(response);
+}
+
+static void note_throttle(struct kn_sender *sender, int32_t throttle_ms, int64_t now_us)
+{
+    if (throttle_ms <= 0) return;
+    sender->held_until_us = now_us + (int64_t)throttle_ms * 1000;
+    struct kn_event *event = kn_event_new(KN_EVENT_THROTTLED, sender->broker->handle);
+    if (!event) return; /* it is only told, the hold is what counts */
+    event->api_key = KN_API_PRODUCE;
+    event->throttle_ms = throttle_ms;
+    kn_engine_post_event(sender->broker->engine, event);
+}
+
+static void on_response(struct kn_produce *produce, struct kn_span body, int64_t now_us)
+{
+    static const char malformed[] = "malformed Produce response";
+    struct kn_produce_response response;
+    int status = read_outcomes(produce, &response, body);
+    if (status == KN_OK) note_throttle(produce->sender, response.throttle_ms, now_us);
+    for (int32_t i = 0; i < produce->batch_count; i++) {
+        struct kn_batch *batch = produce->batches[i];
+        if (status == KN_OK && produce->outcomes[i].answered) {
+            settle_answered(produce->sender, batch, &produce->outcomes[i], &response, now_us);
+            continue;
+        }
+        kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
+        if (status == KN_OK) settle_answered(produce->sender, batch, &produce->outcomes[i], &response, now_us);
+        else fail_batch(produce->sender, batch, 0, KN_ERR_PROTOCOL, 0, malformed, sizeof malformed - 1, now_us);
+    }
+}
+
+static void on_failure(struct kn_produce *produce, int status, int64_t now_us)
+{
+    for (int32_t i = 0; i < produce->batch_count; i++) {
+        struct kn_batch *batch = produce->batches[i];
+        if (produce->request.was_written) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
+        fail_batch(produce->sender, batch, 1, status, 0, NULL, 0, now_us);
+    }
+}
+
+static void on_written(struct kn_produce *produce) /* acks=0: that is all we will know */
+{
+    for (int32_t i = 0; i < produce->batch_count; i++) {
+        struct kn_batch *batch = produce->batches[i];
+        batch->status = KN_OK;
+        kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
+        kn_accumulator_settle(batch->accumulator, batch);
+    }
+}
+
+static void on_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+{
+    struct kn_produce *produce = KN_LIST_ENTRY(request, struct kn_produce, request);
+    int64_t now_us = kn_clock_us();
+    (void)chunk; /* what outlives this call is copied */
+    produce->sender->in_flight--;
+    for (int32_t i = 0; i < produce->batch_count; i++) {
+        struct kn_batch *batch = produce->batches[i];
+        batch->sent_us = request->was_written ? (request->sent_us ? request->sent_us : now_us) : 0;
+        batch->acked_us = now_us;
+        if (request->was_written) batch->attempts++;
+    }
+    if (status != KN_OK) on_failure(produce, status, now_us);
+    else if (request->flags & KN_REQUEST_NO_REPLY) on_written(produce);
+    else on_response(produce, body, now_us);
+    free(request->pieces);
+    free(produce);
+}

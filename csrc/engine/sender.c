@@ -1,0 +1,158 @@
+/* A broker's producing half. What, thread and ownership: sender.h. Here: from ready partitions to requests; produce_request.c has the way back. */
+#include "engine/sender.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/produce_request.h"
+
+#define REQUEST_BATCHES_MAX 512
+#define REQUEST_BYTES ((size_t)960 << 10)    /* enough for one request: a full batch of the default size goes alone */
+#define UNSENT_BYTES_MAX ((size_t)2 << 20)   /* waiting in the socket's queue: more would only grow old there */
+#define PIPELINE_MAX 5                       /* keeps the socket busy; the broker serves a connection's requests one by one */
+#define DUE_SLACK_US 250                     /* the clock of this turn was read a moment ago */
+#define NO_MEMORY_BACKOFF_US 100000
+
+void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker)
+{
+    memset(sender, 0, sizeof *sender);
+    sender->broker = broker;
+    sender->produce_version = -1;
+    kn_schedule_init(&sender->schedule);
+}
+
+void kn_sender_deinit(struct kn_sender *sender) { kn_schedule_deinit(&sender->schedule); }
+
+int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, int64_t at_us)
+{
+    int status = kn_schedule_add(&sender->schedule, accumulator, at_us);
+    if (status != KN_OK) kn_accumulator_forget_notice(accumulator, sender->broker); /* the next record announces itself again */
+    return status;
+}
+
+int kn_sender_wants_connection(struct kn_sender *sender)
+{
+    const struct kn_schedule_entry *first;
+    while ((first = kn_schedule_first(&sender->schedule))) {
+        if (kn_accumulator_wants(first->accumulator, sender->broker)) return 1;
+        kn_schedule_pop(&sender->schedule);
+    }
+    return sender->in_flight > 0;
+}
+
+/* --- collecting --- */
+
+struct picks { /* what one request will carry */
+    int32_t count;
+    size_t size_bytes;
+    struct kn_batch *batches[REQUEST_BATCHES_MAX];
+};
+
+/* One look at each partition that is due. Partitions to look at again go back in only afterwards: one batch a partition and request. */
+static void collect(struct kn_sender *sender, struct picks *picks, int64_t now_us)
+{
+    struct kn_engine *engine = sender->broker->engine;
+    struct kn_schedule_entry again[REQUEST_BATCHES_MAX];
+    int32_t again_count = 0;
+    int flushing = atomic_load_explicit(&engine->flushing, memory_order_relaxed) > 0;
+    const struct kn_schedule_entry *first;
+    picks->count = 0;
+    picks->size_bytes = 0;
+    while (picks->size_bytes < REQUEST_BYTES && again_count < REQUEST_BATCHES_MAX && picks->count < REQUEST_BATCHES_MAX &&
+           (first = kn_schedule_first(&sender->schedule)) && (flushing || first->at_us <= now_us)) {
+        struct kn_accumulator *accumulator = kn_schedule_pop(&sender->schedule).accumulator;
+        int64_t next_us;
+        struct kn_batch *batch = kn_accumulator_take(accumulator, sender->broker, now_us, &next_us);
+        if (next_us != KN_NEVER) again[again_count++] = (struct kn_schedule_entry){accumulator, next_us};
+        if (!batch) continue;
+        picks->batches[picks->count++] = batch;
+        picks->size_bytes += batch->wire ? batch->wire->size_bytes : batch->plain->size_bytes;
+    }
+    for (int32_t i = 0; i < again_count; i++) kn_sender_add(sender, again[i].accumulator, again[i].at_us);
+}
+
+/* --- sealing --- */
+
+/* The compressed form of a batch, its header not filled yet; NULL: send it as it is. */
+static struct kn_buffer *compress(struct kn_engine *engine, const struct kn_codec *codec, const struct kn_buffer *plain)
+{
+    struct kn_buffer *out = kn_buffer_take(engine->pool, plain->size_bytes);
+    if (!out) return NULL;
+    out->size_bytes = KN_BATCH_HEADER_BYTES;
+    int status = codec->compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES,
+                                 engine->config.codec_level, &out);
+    if (status == KN_OK && out->size_bytes < plain->size_bytes) return out;
+    kn_buffer_give(out);
+    return NULL;
+}
+
+/* Compression, header and checksum; the batch is immutable afterwards. */
+static void seal(struct kn_engine *engine, struct kn_batch *batch, int16_t produce_version)
+{
+    const struct kn_codec *codec = &engine->codecs.codecs[engine->config.codec];
+    struct kn_batch_meta meta = {
+        .partition_leader_epoch = -1,
+        .producer_id = batch->producer_id,
+        .producer_epoch = batch->producer_epoch,
+        .base_sequence = batch->base_sequence,
+    };
+    int usable = engine->config.codec != KN_CODEC_NONE && codec->compress &&
+                 (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
+    struct kn_buffer *compressed = usable ? compress(engine, codec, batch->plain) : NULL;
+    batch->wire = compressed ? compressed : batch->plain;
+    if (compressed) {
+        meta.attributes = (int16_t)engine->config.codec;
+        if (!batch->opaques && !engine->config.report_all) { /* nobody will ask for the messages */
+            kn_buffer_give(batch->plain);
+            batch->plain = NULL;
+        }
+    }
+    kn_batch_seal(batch->wire, &batch->writer, &meta);
+    batch->sealed = 1;
+}
+
+/* --- sending --- */
+
+static int by_topic_and_partition(const void *left, const void *right)
+{
+    const struct kn_batch *a = *(struct kn_batch *const *)left, *b = *(struct kn_batch *const *)right;
+    if (a->topic != b->topic) return (uintptr_t)a->topic < (uintptr_t)b->topic ? -1 : 1;
+    return a->partition < b->partition ? -1 : 1;
+}
+
+static void send_request(struct kn_sender *sender, struct picks *picks, int64_t now_us)
+{
+    qsort(picks->batches, (size_t)picks->count, sizeof *picks->batches, by_topic_and_partition);
+    for (int32_t i = 0; i < picks->count; i++) {
+        if (!picks->batches[i]->sealed) seal(sender->broker->engine, picks->batches[i], sender->produce_version);
+    }
+    struct kn_produce *produce = kn_produce_new(sender, picks->batches, picks->count, now_us);
+    if (!produce) {
+        for (int32_t i = 0; i < picks->count; i++) {
+            kn_accumulator_requeue(picks->batches[i]->accumulator, picks->batches[i], now_us + NO_MEMORY_BACKOFF_US);
+        }
+        return;
+    }
+    sender->in_flight++;
+    kn_broker_send(sender->broker, &produce->request, now_us);
+}
+
+int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
+{
+    const struct kn_engine_config *config = &sender->broker->engine->config;
+    int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
+    struct picks picks;
+    if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return KN_NEVER;
+    for (int built = 0;; built++) {
+        if (now_us < sender->held_until_us) return sender->held_until_us;
+        /* Bytes that get written, or an answer, bring us back. */
+        if (sender->in_flight >= limit || kn_connection_unsent_bytes(sender->broker->connection) >= UNSENT_BYTES_MAX) return KN_NEVER;
+        if (built > 0 && config->codec != KN_CODEC_NONE) break; /* compressing takes a while: let the socket have its turn */
+        collect(sender, &picks, now_us + DUE_SLACK_US);
+        if (picks.count == 0) break;
+        send_request(sender, &picks, now_us);
+    }
+    const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
+    return first ? first->at_us : KN_NEVER;
+}

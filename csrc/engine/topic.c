@@ -1,0 +1,362 @@
+/* A topic that is produced to. What, threads, lock and ownership: topic.h. */
+#include "engine/topic.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "engine/engine.h"
+
+#define UNLOCKED_DRAINS 8 /* rounds before the one that holds the staging lock */
+#define LEADER_TRIES 4    /* random partitions tried for one that has a leader, then */
+#define LEADER_SCAN 32    /* so many next to the last one */
+
+struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
+{
+    struct kn_topic *topic = calloc(1, sizeof *topic);
+    if (!topic) return NULL;
+    topic->name = malloc((size_t)name_bytes + 1);
+    if (!topic->name) {
+        free(topic);
+        return NULL;
+    }
+    memcpy(topic->name, name, (size_t)name_bytes);
+    topic->name[name_bytes] = 0;
+    topic->name_bytes = name_bytes;
+    topic->engine = engine;
+    topic->token = token;
+    topic->partitioner = engine->config.partitioner;
+    kn_list_init(&topic->node);
+    atomic_init(&topic->table, NULL);
+    atomic_init(&topic->sticky_partition, -1);
+    kn_accumulator_init(&topic->staging, topic, KN_STAGING);
+    kn_mutex_init(&topic->lock, KN_RANK_LEAF);
+    return topic;
+}
+
+void kn_topic_free(struct kn_topic *topic)
+{
+    if (!topic) return;
+    kn_accumulator_deinit(&topic->staging);
+    struct kn_partition_table *table = topic->tables;
+    for (int32_t i = 0; table && i < table->count; i++) {
+        kn_accumulator_deinit(table->partitions[i]);
+        free(table->partitions[i]);
+    }
+    while (table) {
+        struct kn_partition_table *older = table->older;
+        free(table);
+        table = older;
+    }
+    kn_mutex_deinit(&topic->lock);
+    free(topic->name);
+    free(topic);
+}
+
+int kn_topic_id(struct kn_topic *topic, uint8_t id[16])
+{
+    static const uint8_t none[16];
+    kn_mutex_lock(&topic->lock);
+    memcpy(id, topic->id, 16);
+    kn_mutex_unlock(&topic->lock);
+    return memcmp(id, none, 16) != 0;
+}
+
+/* --- choosing a partition --- */
+
+/* A random partition, other than `not` where there is a choice, and with a leader if one is found quickly. */
+static int32_t random_partition(const struct kn_partition_table *table, int32_t not)
+{
+    int32_t choice = 0;
+    if (table->count == 1) return 0;
+    for (int i = 0; i < LEADER_TRIES; i++) {
+        choice = (int32_t)kn_random_below((uint32_t)table->count);
+        if (choice == not) choice = (choice + 1 + (int32_t)kn_random_below((uint32_t)table->count - 1)) % table->count;
+        if (kn_accumulator_has_leader(table->partitions[choice])) return choice;
+    }
+    for (int32_t i = 1; i <= table->count && i <= LEADER_SCAN; i++) {
+        int32_t other = (choice + i) % table->count;
+        if (other != not && kn_accumulator_has_leader(table->partitions[other])) return other;
+    }
+    return choice;
+}
+
+void kn_topic_move_on(struct kn_topic *topic, int32_t partition)
+{
+    int expected = partition;
+    if (partition < 0 || atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed) != expected) return;
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    if (!table || table->count < 2) return;
+    /* Fails when another thread has moved it already: once a batch is enough. */
+    atomic_compare_exchange_strong(&topic->sticky_partition, &expected, random_partition(table, partition));
+}
+
+static int32_t any_partition(struct kn_topic *topic, const struct kn_partition_table *table, const uint8_t *key, int32_t key_bytes)
+{
+    if (!kn_partitioner_sticks(topic->partitioner, key, key_bytes)) return random_partition(table, -1);
+    int32_t sticky = atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed);
+    if (sticky >= 0 && sticky < table->count) return sticky;
+    sticky = random_partition(table, -1);
+    atomic_store_explicit(&topic->sticky_partition, sticky, memory_order_relaxed);
+    return sticky;
+}
+
+/* The partition of a record, or -1: it asked for one that isn't there. */
+static inline int32_t choose_partition(struct kn_topic *topic, const struct kn_partition_table *table, int32_t asked, const uint8_t *key,
+                                       int32_t key_bytes)
+{
+    if (asked >= 0) return asked < table->count ? asked : -1;
+    int32_t chosen = kn_partitioner_choose(topic->partitioner, key, key_bytes, table->count);
+    return chosen >= 0 ? chosen : any_partition(topic, table, key, key_bytes);
+}
+
+/* --- produce --- */
+
+static void want_metadata(struct kn_topic *topic)
+{
+    kn_mutex_lock(&topic->lock);
+    int first = !topic->wanted;
+    topic->wanted = 1;
+    kn_mutex_unlock(&topic->lock);
+    if (!first) return;
+    struct kn_event *event = kn_event_new(KN_EVENT_TOPIC_WANTED, -1);
+    if (event) {
+        event->token = topic->token;
+        kn_engine_post_event(topic->engine, event);
+        return;
+    }
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0; /* no memory for the event: the next record tries again */
+    kn_mutex_unlock(&topic->lock);
+}
+
+static int produce_known(struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_append *append)
+{
+    const struct kn_message *message = append->message;
+    int32_t partition = choose_partition(topic, table, message->partition, message->key, message->key_bytes);
+    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
+    struct kn_accumulator *accumulator = table->partitions[partition];
+    struct kn_notice notice;
+    int status = kn_accumulator_append(accumulator, append, &notice);
+    if (notice.broker) kn_notice_send(&notice, accumulator);
+    if (notice.move_on) kn_topic_move_on(topic, partition);
+    return status;
+}
+
+static int produce_staged(struct kn_topic *topic, const struct kn_append *append)
+{
+    struct kn_notice notice;
+    int status = kn_accumulator_append(&topic->staging, append, &notice);
+    if (status == KN_OK) want_metadata(topic);
+    return status;
+}
+
+int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
+{
+    struct kn_engine *engine = topic->engine;
+    int32_t key_bytes = message->key ? message->key_bytes : -1;
+    int32_t value_bytes = message->value ? message->value_bytes : -1;
+    size_t bound_bytes = kn_record_bound_bytes(key_bytes, value_bytes, message->headers_bytes);
+    if (bound_bytes > (size_t)engine->config.message_max_bytes) return KN_ERR_TOO_LARGE;
+    struct kn_append append = {
+        .message = message,
+        .bound_bytes = bound_bytes,
+        .budget_bytes = (int64_t)(bound_bytes - KN_RECORD_OVERHEAD_MAX_BYTES),
+        .timestamp_ms = message->timestamp_ms > 0 ? message->timestamp_ms : kn_wall_ms(),
+    };
+    int status = kn_budget_take(&engine->budget, append.budget_bytes);
+    if (status != KN_OK) return status;
+    do { /* STALE: the table was published, or taken back, between the look and the append */
+        const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+        status = table ? produce_known(topic, table, &append) : produce_staged(topic, &append);
+    } while (status == KN_ERR_STALE);
+    if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
+    return status;
+}
+
+/* --- metadata --- */
+
+static void message_of(struct kn_message *message, const struct kn_record *record, int32_t partition, void *opaque)
+{
+    message->key = record->key;
+    message->key_bytes = record->key_bytes;
+    message->value = record->value;
+    message->value_bytes = record->value_bytes;
+    message->headers = record->headers;
+    message->headers_bytes = (size_t)record->headers_bytes;
+    message->header_count = record->header_count;
+    message->partition = partition;
+    message->timestamp_ms = record->timestamp_ms;
+    message->opaque = opaque;
+}
+
+static int drain_record(struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_batch *from,
+                        const struct kn_message *message, int64_t budget_bytes)
+{
+    int32_t partition = choose_partition(topic, table, message->partition, message->key, message->key_bytes);
+    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
+    struct kn_append append = {
+        .message = message,
+        .bound_bytes = (size_t)budget_bytes + KN_RECORD_OVERHEAD_MAX_BYTES,
+        .budget_bytes = budget_bytes,
+        .timestamp_ms = message->timestamp_ms,
+        .created_us = from->created_us,
+    };
+    struct kn_notice notice; /* not sent: set_leaders() notifies once for everything afterwards */
+    int status = kn_accumulator_append(table->partitions[partition], &append, &notice);
+    if (notice.move_on) kn_topic_move_on(topic, partition);
+    return status;
+}
+
+/* Moves a staged batch's records to their partitions. What can't go stays in the batch, closed up in place (no allocation can fail here), and is
+ * delivered with the reason. */
+static void drain_batch(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_batch *batch)
+{
+    struct kn_batch_view view;
+    struct kn_record_reader reader;
+    struct kn_record record;
+    uint8_t *kept_end = batch->plain->data + KN_BATCH_HEADER_BYTES;
+    int32_t kept = 0, index = 0;
+    int64_t kept_budget = 0;
+    int reason = KN_OK;
+    int status = kn_batch_view_plain(batch, &view);
+    if (status == KN_OK) status = kn_record_reader_init(&reader, &view);
+    while (status == KN_OK) {
+        const uint8_t *start = reader.span.at;
+        if ((status = kn_record_reader_next(&reader, &record)) != KN_OK) break;
+        struct kn_message message;
+        message_of(&message, &record, batch->partitions[index], batch->opaques[index]);
+        int64_t budget_bytes = (record.key ? record.key_bytes : 0) + (int64_t)(record.value ? record.value_bytes : 0) + record.headers_bytes;
+        int refused = drain_record(topic, table, batch, &message, budget_bytes);
+        if (refused != KN_OK) {
+            size_t size = (size_t)(reader.span.at - start);
+            memmove(kept_end, start, size);
+            kept_end += size;
+            batch->opaques[kept++] = batch->opaques[index];
+            kept_budget += budget_bytes;
+            if (reason == KN_OK || refused != KN_ERR_UNKNOWN_PARTITION) reason = refused;
+        }
+        index++;
+    }
+    assert(index == batch->writer.record_count); /* our own bytes */
+    if (kept == 0) {
+        kn_batch_free(batch);
+        return;
+    }
+    batch->writer.record_count = kept;
+    batch->plain->size_bytes = (size_t)(kept_end - batch->plain->data);
+    batch->budget_bytes = kept_budget;
+    batch->accumulator = NULL;
+    kn_batch_set_error(batch, reason, 0, NULL, 0);
+    kn_engine_deliver(topic->engine, batch);
+}
+
+static void drain_list(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_list *batches)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(batches))) drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node));
+}
+
+/* Under the staging lock. */
+static void steal_staged(struct kn_topic *topic, struct kn_list *into)
+{
+    kn_list_splice_back(into, &topic->staging.waiting);
+    if (topic->staging.open) kn_list_push_back(into, &topic->staging.open->node);
+    topic->staging.open = NULL;
+}
+
+/* Ends staging: drained in rounds while records may still come, at last with the lock held. */
+static void publish(struct kn_topic *topic, struct kn_partition_table *table)
+{
+    struct kn_list batches;
+    kn_list_init(&batches);
+    for (int round = 0;; round++) {
+        kn_mutex_lock(&topic->staging.lock);
+        steal_staged(topic, &batches);
+        if (kn_list_empty(&batches) || round == UNLOCKED_DRAINS) break;
+        kn_mutex_unlock(&topic->staging.lock);
+        drain_list(topic, table, &batches);
+    }
+    drain_list(topic, table, &batches);
+    topic->staging.redirected = 1;
+    atomic_store_explicit(&topic->table, table, memory_order_release);
+    kn_mutex_unlock(&topic->staging.lock);
+}
+
+/* A table of `count` partitions that shares the older one's accumulators; NULL: no memory. */
+static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t count)
+{
+    struct kn_partition_table *older = topic->tables;
+    struct kn_partition_table *table = malloc(sizeof *table + (size_t)count * sizeof *table->partitions);
+    if (!table) return NULL;
+    table->older = older;
+    table->count = count;
+    int32_t shared = older ? older->count : 0;
+    if (shared) memcpy(table->partitions, older->partitions, (size_t)shared * sizeof *table->partitions);
+    for (int32_t i = shared; i < count; i++) {
+        struct kn_accumulator *accumulator = malloc(sizeof *accumulator);
+        if (!accumulator) {
+            while (i-- > shared) {
+                kn_accumulator_deinit(table->partitions[i]);
+                free(table->partitions[i]);
+            }
+            free(table);
+            return NULL;
+        }
+        kn_accumulator_init(accumulator, topic, i);
+        table->partitions[i] = accumulator;
+    }
+    return table;
+}
+
+static void set_leaders(struct kn_partition_table *table, int32_t count, struct kn_broker *const *leaders, const int32_t *leader_epochs)
+{
+    for (int32_t i = 0; i < count; i++) {
+        kn_accumulator_set_leader(table->partitions[i], leaders[i], leader_epochs ? leader_epochs[i] : -1);
+    }
+}
+
+int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_t count, struct kn_broker *const *leaders,
+                            const int32_t *leader_epochs)
+{
+    if (count <= 0) return KN_ERR_INVALID;
+    kn_mutex_lock(&topic->lock);
+    if (id) memcpy(topic->id, id, 16);
+    else memset(topic->id, 0, 16);
+    kn_mutex_unlock(&topic->lock);
+    if (!topic->tables || topic->tables->count < count) {
+        struct kn_partition_table *table = table_new(topic, count);
+        if (!table) return KN_ERR_NOMEM;
+        topic->tables = table;
+    }
+    struct kn_partition_table *table = topic->tables;
+    set_leaders(table, count, leaders, leader_epochs);
+    if (atomic_load_explicit(&topic->table, memory_order_acquire)) {
+        atomic_store_explicit(&topic->table, table, memory_order_release);
+        return KN_OK;
+    }
+    publish(topic, table);
+    set_leaders(table, count, leaders, leader_epochs); /* once more: now they are told what has moved in */
+    return KN_OK;
+}
+
+void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)
+{
+    kn_mutex_lock(&topic->staging.lock);
+    topic->staging.redirected = 0;
+    atomic_store_explicit(&topic->table, NULL, memory_order_release);
+    kn_mutex_unlock(&topic->staging.lock);
+    kn_accumulator_fail(&topic->staging, status, error_code, text);
+    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
+        kn_accumulator_fail(topic->tables->partitions[i], status, error_code, text);
+    }
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0;
+    kn_mutex_unlock(&topic->lock);
+}
+
+void kn_topic_expire(struct kn_topic *topic, int64_t now_us)
+{
+    kn_accumulator_expire(&topic->staging, now_us);
+    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) kn_accumulator_expire(topic->tables->partitions[i], now_us);
+}
