@@ -18,7 +18,8 @@
 struct kn_pool;
 
 struct kn_buffer {
-    struct kn_list node;   /* in the pool's free list only */
+    struct kn_list node;   /* in the pool's free list of its size class, while idle */
+    struct kn_list age;    /* in the pool's age list, while idle */
     struct kn_pool *pool;  /* NULL: plain malloc, freed by give */
     uint8_t *data;
     size_t size_bytes;     /* used */
@@ -27,7 +28,7 @@ struct kn_buffer {
 
 /* keep_bytes: most memory held in free buffers (older ones are freed beyond it). NULL: no memory. */
 struct kn_pool *kn_pool_new(size_t keep_bytes);
-/* Every buffer must have been given back: debug builds abort otherwise. */
+/* Every buffer must have been given back: debug builds abort otherwise; release builds let the last buffer free the pool. */
 void kn_pool_free(struct kn_pool *pool);
 /* Frees idle buffers down to keep_bytes; called now and then so that a burst doesn't stay resident. */
 void kn_pool_trim(struct kn_pool *pool, size_t keep_bytes);

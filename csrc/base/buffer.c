@@ -1,0 +1,269 @@
+/* Byte buffers and their pool.
+ *
+ * Thread: any. Lock: the pool's mutex (leaf), held to link and unlink only. Who frees: see buffer.h.
+ *
+ * An idle buffer sits in two lists: its size class (newest first, because it is the warm one) and the age list of the whole pool
+ * (oldest first), so that a class nobody asks for any more can't fill the pool for ever.
+ */
+#include "base/buffer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define KN_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KN_ASAN 1
+#endif
+#endif
+#ifdef KN_ASAN
+#include <sanitizer/asan_interface.h>
+#define POISON(data, size) __asan_poison_memory_region((data), (size))
+#define UNPOISON(data, size) __asan_unpoison_memory_region((data), (size))
+#else
+#define POISON(data, size) ((void)0)
+#define UNPOISON(data, size) ((void)0)
+#endif
+
+#define SMALLEST_SHIFT 12 /* 4 KiB */
+#define CLASS_COUNT 20    /* the largest class is 2 GiB; beyond it buffers are never kept */
+
+struct kn_pool {
+    size_t keep_bytes; /* immutable */
+
+    pthread_mutex_t lock;
+    /* under lock */
+    struct kn_list idle[CLASS_COUNT]; /* kn_buffer.node */
+    struct kn_list by_age;            /* kn_buffer.age, oldest first */
+    size_t idle_bytes;
+    size_t taken_count;               /* buffers out there */
+    int closed;                       /* freed by its owner: the last buffer given back frees it */
+};
+
+/* The leak check's counter is the only process-wide state here. */
+static atomic_long live_count;
+
+long kn_buffer_live(void) { return atomic_load_explicit(&live_count, memory_order_relaxed); }
+
+/* The size class that holds `bytes`; CLASS_COUNT when none does. */
+static unsigned class_of(size_t bytes)
+{
+    unsigned cls = 0;
+    while (cls < CLASS_COUNT && ((size_t)1 << (SMALLEST_SHIFT + cls)) < bytes) cls++;
+    return cls;
+}
+
+static size_t rounded_bytes(size_t bytes)
+{
+    unsigned cls = class_of(bytes);
+    return cls < CLASS_COUNT ? (size_t)1 << (SMALLEST_SHIFT + cls) : bytes;
+}
+
+static void buffer_free(struct kn_buffer *buffer)
+{
+    UNPOISON(buffer->data, buffer->capacity_bytes);
+    free(buffer->data);
+    free(buffer);
+}
+
+static void free_all(struct kn_list *doomed)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(doomed)) != NULL) buffer_free(KN_LIST_ENTRY(node, struct kn_buffer, node));
+}
+
+/* Under lock: unlinks the oldest idle buffers until at most keep_bytes are left, into `doomed` for freeing outside the lock. */
+static void evict(struct kn_pool *pool, size_t keep_bytes, struct kn_list *doomed)
+{
+    while (pool->idle_bytes > keep_bytes) {
+        struct kn_buffer *oldest = KN_LIST_ENTRY(kn_list_first(&pool->by_age), struct kn_buffer, age);
+        kn_list_remove(&oldest->age);
+        kn_list_remove(&oldest->node);
+        pool->idle_bytes -= oldest->capacity_bytes;
+        kn_list_push_back(doomed, &oldest->node);
+    }
+}
+
+static void pool_destroy(struct kn_pool *pool)
+{
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+struct kn_pool *kn_pool_new(size_t keep_bytes)
+{
+    struct kn_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return NULL;
+    pool->keep_bytes = keep_bytes;
+    if (pthread_mutex_init(&pool->lock, NULL) != 0) {
+        free(pool);
+        return NULL;
+    }
+    for (unsigned cls = 0; cls < CLASS_COUNT; cls++) kn_list_init(&pool->idle[cls]);
+    kn_list_init(&pool->by_age);
+    return pool;
+}
+
+void kn_pool_free(struct kn_pool *pool)
+{
+    struct kn_list doomed;
+    size_t taken;
+
+    if (!pool) return;
+    kn_list_init(&doomed);
+    pthread_mutex_lock(&pool->lock);
+    evict(pool, 0, &doomed);
+    taken = pool->taken_count;
+    pool->closed = 1;
+    pthread_mutex_unlock(&pool->lock);
+    free_all(&doomed);
+#ifdef KN_DEBUG
+    if (taken > 0) abort(); /* somebody still holds a buffer of this pool */
+#endif
+    if (taken == 0) pool_destroy(pool);
+}
+
+void kn_pool_trim(struct kn_pool *pool, size_t keep_bytes)
+{
+    struct kn_list doomed;
+
+    kn_list_init(&doomed);
+    pthread_mutex_lock(&pool->lock);
+    evict(pool, keep_bytes, &doomed);
+    pthread_mutex_unlock(&pool->lock);
+    free_all(&doomed);
+}
+
+size_t kn_pool_idle_bytes(struct kn_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    size_t bytes = pool->idle_bytes;
+    pthread_mutex_unlock(&pool->lock);
+    return bytes;
+}
+
+/* An idle buffer of the class, or NULL; counts it as taken only when there is one. */
+static struct kn_buffer *pool_take(struct kn_pool *pool, unsigned cls)
+{
+    struct kn_buffer *buffer = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    struct kn_list *node = kn_list_pop_front(&pool->idle[cls]);
+    if (node) {
+        buffer = KN_LIST_ENTRY(node, struct kn_buffer, node);
+        kn_list_remove(&buffer->age);
+        pool->idle_bytes -= buffer->capacity_bytes;
+        pool->taken_count++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (buffer) {
+        UNPOISON(buffer->data, buffer->capacity_bytes);
+        atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    }
+    return buffer;
+}
+
+struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
+{
+    unsigned cls = class_of(capacity_bytes);
+
+    if (pool && cls < CLASS_COUNT) {
+        struct kn_buffer *warm = pool_take(pool, cls);
+        if (warm) return warm;
+    }
+    struct kn_buffer *buffer = calloc(1, sizeof *buffer);
+    if (!buffer) return NULL;
+    kn_list_init(&buffer->node);
+    kn_list_init(&buffer->age);
+    buffer->capacity_bytes = rounded_bytes(capacity_bytes);
+    buffer->data = malloc(buffer->capacity_bytes);
+    if (!buffer->data) {
+        free(buffer);
+        return NULL;
+    }
+    buffer->pool = pool;
+    if (pool) {
+        pthread_mutex_lock(&pool->lock);
+        pool->taken_count++;
+        pthread_mutex_unlock(&pool->lock);
+    }
+    atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    return buffer;
+}
+
+void kn_buffer_give(struct kn_buffer *buffer)
+{
+    struct kn_list doomed;
+    struct kn_pool *pool;
+    int last;
+
+    if (!buffer) return;
+    pool = buffer->pool;
+    buffer->size_bytes = 0;
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+#ifdef KN_DEBUG
+    memset(buffer->data, 0xdd, buffer->capacity_bytes);
+#endif
+    if (!pool) {
+        buffer_free(buffer);
+        return;
+    }
+    POISON(buffer->data, buffer->capacity_bytes);
+
+    kn_list_init(&doomed);
+    unsigned cls = class_of(buffer->capacity_bytes);
+    pthread_mutex_lock(&pool->lock);
+    pool->taken_count--;
+    last = pool->closed && pool->taken_count == 0;
+    if (pool->closed || cls >= CLASS_COUNT || buffer->capacity_bytes > pool->keep_bytes) {
+        kn_list_push_back(&doomed, &buffer->node);
+    } else {
+        kn_list_push_front(&pool->idle[cls], &buffer->node);
+        kn_list_push_back(&pool->by_age, &buffer->age);
+        pool->idle_bytes += buffer->capacity_bytes;
+        evict(pool, pool->keep_bytes, &doomed);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    free_all(&doomed);
+    if (last) pool_destroy(pool);
+}
+
+int kn_buffer_reserve(struct kn_buffer **buffer, size_t more_bytes)
+{
+    struct kn_buffer *old = *buffer;
+
+    if (more_bytes <= old->capacity_bytes - old->size_bytes) return KN_OK;
+    if (more_bytes > SIZE_MAX / 4 || old->size_bytes > SIZE_MAX / 4) return KN_ERR_NOMEM;
+
+    /* Doubling keeps the copies of a growing buffer linear in its final size. */
+    size_t wanted = old->size_bytes + more_bytes;
+    if (wanted < old->capacity_bytes * 2) wanted = old->capacity_bytes * 2;
+    unsigned cls = class_of(wanted);
+    struct kn_buffer *warm = old->pool && cls < CLASS_COUNT ? pool_take(old->pool, cls) : NULL;
+    if (warm) {
+        memcpy(warm->data, old->data, old->size_bytes);
+        warm->size_bytes = old->size_bytes;
+        *buffer = warm;
+        kn_buffer_give(old);
+        return KN_OK;
+    }
+    size_t capacity = rounded_bytes(wanted);
+    uint8_t *data = realloc(old->data, capacity);
+    if (!data) return KN_ERR_NOMEM;
+    old->data = data;
+    old->capacity_bytes = capacity;
+    return KN_OK;
+}
+
+int kn_buffer_append(struct kn_buffer **buffer, const void *data, size_t size_bytes)
+{
+    int status = kn_buffer_reserve(buffer, size_bytes);
+    if (status != KN_OK) return status;
+    if (size_bytes > 0) memcpy((*buffer)->data + (*buffer)->size_bytes, data, size_bytes);
+    (*buffer)->size_bytes += size_bytes;
+    return KN_OK;
+}

@@ -1,0 +1,197 @@
+/* CRC32C: chooses an implementation once, then calls it.
+ *
+ * Thread: any; the choice and the tables are made under pthread_once and are read-only afterwards. Lock: none. Who frees: nobody.
+ *
+ * How the hardware versions are fast: the crc32 instruction has a latency of three cycles and a throughput of one, so one chain of
+ * dependent steps uses a third of the unit. Three chains run side by side over three adjacent lanes, and their registers are
+ * joined at the end of a block: appending n zero bytes to a message multiplies its register by x^(8n) modulo the polynomial.
+ * So  crc(A|B|C) = A*x^(16n) + B*x^(8n) + C  for lanes of n bytes.
+ */
+#include "base/crc32c.h"
+
+#include <pthread.h>
+#include <string.h>
+#include "base/crc_table.h"
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define KN_CRC_X86 1
+#include <immintrin.h>
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+#define KN_CRC_ARM 1
+#include <arm_acle.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#ifndef HWCAP_CRC32
+#define HWCAP_CRC32 (1 << 7)
+#endif
+#endif
+#endif
+
+/* Lane lengths: long ones for whole batches, short ones for what is left. */
+#define LONG_LANE_BYTES 2048
+#define SHORT_LANE_BYTES 128
+
+typedef uint32_t crc_update_fn(uint32_t state, const uint8_t *at, size_t size_bytes);
+
+/* x^(8n) and x^(16n), as the joining step of the backend wants them. */
+struct lane_shift {
+    uint32_t once;
+    uint32_t twice;
+};
+
+static struct {
+    struct kn_crc_table table;
+    struct lane_shift long_lane;
+    struct lane_shift short_lane;
+    crc_update_fn *update;
+    const char *name;
+} chosen;
+static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
+
+static uint32_t update_portable(uint32_t state, const uint8_t *at, size_t size_bytes)
+{
+    return kn_crc_table_update(&chosen.table, state, at, size_bytes);
+}
+
+#if defined(KN_CRC_X86) || defined(KN_CRC_ARM)
+
+/* x^bits modulo the polynomial, reflected: bit 31 is x^0. */
+static uint32_t power_of_x(size_t bits)
+{
+    uint32_t value = 0x80000000u;
+    while (bits-- > 0) value = value >> 1 ^ (KN_CRC_POLY_CASTAGNOLI & (0u - (value & 1)));
+    return value;
+}
+
+static uint64_t load_u64(const uint8_t *at)
+{
+    uint64_t v;
+    memcpy(&v, at, sizeof v);
+    return v; /* both machines are little-endian, as the instruction wants it */
+}
+#endif
+
+#if defined(KN_CRC_X86)
+
+/* A*B*x^33: the product of two reflected 32-bit polynomials has 63 bits, and the crc32 instruction reduces 64 message bits and
+ * multiplies by x^32; the bit of difference is one more x. So the factor for n bytes is x^(8n - 33). */
+__attribute__((target("sse4.2,pclmul"))) static inline uint32_t shift_x86(uint32_t state, uint32_t factor)
+{
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)state), _mm_cvtsi32_si128((int)factor), 0);
+    return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
+}
+
+__attribute__((target("sse4.2,pclmul"))) static inline uint32_t three_lanes_x86(uint32_t state, const uint8_t *at, size_t lane_bytes,
+                                                                                  const struct lane_shift *shift)
+{
+    uint64_t a = state, b = 0, c = 0;
+    const uint8_t *lane_b = at + lane_bytes;
+    const uint8_t *lane_c = lane_b + lane_bytes;
+    for (size_t i = 0; i < lane_bytes; i += 8) {
+        a = _mm_crc32_u64(a, load_u64(at + i));
+        b = _mm_crc32_u64(b, load_u64(lane_b + i));
+        c = _mm_crc32_u64(c, load_u64(lane_c + i));
+    }
+    return shift_x86((uint32_t)a, shift->twice) ^ shift_x86((uint32_t)b, shift->once) ^ (uint32_t)c;
+}
+
+__attribute__((target("sse4.2,pclmul"))) static uint32_t update_x86(uint32_t state, const uint8_t *at, size_t size_bytes)
+{
+    for (; size_bytes >= 3 * LONG_LANE_BYTES; size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES)
+        state = three_lanes_x86(state, at, LONG_LANE_BYTES, &chosen.long_lane);
+    for (; size_bytes >= 3 * SHORT_LANE_BYTES; size_bytes -= 3 * SHORT_LANE_BYTES, at += 3 * SHORT_LANE_BYTES)
+        state = three_lanes_x86(state, at, SHORT_LANE_BYTES, &chosen.short_lane);
+
+    uint64_t wide = state;
+    for (; size_bytes >= 8; size_bytes -= 8, at += 8) wide = _mm_crc32_u64(wide, load_u64(at));
+    state = (uint32_t)wide;
+    for (; size_bytes > 0; size_bytes--) state = _mm_crc32_u8(state, *at++);
+    return state;
+}
+
+static void choose_hardware(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul")) return;
+    chosen.long_lane = (struct lane_shift){power_of_x(8 * LONG_LANE_BYTES - 33), power_of_x(16 * LONG_LANE_BYTES - 33)};
+    chosen.short_lane = (struct lane_shift){power_of_x(8 * SHORT_LANE_BYTES - 33), power_of_x(16 * SHORT_LANE_BYTES - 33)};
+    chosen.update = update_x86;
+    chosen.name = "sse4.2+pclmul";
+}
+
+#elif defined(KN_CRC_ARM)
+
+/* A*B in software: 32 steps a block of 6 KiB are not worth the optional PMULL instruction. */
+static uint32_t shift_arm(uint32_t state, uint32_t factor)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = 0x80000000u; bit != 0; bit >>= 1) {
+        if (factor & bit) product ^= state;
+        state = state >> 1 ^ (KN_CRC_POLY_CASTAGNOLI & (0u - (state & 1)));
+    }
+    return product;
+}
+
+#if defined(__clang__)
+#define KN_CRC_ARM_TARGET __attribute__((target("crc")))
+#else
+#define KN_CRC_ARM_TARGET __attribute__((target("+crc")))
+#endif
+
+KN_CRC_ARM_TARGET static uint32_t update_arm(uint32_t state, const uint8_t *at, size_t size_bytes)
+{
+    for (; size_bytes >= 3 * LONG_LANE_BYTES; size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES) {
+        uint32_t a = state, b = 0, c = 0;
+        for (size_t i = 0; i < LONG_LANE_BYTES; i += 8) {
+            a = __crc32cd(a, load_u64(at + i));
+            b = __crc32cd(b, load_u64(at + LONG_LANE_BYTES + i));
+            c = __crc32cd(c, load_u64(at + 2 * LONG_LANE_BYTES + i));
+        }
+        state = shift_arm(a, chosen.long_lane.twice) ^ shift_arm(b, chosen.long_lane.once) ^ c;
+    }
+    for (; size_bytes >= 8; size_bytes -= 8, at += 8) state = __crc32cd(state, load_u64(at));
+    for (; size_bytes > 0; size_bytes--) state = __crc32cb(state, *at++);
+    return state;
+}
+
+static void choose_hardware(void)
+{
+#if defined(__linux__)
+    if (!(getauxval(AT_HWCAP) & HWCAP_CRC32)) return;
+#elif !defined(__APPLE__) /* every Apple arm64 has the instructions */
+    return;
+#endif
+    chosen.long_lane = (struct lane_shift){power_of_x(8 * LONG_LANE_BYTES), power_of_x(16 * LONG_LANE_BYTES)};
+    chosen.update = update_arm;
+    chosen.name = "armv8";
+}
+
+#else
+static void choose_hardware(void) {}
+#endif
+
+static void choose(void)
+{
+    kn_crc_table_build(&chosen.table, KN_CRC_POLY_CASTAGNOLI);
+    chosen.update = update_portable;
+    chosen.name = "portable";
+    choose_hardware();
+}
+
+uint32_t kn_crc32c(uint32_t crc, const void *data, size_t size_bytes)
+{
+    pthread_once(&chosen_once, choose);
+    return ~chosen.update(~crc, data, size_bytes);
+}
+
+const char *kn_crc32c_backend(void)
+{
+    pthread_once(&chosen_once, choose);
+    return chosen.name;
+}
+
+uint32_t kn_crc32c_portable(uint32_t crc, const void *data, size_t size_bytes)
+{
+    pthread_once(&chosen_once, choose);
+    return ~update_portable(~crc, data, size_bytes);
+}

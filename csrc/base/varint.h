@@ -1,0 +1,88 @@
+/* Zig-zag varints of records, on the hot path of every append and every iteration.
+ *
+ * Thread: any; no state. Reads are bounded by `end` and refuse a number longer than 5 (int32) or 10 (int64) bytes.
+ * Small numbers are the rule (deltas, short lengths), so one and two bytes have their own branch.
+ */
+#ifndef KN_BASE_VARINT_H
+#define KN_BASE_VARINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KN_VARINT_MAX_BYTES 5
+#define KN_VARLONG_MAX_BYTES 10
+
+static inline uint64_t kn_zigzag(int64_t value) { return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63); }
+static inline int64_t kn_unzigzag(uint64_t value) { return (int64_t)(value >> 1) ^ -(int64_t)(value & 1); }
+
+/* Bytes that an unsigned varint needs: bits / 7 rounded up, without a division. */
+static inline size_t kn_uvarint_size(uint64_t value)
+{
+    unsigned top_bit = 63u - (unsigned)__builtin_clzll(value | 1);
+    return (top_bit * 9 + 73) / 64;
+}
+static inline size_t kn_varint_size(int64_t value) { return kn_uvarint_size(kn_zigzag(value)); }
+
+static inline uint8_t *kn_uvarint_put(uint8_t *to, uint64_t value)
+{
+    if (value < 0x80) {
+        to[0] = (uint8_t)value;
+        return to + 1;
+    }
+    if (value < 0x4000) {
+        to[0] = (uint8_t)(value | 0x80);
+        to[1] = (uint8_t)(value >> 7);
+        return to + 2;
+    }
+    while (value >= 0x80) {
+        *to++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *to++ = (uint8_t)value;
+    return to;
+}
+/* Room at `to`: 10 bytes at most, kn_varint_size(value) exactly. */
+static inline uint8_t *kn_varint_put(uint8_t *to, int64_t value) { return kn_uvarint_put(to, kn_zigzag(value)); }
+
+/* The three bytes and longer cases of kn_varlong_get. */
+static inline const uint8_t *kn_varlong_get_slow(const uint8_t *at, const uint8_t *end, int64_t *value)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        if (at == end) return NULL;
+        uint8_t byte = *at++;
+        if (shift == 63 && byte > 1) return NULL;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *value = kn_unzigzag(v);
+            return at;
+        }
+    }
+    return NULL;
+}
+/* Reads a zig-zag int64 from [at, end); returns what follows it, or NULL when it is cut off or too long. */
+static inline const uint8_t *kn_varlong_get(const uint8_t *at, const uint8_t *end, int64_t *value)
+{
+    if (end - at >= 2) {
+        if (at[0] < 0x80) {
+            *value = kn_unzigzag(at[0]);
+            return at + 1;
+        }
+        if (at[1] < 0x80) {
+            *value = kn_unzigzag((uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7);
+            return at + 2;
+        }
+    }
+    return kn_varlong_get_slow(at, end, value);
+}
+/* Same for an int32: longer than five bytes, or beyond 32 bits, is malformed. */
+static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end, int32_t *value)
+{
+    int64_t wide;
+    const uint8_t *next = kn_varlong_get(at, end, &wide);
+    if (!next || next - at > KN_VARINT_MAX_BYTES || wide < INT32_MIN || wide > INT32_MAX) return NULL;
+    *value = (int32_t)wide;
+    return next;
+}
+
+#endif
