@@ -1,0 +1,317 @@
+"""Builds csrc/ once, as libkafka_native_core, which the Cython extensions of kafka_native/_native share.
+
+It is a shared library beside the extensions, not a copy of an archive in each: objects are made in one extension and
+freed in another, so the live counters and the thread-local lock ranks of csrc must exist once in a process.
+
+Metadata lives in pyproject.toml. Environment switches:
+
+    KN_DEBUG=1                   asserts, lock-rank checks, poisoned buffers, -Og
+    KN_SANITIZE=address|thread   ASan+UBSan or TSan (with KN_DEBUG's checks); never in place, see `make test-asan`
+    KN_COVERAGE=1                gcov for C, line tracing for Cython
+    KN_WITHOUT=lz4,zstd          pretend that these codec libraries are missing (the Python packages serve instead)
+    KN_ONLY=wire,records         build these extensions alone
+    KN_KEEP_GOING=1              leave out what doesn't compile, with a warning, instead of failing
+    KN_JOBS=2                    how many compilers run at once
+
+Everything is rebuilt when, and only when, something that it was made from has changed: the compiler writes the headers
+of each object to a .d file, and each set of flags has a directory of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+LAYERS = ("base", "records", "engine")
+NATIVE = "kafka_native/_native"
+DARWIN = sys.platform == "darwin"
+CORE = "libkafka_native_core" + (".dylib" if DARWIN else ".so")
+
+# pkg-config name, what the C code is told, lowest version without known decoder bugs; the first one found serves.
+CODEC_LIBRARIES = {
+    "gzip": [("libdeflate", "KN_HAVE_LIBDEFLATE", "1.10"), ("zlib", "KN_HAVE_ZLIB", "1.2.13")],
+    "snappy": [("snappy", "KN_HAVE_SNAPPY", "1.1.9")],
+    "lz4": [("liblz4", "KN_HAVE_LZ4", "1.9.4")],
+    "zstd": [("libzstd", "KN_HAVE_ZSTD", "1.5.0")],
+}
+
+
+def switch(name: str) -> bool:
+    """Whether an environment switch is on."""
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def names(variable: str) -> set[str]:
+    """The comma-separated words of an environment variable."""
+    return {word.strip() for word in os.environ.get(variable, "").split(",") if word.strip()}
+
+
+def say(text: str) -> None:
+    """Tells whoever builds; pip shows it with -v."""
+    print(f"kafka_native: {text}", file=sys.stderr, flush=True)
+
+
+def pkg_config(*args: str) -> str | None:
+    """What pkg-config answers, or None where it, or the library, is missing."""
+    command = [*shlex.split(os.environ.get("PKG_CONFIG", "pkg-config")), *args]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+class Codecs:
+    """The codec libraries this machine has, as compiler and linker flags."""
+
+    def __init__(self) -> None:
+        self.cflags: list[str] = []
+        self.ldflags: list[str] = []
+        without = names("KN_WITHOUT")
+        for codec, choices in CODEC_LIBRARIES.items():
+            allowed = [choice for choice in choices if not {codec, choice[0]} & without]
+            served = next(filter(None, map(self._use, allowed)), None)
+            say(f"{codec}: {served or 'no library, the Python package will serve it under the GIL'}")
+
+    def _use(self, choice: tuple[str, str, str]) -> str | None:
+        package, macro, lowest = choice
+        version = pkg_config("--modversion", package)
+        if version is None:
+            return None
+        if pkg_config(f"--atleast-version={lowest}", package) is None:
+            say(f"warning: {package} {version} is older than {lowest} and is not used")
+            return None
+        self.cflags += [f"-D{macro}=1", *shlex.split(pkg_config("--cflags", package) or "")]
+        self.ldflags += shlex.split(pkg_config("--libs", package) or "")
+        return f"{package} {version}"
+
+
+def program(command: list[str]) -> list[str]:
+    """The compiler of a command line, as in "ccache gcc", without the flags that Python was built with."""
+    return list(itertools.takewhile(lambda word: not word.startswith("-"), command))
+
+
+class Flags:
+    """Compiler and linker flags of this build; hardening where the compiler takes it."""
+
+    def __init__(self, compiler_so: list[str], in_place: bool) -> None:
+        self._compiler_so = compiler_so
+        self.cc = program(compiler_so)
+        self.sanitize = os.environ.get("KN_SANITIZE", "")
+        self.codecs = Codecs()
+        common = ["-fPIC", "-pthread", "-g", *self._mode(), "-fno-strict-aliasing"]
+        hardening = ["-fstack-protector-strong", "-Wformat", "-Wformat-security"]
+        if not self.sanitize and not switch("KN_DEBUG") and not switch("KN_COVERAGE"):
+            hardening += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+        common += self._taken([hardening], link=False) or self._taken([[flag] for flag in hardening], link=False)
+        strict = ["-Wall", "-Wextra", *(["-Werror"] if switch("KN_WERROR") else [])]
+        inlining = self._taken([["-fno-semantic-interposition"]], link=False)
+        self.c = ["-std=gnu11", *common, *inlining, *self.codecs.cflags, *strict]
+        self.cython = [*common, "-fvisibility=hidden", "-Wno-unused-function"]
+        self.link = [*self._mode_link(), "-pthread"]
+        # An in-place build binds lazily: while csrc is being written, what is finished can be imported and tested.
+        hard_link = [["-Wl,-z,relro"]] + ([] if in_place else [["-Wl,-z,now"], ["-Wl,--strip-debug"]])
+        self.link += self._taken(hard_link, link=True)
+        self.link += self._taken([["-Wl,--as-needed"]], link=True)
+
+    def _mode(self) -> list[str]:
+        checks = ["-UNDEBUG", "-DKN_DEBUG=1"]
+        if self.sanitize == "address":
+            checks += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+            return ["-O1", *checks, "-fno-omit-frame-pointer"]
+        if self.sanitize == "thread":
+            return ["-O1", *checks, "-fno-omit-frame-pointer", "-fsanitize=thread"]
+        if self.sanitize:
+            raise SystemExit(f"KN_SANITIZE={self.sanitize}: address or thread is meant")
+        if switch("KN_COVERAGE"):
+            return ["-O0", *checks, "--coverage", "-DCYTHON_TRACE_NOGIL=1"]
+        return ["-Og", *checks] if switch("KN_DEBUG") else ["-O3"]
+
+    def _mode_link(self) -> list[str]:
+        if switch("KN_COVERAGE"):
+            return ["--coverage"]
+        return {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(self.sanitize, [])
+
+    def _taken(self, groups: list[list[str]], *, link: bool) -> list[str]:
+        """The groups of flags that the compiler accepts, by trying."""
+        taken: list[str] = []
+        with tempfile.TemporaryDirectory() as directory:
+            source = Path(directory, "try.c")
+            source.write_text("int main(void) { return 0; }\n")
+            end = [str(source), "-o", str(Path(directory, "try"))] + ([] if link else ["-c"])
+            for flags in groups:
+                command = [*self.cc, "-Werror", "-O1", *flags, *end]
+                if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+                    taken += flags
+        return taken
+
+    def digest(self) -> str:
+        """Names the directory of everything built with these flags."""
+        text = repr((self.c, self.cython, self.link, self.codecs.ldflags, self._compiler_so))
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def is_stale(target: Path, sources: list[Path]) -> bool:
+    """Whether target is missing or older than a source, or than a header that its .d file names."""
+    if not target.exists():
+        return True
+    made = target.stat().st_mtime
+    wanted = list(sources)
+    listing = target.with_suffix(".d")
+    if target.suffix == ".o":
+        if not listing.exists():
+            return True
+        words = listing.read_text().replace("\\\n", " ").partition(":")[2].split()
+        wanted += [Path(word) for word in words]
+    return any(not path.exists() or path.stat().st_mtime > made for path in wanted)
+
+
+class BuildNative(build_ext):
+    """build_ext that compiles csrc first and every object at most once."""
+
+    def build_extensions(self) -> None:
+        """Builds the static library, then each extension."""
+        os.chdir(ROOT)
+        self.flags = Flags(self.compiler.compiler_so, self._in_place)
+        if self.flags.sanitize and self._in_place:
+            raise SystemExit(
+                "KN_SANITIZE builds don't go in place: give --build-lib a directory, as make test-asan does"
+            )
+        self.work = Path(self.build_temp).parent / f"kn-{self.flags.digest()}"
+        self.failures: list[str] = []
+        self.core = self._build_csrc()
+        only = names("KN_ONLY")
+        for extension in self.extensions:
+            if not only or extension.name.rpartition(".")[2] in only:
+                self._attempt(extension.name, lambda extension=extension: self.build_extension(extension))
+        if self.failures:
+            text = "; ".join(self.failures)
+            if not switch("KN_KEEP_GOING"):
+                raise SystemExit(f"kafka_native: did not build: {text}")
+            say(f"warning: left out: {text}")
+
+    def run(self) -> None:
+        """Remembers whether the build goes in place: setuptools hides that from build_extensions()."""
+        self._in_place = bool(self.inplace)
+        super().run()
+
+    def copy_extensions_to_source(self) -> None:
+        """Copies what was built; an extension that KN_ONLY or KN_KEEP_GOING left out isn't there to copy."""
+        every = self.extensions
+        self.extensions = [one for one in every if Path(self.build_lib, self.get_ext_filename(one.name)).exists()]
+        super().copy_extensions_to_source()
+        self.extensions = every
+        if self.core is not None:
+            target = Path(NATIVE, CORE)
+            if is_stale(target, [self.core]):
+                target.unlink(missing_ok=True)
+                shutil.copy2(self.core, target)
+
+    def get_outputs(self) -> list[str]:
+        """What an installation consists of: the extensions and the core."""
+        core = [str(Path(self.build_lib, NATIVE, CORE))] if any(ROOT.glob("csrc/*/*.c")) else []
+        return [*super().get_outputs(), *core]
+
+    def build_extension(self, ext: Extension) -> None:
+        """One extension: .pyx to C to object to shared library."""
+        source = self._cythonize(ext)
+        objects = self._compile([source], self.flags.cython, self.work / sys.implementation.cache_tag, python=True)
+        target = Path(self.get_ext_fullpath(ext.name))
+        if self.force or is_stale(target, objects):
+            flags = [*self.flags.link]
+            if self.core:
+                here = "@loader_path" if DARWIN else "$ORIGIN"
+                flags += [str(self.core), f"-Wl,-rpath,{here}"]
+            self._link(self.compiler.linker_so, objects, flags, target)
+
+    def _cythonize(self, ext: Extension) -> Path:
+        from Cython import __version__ as cython_version
+        from Cython.Build import cythonize
+
+        directives = {"language_level": 3, "linetrace": switch("KN_COVERAGE"), "embedsignature": True, "binding": True}
+        kind = "trace" if switch("KN_COVERAGE") else "plain"
+        made = cythonize(
+            [Extension(ext.name, list(ext.sources))],
+            include_path=["."],
+            build_dir=str(Path(self.build_temp).parent / f"cython-{cython_version}-{kind}"),
+            compiler_directives=directives,
+            force=bool(self.force),
+            quiet=True,
+        )
+        return Path(made[0].sources[0])
+
+    def _build_csrc(self) -> Path | None:
+        sources = sorted(path for layer in LAYERS for path in Path("csrc", layer).glob("*.c"))
+        if not sources:
+            return None
+        objects = self._compile(sources, self.flags.c, self.work, python=False)
+        core = Path(self.build_lib, NATIVE, CORE)
+        listing = self.work / "core.txt"  # what was linked last: a removed source leaves no newer object behind
+        members = "\n".join(map(str, objects))
+        if is_stale(core, objects) or not listing.exists() or listing.read_text() != members:
+            name = f"-Wl,-install_name,@rpath/{CORE}" if DARWIN else f"-Wl,-soname,{CORE}"
+            kind = "-dynamiclib" if DARWIN else "-shared"
+            flags = [kind, name, *self.flags.link, *self.flags.codecs.ldflags]
+            self._link(self.flags.cc, objects, flags, core)
+            listing.write_text(members)
+        return core
+
+    def _link(self, linker: list[str], objects: list[Path], flags: list[str], target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # a process may have the old one mapped
+        self.spawn([*linker, *map(str, objects), *flags, "-o", str(target)])
+
+    def _compile(self, sources: list[Path], flags: list[str], out: Path, *, python: bool) -> list[Path]:
+        """Objects of these sources, compiled where stale, KN_JOBS at a time."""
+        includes = [f"-I{path}" for path in ("csrc", *(self.compiler.include_dirs if python else []))]
+        compiler = [*self.compiler.compiler_so] if python else self.flags.cc
+        objects = [out / source.with_suffix(".o") for source in sources]
+
+        def one(source: Path, target: Path) -> Path | None:
+            if not self.force and not is_stale(target, [source]):
+                return target
+            target.parent.mkdir(parents=True, exist_ok=True)
+            command = [*compiler, *includes, *flags, "-MMD", "-c", str(source), "-o", str(target)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.stderr:
+                print(done.stderr, file=sys.stderr, end="", flush=True)
+            if done.returncode == 0:
+                return target
+            target.unlink(missing_ok=True)
+            return None
+
+        with ThreadPoolExecutor(int(os.environ.get("KN_JOBS", "2"))) as pool:
+            made = list(pool.map(one, sources, objects))
+        missing = [str(source) for source, target in zip(sources, made, strict=True) if target is None]
+        if missing and python:
+            raise RuntimeError(f"{', '.join(missing)} did not compile")
+        self.failures += missing
+        return [target for target in made if target is not None]
+
+    def _attempt(self, name: str, action: object) -> None:
+        try:
+            action()  # type: ignore[operator]
+        except Exception as error:  # one broken extension must not hide the state of the others
+            say(f"{name}: {type(error).__name__}: {error}")
+            self.failures.append(name)
+
+
+def extensions() -> list[Extension]:
+    """One extension for each .pyx there is."""
+    sources = sorted(Path(ROOT, NATIVE).glob("*.pyx"))
+    return [Extension(f"{NATIVE}/{path.stem}".replace("/", "."), [f"{NATIVE}/{path.name}"]) for path in sources]
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})
