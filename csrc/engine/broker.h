@@ -58,13 +58,24 @@ struct kn_broker {
     struct kn_list ops;
     struct kn_ready *ready;
     int32_t ready_count, ready_capacity;
+    int ready_lost;             /* no memory for a notification: look at every accumulator that this broker leads */
+    int poked;                  /* kn_broker_wake() came: one more turn before sleeping */
+    int stop_asked;
+    int inbox_closed;           /* the thread is gone: posts complete at once */
     int64_t sleep_until_us;     /* the thread sleeps until then; 0: it is awake and will look at the inbox */
     /* broker thread only */
     struct kn_connection *connection;
     struct kn_list unsent;      /* control requests waiting for the handshake to end */
+    struct kn_ready *taken;     /* the other half of `ready`: swapped under the lock, worked through outside */
+    int32_t taken_capacity;
+    struct kn_event *down_event;/* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */
     int32_t generation;
     int32_t failures;           /* connects failed in a row */
     int64_t connect_at_us;      /* not before */
+    int64_t connected_us;       /* when this or the last connection came up */
+    int64_t ready_by_us;        /* HANDSHAKE: give up then */
+    int64_t last_used_us;
+    struct kn_connection_stats seen; /* what the atomics have already counted */
     int stopping;
     struct kn_sender sender;
     struct kn_fetcher fetcher;
@@ -80,10 +91,13 @@ void kn_broker_free(struct kn_broker *broker); /* joined already */
 void kn_broker_post(struct kn_broker *broker, struct kn_op *op);
 /* Any thread, no lock held: look at this accumulator from at_us on. Wakes the thread only if it would sleep longer than that. */
 void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us);
-void kn_broker_wake(struct kn_broker *broker);
+void kn_broker_wake(struct kn_broker *broker); /* one more turn, whatever for */
+void kn_broker_stop(struct kn_broker *broker); /* for good; needs no memory, so it can't fail. The thread ends soon. */
+void kn_broker_join(struct kn_broker *broker); /* after stop; twice is harmless */
 /* One turn: inbox, connection, sender, fetcher, timeouts. `revents` from poll(2) on the connection. Returns when to run again at the latest. */
 int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us);
-/* For the sender and the fetcher (broker thread): queue a request on the open connection. */
+/* For the sender and the fetcher (broker thread): queue a request on the open connection (on_done comes at once when there is none). */
 void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us);
+long kn_broker_live(void);
 
 #endif

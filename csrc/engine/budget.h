@@ -18,8 +18,9 @@ struct kn_budget {
 
 static inline void kn_budget_give(struct kn_budget *budget, int64_t messages, int64_t bytes)
 {
-    atomic_fetch_sub_explicit(&budget->messages, messages, memory_order_relaxed);
     atomic_fetch_sub_explicit(&budget->bytes, bytes, memory_order_relaxed);
+    /* Sequentially consistent: "messages fell, then is anybody flushing?" against flush()'s "I am flushing, then are messages left?". */
+    atomic_fetch_sub(&budget->messages, messages);
 }
 
 static inline int kn_budget_take(struct kn_budget *budget, int64_t bytes)

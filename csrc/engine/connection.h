@@ -14,6 +14,7 @@
 #include "engine/chunk.h"
 
 struct kn_request;
+struct kn_transport;
 
 /* Broker thread, exactly once a request. status KN_OK: `body` is the response after its header and borrows from `chunk` (ref to keep; a NO_REPLY
  * request completes with chunk NULL once written). Otherwise KN_ERR_TRANSPORT, KN_ERR_TIMED_OUT, KN_ERR_PROTOCOL, KN_ERR_CLOSED ...;
@@ -32,6 +33,7 @@ struct kn_request {
     uint8_t was_written;       /* set when the first byte has been handed to the kernel */
     int32_t correlation_id;    /* set by send() */
     int64_t deadline_us;
+    int32_t generation;        /* != 0: for that connection only (the broker's bookkeeping while it waits) */
     int64_t sent_us;           /* when the last byte was written */
     struct iovec *pieces;      /* the whole frame, first piece starts with the 4-byte length; advanced in place by writes */
     int piece_count;
@@ -52,18 +54,25 @@ struct kn_connection_config {
     int32_t send_buffer_bytes, receive_buffer_bytes; /* 0: the system's */
     int keepalive, nagle_disable;
     int address_family;            /* 0 any, 4, 6 */
+    const struct kn_transport *transport; /* NULL: plain TCP */
+};
+
+struct kn_connection_stats { /* since kn_connection_new() */
+    int64_t tx, tx_bytes, rx, rx_bytes; /* requests written, responses read */
+    int64_t reads, writes;              /* system calls */
 };
 
 enum kn_connection_state { KN_CONNECTION_CLOSED, KN_CONNECTION_CONNECTING, KN_CONNECTION_UP };
 
-struct kn_connection; /* full definition in connection.c's private part of this header's owner */
+struct kn_connection; /* defined in connection.c */
 
 struct kn_connection *kn_connection_new(const struct kn_connection_config *config, struct kn_pool *pool);
 void kn_connection_free(struct kn_connection *connection); /* closed */
 enum kn_connection_state kn_connection_state(const struct kn_connection *connection);
-/* Resolves (blocking, without any lock) and starts a non-blocking connect; tries the next address when one fails. */
+/* Resolves (blocking, without any lock) and starts a non-blocking connect; tries the next address when one fails. KN_OK: under way or up already
+ * (see kn_connection_state()). Otherwise nothing is open. */
 int kn_connection_open(struct kn_connection *connection, const char *host, uint16_t port, int64_t now_us);
-/* Queues the request; written by step(). */
+/* Queues the request; written by step(). The connection must be up. */
 void kn_connection_send(struct kn_connection *connection, struct kn_request *request, int64_t now_us);
 int kn_connection_in_flight(const struct kn_connection *connection); /* sent or queued, not yet done */
 size_t kn_connection_unsent_bytes(const struct kn_connection *connection);
@@ -72,9 +81,15 @@ int kn_connection_poll_fd(const struct kn_connection *connection, short *events)
 /* Progresses connect, writes and reads after poll(2) returned `revents`; calls on_done of what completed. KN_OK, or an error: the caller closes. */
 int kn_connection_step(struct kn_connection *connection, short revents, int64_t now_us);
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection);
-/* Fails everything queued or in flight with `status` (in order) and closes the socket. */
+/* Closes the socket and fails everything in flight or queued with `status`, in order. KN_ERR_TIMED_OUT is for those whose deadline has passed: the
+ * others were cut off by it and get KN_ERR_TRANSPORT. */
 void kn_connection_close(struct kn_connection *connection, int status);
 /* Cause of the last failure with the peer's address, for humans. */
 const char *kn_connection_error_text(const struct kn_connection *connection);
+const char *kn_connection_peer_text(const struct kn_connection *connection); /* address and port of the peer, "" before it is known */
+/* The last step() failed because the peer closed while nothing was queued, in flight or half received: not an error. */
+int kn_connection_was_idle_close(const struct kn_connection *connection);
+const struct kn_connection_stats *kn_connection_stats(const struct kn_connection *connection);
+int kn_connection_fd(const struct kn_connection *connection); /* for a forked child to close; -1 */
 
 #endif

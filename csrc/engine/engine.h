@@ -70,6 +70,8 @@ struct kn_engine {
     atomic_int starved;                /* a fetcher waits for queued_bytes to fall */
     atomic_int flushing;               /* > 0: linger doesn't apply */
     atomic_int closed;
+    /* control thread only */
+    int64_t quiet_since_us;            /* nothing queued since then; 0: busy */
     /* under lock */
     struct kn_mutex lock;
     struct kn_list topics;
@@ -103,6 +105,8 @@ struct kn_topic *kn_engine_topic(struct kn_engine *engine, const char *name, int
 void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch);
 /* The binding has served a batch's reports. */
 void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch);
+/* The topic after `topic` (NULL: the first), NULL at the end. Topics never go away, so no lock is held between two calls. */
+struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_topic *topic);
 int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in flight, and reports not served */
 void kn_engine_flush_begin(struct kn_engine *engine);    /* wakes every sender; linger is off until the matching end */
 void kn_engine_flush_end(struct kn_engine *engine);
@@ -114,5 +118,9 @@ int kn_engine_fetch_stop(struct kn_engine *engine, struct kn_cursor *cursor, int
 /* Called when segments are freed: wakes fetchers that were over the limit. */
 void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes);
 void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event);
+
+/* --- leaks: live objects in the process --- */
+long kn_engine_live(void);
+long kn_control_request_live(void); /* kn_engine_submit()'s, waiting for their reply */
 
 #endif

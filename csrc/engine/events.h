@@ -42,6 +42,7 @@ struct kn_event {
 };
 
 struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker); /* NULL: no memory */
-void kn_event_free(struct kn_event *event);
+void kn_event_free(struct kn_event *event); /* NULL is allowed */
+long kn_event_live(void);
 
 #endif

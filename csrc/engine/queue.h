@@ -14,6 +14,7 @@ struct kn_queue {
     struct kn_mutex lock;
     struct kn_list items;  /* under lock */
     long count;            /* under lock */
+    int kicked;            /* under lock: the next wait returns at once */
     struct kn_wake wake;
 };
 

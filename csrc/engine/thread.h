@@ -8,6 +8,7 @@
 #define KN_ENGINE_THREAD_H
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum kn_rank { KN_RANK_TOPIC = 1, KN_RANK_LEAF = 2 };
@@ -34,5 +35,7 @@ int64_t kn_wall_ms(void);  /* Unix time */
 /* Uniform in [0, bound), bound > 0; seeded per thread from the clock and the thread's address. For jitter, not for secrets. */
 uint32_t kn_random_below(uint32_t bound);
 void kn_thread_name(const char *name); /* names the calling thread, cut to what the system takes */
+/* The system's phrase for an errno; safe in any thread. The result may or may not be `buffer`. */
+const char *kn_errno_text(int error, char *buffer, size_t size_bytes);
 
 #endif

@@ -5,7 +5,9 @@
 #ifndef KN_ENGINE_WAKE_H
 #define KN_ENGINE_WAKE_H
 
+#include <poll.h>
 #include <stdatomic.h>
+#include <stdint.h>
 
 struct kn_wake {
     int read_fd;
@@ -16,7 +18,12 @@ struct kn_wake {
 int kn_wake_init(struct kn_wake *wake);
 void kn_wake_deinit(struct kn_wake *wake);
 void kn_wake_signal(struct kn_wake *wake);
-/* Call before looking at what the signal announced, so that a signal that comes later is seen by the next poll. */
+/* Call when poll(2) said that read_fd is readable, and before looking at what the signal announced, so that a signal that comes later is
+ * seen by the next poll. */
 void kn_wake_clear(struct kn_wake *wake);
+
+/* poll(2) with a timeout in microseconds (< 0: no limit), never shorter than asked by rounding: a sleeper that woke up early would spin.
+ * Returns poll's result, or -errno. */
+int kn_wake_poll(struct pollfd *fds, int count, int64_t timeout_us);
 
 #endif

@@ -1,0 +1,558 @@
+/* A broker: inbox, connection state machine, and the thread around them.
+ *
+ * Thread: kn_broker_step() and what it calls by the broker's own thread; post, notify, wake and stop from any. Lock: `lock` (leaf) guards the inbox,
+ * held to swap or append only. Who frees: the engine, after the join.
+ *
+ * States: INIT (nobody needed it yet) and DOWN -> CONNECTING (TCP) -> HANDSHAKE (CONNECTED was sent, the control plane negotiates on this
+ * generation) -> UP (OPEN came) -> DOWN ... STOPPED. Nothing connects without demand.
+ *
+ * Going to sleep, and not missing a notification. Before poll(2) the thread takes the lock, looks whether the inbox is empty, and if so stores
+ * sleep_until_us (otherwise 0 and a poll that doesn't wait). A notifier appends under the same lock and signals the descriptor only if sleep_until_us is
+ * not 0 and later than what it needs; it then sets it to 0, so that the next notifier doesn't signal again.
+ *  - It appends before the thread's look: the look finds the inbox filled, the thread doesn't sleep.
+ *  - It appends after the look, before or during poll: it sees sleep_until_us and signals; the descriptor is readable, poll returns at once.
+ *  - It appends for a time at or after sleep_until_us: no signal is needed, the thread takes the inbox when it wakes up by itself.
+ *  - The thread is awake (sleep_until_us is 0): no signal; the look before the next sleep comes later, under the lock.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "engine/broker.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+static atomic_long live_count;
+
+long kn_broker_live(void) { return atomic_load(&live_count); }
+
+/* --- life --- */
+
+struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_t node_id, const char *host, uint16_t port)
+{
+    struct kn_broker *broker = calloc(1, sizeof *broker);
+    if (!broker) return NULL;
+    broker->engine = engine;
+    broker->handle = handle;
+    broker->node_id = node_id;
+    broker->port = port;
+    broker->host = strdup(host);
+    broker->connection = kn_connection_new(&engine->config.connection, engine->pool);
+    if (!broker->host || !broker->connection || kn_wake_init(&broker->wake)) {
+        kn_connection_free(broker->connection);
+        free(broker->host);
+        free(broker);
+        return NULL;
+    }
+    kn_mutex_init(&broker->lock, KN_RANK_LEAF);
+    kn_list_init(&broker->ops);
+    kn_list_init(&broker->unsent);
+    kn_sender_init(&broker->sender, broker);
+    kn_fetcher_init(&broker->fetcher, broker);
+    atomic_init(&broker->state, KN_BROKER_INIT);
+    atomic_fetch_add(&live_count, 1);
+    return broker;
+}
+
+void kn_broker_free(struct kn_broker *broker)
+{
+    if (!broker) return;
+    kn_sender_deinit(&broker->sender);
+    kn_fetcher_deinit(&broker->fetcher);
+    kn_connection_free(broker->connection);
+    kn_event_free(broker->down_event);
+    kn_wake_deinit(&broker->wake);
+    kn_mutex_deinit(&broker->lock);
+    free(broker->ready);
+    free(broker->taken);
+    free(broker->host);
+    free(broker);
+    atomic_fetch_sub(&live_count, 1);
+}
+
+static enum kn_broker_state broker_state(const struct kn_broker *broker)
+{
+    return (enum kn_broker_state)atomic_load_explicit(&broker->state, memory_order_relaxed);
+}
+
+static void broker_set_state(struct kn_broker *broker, enum kn_broker_state state)
+{
+    atomic_store_explicit(&broker->state, (int)state, memory_order_release);
+}
+
+static int broker_is_connected(const struct kn_broker *broker)
+{
+    enum kn_broker_state state = broker_state(broker);
+    return state == KN_BROKER_HANDSHAKE || state == KN_BROKER_UP;
+}
+
+/* --- the inbox, any thread --- */
+
+/* Under the lock: must the thread be woken to see something that is due at at_us? */
+static int inbox_needs_signal(struct kn_broker *broker, int64_t at_us)
+{
+    if (broker->sleep_until_us == 0 || at_us >= broker->sleep_until_us) return 0;
+    broker->sleep_until_us = 0;
+    return 1;
+}
+
+static void request_fail(struct kn_request *request, int status)
+{
+    kn_list_remove(&request->node);
+    request->on_done(request, status, NULL, kn_span_of("", 0));
+}
+
+/* An op that nobody will work on any more. */
+static void op_refuse(struct kn_op *op, int status)
+{
+    if (op->request) request_fail(op->request, status);
+    if (op->cursor) kn_cursor_unref(op->cursor);
+    free(op);
+}
+
+void kn_broker_post(struct kn_broker *broker, struct kn_op *op)
+{
+    kn_mutex_lock(&broker->lock);
+    int closed = broker->inbox_closed;
+    if (!closed) kn_list_push_back(&broker->ops, &op->node);
+    int signal = !closed && inbox_needs_signal(broker, 0);
+    kn_mutex_unlock(&broker->lock);
+    if (closed) op_refuse(op, KN_ERR_CLOSED);
+    if (signal) kn_wake_signal(&broker->wake);
+}
+
+void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us)
+{
+    /* While a flush is on, linger doesn't apply: its begin has woken everybody already, and this one came later. */
+    if (atomic_load_explicit(&broker->engine->flushing, memory_order_acquire) > 0) at_us = 0;
+    kn_mutex_lock(&broker->lock);
+    if (broker->ready_count == broker->ready_capacity && !broker->ready_lost) {
+        int32_t capacity = broker->ready_capacity ? broker->ready_capacity * 2 : 64;
+        struct kn_ready *larger = realloc(broker->ready, (size_t)capacity * sizeof *larger);
+        if (larger) {
+            broker->ready = larger;
+            broker->ready_capacity = capacity;
+        }
+    }
+    if (broker->ready_count < broker->ready_capacity) {
+        broker->ready[broker->ready_count++] = (struct kn_ready){accumulator, at_us};
+    } else {
+        broker->ready_lost = 1;
+    }
+    int signal = inbox_needs_signal(broker, at_us);
+    kn_mutex_unlock(&broker->lock);
+    if (signal) kn_wake_signal(&broker->wake);
+}
+
+void kn_broker_wake(struct kn_broker *broker)
+{
+    kn_mutex_lock(&broker->lock);
+    broker->poked = 1;
+    int signal = inbox_needs_signal(broker, 0);
+    kn_mutex_unlock(&broker->lock);
+    if (signal) kn_wake_signal(&broker->wake);
+}
+
+void kn_broker_stop(struct kn_broker *broker)
+{
+    kn_mutex_lock(&broker->lock);
+    broker->stop_asked = 1;
+    int signal = inbox_needs_signal(broker, 0);
+    kn_mutex_unlock(&broker->lock);
+    if (signal) kn_wake_signal(&broker->wake);
+}
+
+/* --- connecting and disconnecting, broker thread --- */
+
+/* reconnect.backoff.ms doubled a failure, at most reconnect.backoff.max.ms, 20 % up or down so that clients don't come back in step. */
+static int64_t broker_backoff_us(const struct kn_broker *broker)
+{
+    int64_t backoff_us = (int64_t)broker->engine->config.reconnect_backoff_ms * 1000;
+    int64_t max_us = (int64_t)broker->engine->config.reconnect_backoff_max_ms * 1000;
+    for (int32_t i = 1; i < broker->failures && backoff_us < max_us; i++) backoff_us *= 2;
+    if (backoff_us > max_us) backoff_us = max_us;
+    return backoff_us - backoff_us / 5 + (int64_t)kn_random_below((uint32_t)(backoff_us / 1000 * 400 + 1));
+}
+
+static void broker_count_traffic(struct kn_broker *broker)
+{
+    const struct kn_connection_stats *now = kn_connection_stats(broker->connection);
+    struct kn_connection_stats *seen = &broker->seen;
+    if (now->tx != seen->tx) atomic_fetch_add_explicit(&broker->tx, now->tx - seen->tx, memory_order_relaxed);
+    if (now->tx_bytes != seen->tx_bytes) atomic_fetch_add_explicit(&broker->tx_bytes, now->tx_bytes - seen->tx_bytes, memory_order_relaxed);
+    if (now->rx != seen->rx) atomic_fetch_add_explicit(&broker->rx, now->rx - seen->rx, memory_order_relaxed);
+    if (now->rx_bytes != seen->rx_bytes) atomic_fetch_add_explicit(&broker->rx_bytes, now->rx_bytes - seen->rx_bytes, memory_order_relaxed);
+    *seen = *now;
+}
+
+/* The connection is gone, or never came to be. `text` NULL: the connection's own. `quiet`: nobody's fault (idle), so no failure is counted. */
+static void broker_down(struct kn_broker *broker, int status, const char *text, int quiet, int64_t now_us)
+{
+    enum kn_broker_state was = broker_state(broker);
+    struct kn_event *event = broker->down_event;
+    broker->down_event = NULL;
+    if (was == KN_BROKER_CONNECTING || (was == KN_BROKER_HANDSHAKE && !quiet)) broker->failures++;
+    broker_set_state(broker, KN_BROKER_DOWN);
+    if (event) {
+        event->generation = was == KN_BROKER_CONNECTING ? 0 : broker->generation;
+        event->status = status;
+        event->attempts = quiet ? 0 : broker->failures > 0 ? broker->failures : 1;
+        snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(broker->connection));
+    }
+    kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
+    broker_count_traffic(broker);
+    kn_fetcher_on_down(&broker->fetcher);
+    broker->sender.produce_version = broker->fetcher.fetch_version = -1;
+    if (was != KN_BROKER_CONNECTING) atomic_fetch_add_explicit(&broker->disconnects, 1, memory_order_relaxed);
+    /* What worked before is tried again at once, but no more often than reconnect.backoff.ms allows. */
+    broker->connect_at_us = (broker->failures ? now_us : broker->connected_us) + broker_backoff_us(broker);
+    /* Requests for that one connection have nothing to wait for. */
+    struct kn_list kept;
+    kn_list_init(&kept);
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&broker->unsent))) {
+        struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
+        if (request->generation) request_fail(request, status ? status : KN_ERR_TRANSPORT);
+        else kn_list_push_back(&kept, node);
+    }
+    kn_list_splice_back(&broker->unsent, &kept);
+    if (event) kn_engine_post_event(broker->engine, event);
+}
+
+static void broker_down_because(struct kn_broker *broker, int status, const char *why, int quiet, int64_t now_us)
+{
+    char text[240];
+    snprintf(text, sizeof text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, why);
+    broker_down(broker, status, text, quiet, now_us);
+}
+
+static int broker_wants_connection(struct kn_broker *broker)
+{
+    return !kn_list_empty(&broker->unsent) || kn_sender_wants_connection(&broker->sender) || kn_fetcher_wants_connection(&broker->fetcher);
+}
+
+/* TCP is up: the control plane takes over. */
+static void broker_connected(struct kn_broker *broker, int64_t now_us)
+{
+    struct kn_event *event = kn_event_new(KN_EVENT_CONNECTED, broker->handle);
+    if (!event) {
+        broker_down_because(broker, KN_ERR_NOMEM, kn_status_text(KN_ERR_NOMEM), 0, now_us);
+        return;
+    }
+    broker->generation = broker->generation == INT32_MAX ? 1 : broker->generation + 1;
+    broker->connected_us = now_us;
+    broker->ready_by_us = now_us + (int64_t)broker->engine->config.connection.setup_timeout_ms * 1000;
+    broker_set_state(broker, KN_BROKER_HANDSHAKE);
+    atomic_fetch_add_explicit(&broker->connects, 1, memory_order_relaxed);
+    event->generation = broker->generation;
+    snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", broker->host, (unsigned)broker->port, kn_connection_peer_text(broker->connection));
+    kn_engine_post_event(broker->engine, event);
+}
+
+static void broker_connect(struct kn_broker *broker, int64_t now_us)
+{
+    broker->down_event = kn_event_new(KN_EVENT_DISCONNECTED, broker->handle);
+    if (!broker->down_event) {
+        broker->connect_at_us = now_us + 100000;
+        return;
+    }
+    broker_set_state(broker, KN_BROKER_CONNECTING);
+    int status = kn_connection_open(broker->connection, broker->host, broker->port, now_us);
+    if (status) {
+        broker_down(broker, status, NULL, 0, now_us);
+    } else if (kn_connection_state(broker->connection) == KN_CONNECTION_UP) {
+        broker_connected(broker, now_us);
+    }
+}
+
+/* --- operations, broker thread --- */
+
+static int op_is_current(const struct kn_broker *broker, const struct kn_op *op)
+{
+    return op->generation == 0 || (broker_is_connected(broker) && op->generation == broker->generation);
+}
+
+static void op_submit(struct kn_broker *broker, struct kn_op *op, int64_t now_us)
+{
+    struct kn_request *request = op->request;
+    enum kn_broker_state state = broker_state(broker);
+    request->generation = op->generation;
+    if (!op_is_current(broker, op)) {
+        request_fail(request, KN_ERR_STALE);
+    } else if (request->flags & KN_REQUEST_HANDSHAKE) {
+        if (broker_is_connected(broker)) kn_connection_send(broker->connection, request, now_us);
+        else request_fail(request, KN_ERR_TRANSPORT);
+    } else if (state == KN_BROKER_UP) {
+        kn_connection_send(broker->connection, request, now_us);
+    } else {
+        kn_list_push_back(&broker->unsent, &request->node);
+    }
+}
+
+static void op_open(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
+{
+    if (!broker_is_connected(broker) || !op_is_current(broker, op)) return;
+    broker->sender.produce_version = op->produce_version;
+    broker->fetcher.fetch_version = op->fetch_version;
+    broker->failures = 0;
+    broker->last_used_us = now_us;
+    broker_set_state(broker, KN_BROKER_UP);
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&broker->unsent))) {
+        kn_connection_send(broker->connection, KN_LIST_ENTRY(node, struct kn_request, node), now_us);
+    }
+}
+
+static void op_close(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
+{
+    int connecting = broker_state(broker) == KN_BROKER_CONNECTING && op->generation == 0;
+    if (!connecting && (!broker_is_connected(broker) || !op_is_current(broker, op))) return;
+    broker_down_because(broker, op->status, op->status ? kn_status_text(op->status) : "closed on request", op->status == KN_OK, now_us);
+}
+
+static void op_attach(struct kn_broker *broker, const struct kn_op *op)
+{
+    int status = kn_fetcher_attach(&broker->fetcher, op->cursor, op->epoch, op->offset, op->leader_epoch);
+    if (status == KN_OK) return;
+    struct kn_event *event = kn_event_new(KN_EVENT_CURSOR, broker->handle);
+    if (!event) return; /* no memory even to say so: the control plane's watchdog sees a cursor without progress */
+    event->token = op->cursor->token;
+    event->partition = op->cursor->partition;
+    event->status = status;
+    event->epoch = op->epoch;
+    event->offset = op->offset;
+    kn_engine_post_event(broker->engine, event);
+}
+
+static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t now_us)
+{
+    switch (op->kind) {
+    case KN_OP_SUBMIT: op_submit(broker, op, now_us); break;
+    case KN_OP_ATTACH: op_attach(broker, op); break;
+    case KN_OP_DETACH: kn_fetcher_detach(&broker->fetcher, op->cursor); break;
+    case KN_OP_OPEN: op_open(broker, op, now_us); break;
+    case KN_OP_CLOSE: op_close(broker, op, now_us); break;
+    case KN_OP_STOP: broker->stopping = 1; break;
+    }
+    if (op->cursor) kn_cursor_unref(op->cursor);
+    free(op);
+}
+
+/* A notification got lost for want of memory: everything that this broker leads is looked at. */
+static int broker_look_everywhere(struct kn_broker *broker, int64_t now_us)
+{
+    int status = KN_OK;
+    for (struct kn_topic *topic = kn_engine_topic_next(broker->engine, NULL); topic; topic = kn_engine_topic_next(broker->engine, topic)) {
+        struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+        for (int32_t i = 0; table && i < table->count; i++) {
+            struct kn_accumulator *accumulator = table->partitions[i];
+            kn_mutex_lock(&accumulator->lock);
+            int mine = accumulator->leader == broker;
+            kn_mutex_unlock(&accumulator->lock);
+            if (mine && kn_sender_add(&broker->sender, accumulator, now_us)) status = KN_ERR_NOMEM;
+        }
+    }
+    return status;
+}
+
+/* Swaps the inbox out under the lock and works through it outside. */
+static void broker_take_inbox(struct kn_broker *broker, int64_t now_us)
+{
+    struct kn_list ops;
+    kn_list_init(&ops);
+    kn_mutex_lock(&broker->lock);
+    kn_list_splice_back(&ops, &broker->ops);
+    struct kn_ready *ready = broker->ready;
+    int32_t ready_count = broker->ready_count, ready_capacity = broker->ready_capacity;
+    broker->ready = broker->taken;
+    broker->ready_capacity = broker->taken_capacity;
+    broker->ready_count = 0;
+    broker->taken = ready;
+    broker->taken_capacity = ready_capacity;
+    int lost = broker->ready_lost;
+    broker->ready_lost = broker->poked = 0;
+    broker->sleep_until_us = 0;
+    if (broker->stop_asked) broker->stopping = 1;
+    kn_mutex_unlock(&broker->lock);
+
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&ops))) broker_run_op(broker, KN_LIST_ENTRY(node, struct kn_op, node), now_us);
+    for (int32_t i = 0; i < ready_count; i++) {
+        if (kn_sender_add(&broker->sender, ready[i].accumulator, ready[i].at_us)) lost = 1;
+    }
+    if (lost && broker_look_everywhere(broker, now_us)) {
+        kn_mutex_lock(&broker->lock);
+        broker->ready_lost = 1;
+        kn_mutex_unlock(&broker->lock);
+    }
+}
+
+/* --- the turn --- */
+
+/* Ends everything; the inbox refuses from here on. */
+static void broker_finish(struct kn_broker *broker, int64_t now_us)
+{
+    struct kn_list ops;
+    kn_list_init(&ops);
+    enum kn_broker_state state = broker_state(broker);
+    if (state != KN_BROKER_INIT && state != KN_BROKER_DOWN) broker_down_because(broker, KN_ERR_CLOSED, "stopped", 1, now_us);
+    kn_mutex_lock(&broker->lock);
+    broker->inbox_closed = 1;
+    kn_list_splice_back(&ops, &broker->ops);
+    kn_mutex_unlock(&broker->lock);
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&ops))) op_refuse(KN_LIST_ENTRY(node, struct kn_op, node), KN_ERR_CLOSED);
+    while ((node = kn_list_first(&broker->unsent))) request_fail(KN_LIST_ENTRY(node, struct kn_request, node), KN_ERR_CLOSED);
+    broker_set_state(broker, KN_BROKER_STOPPED);
+}
+
+/* The connection's part of a turn. */
+static void broker_step_connection(struct kn_broker *broker, short revents, int64_t now_us)
+{
+    int status = kn_connection_step(broker->connection, revents, now_us);
+    if (status) {
+        broker_down(broker, status, NULL, kn_connection_was_idle_close(broker->connection), now_us);
+    } else if (broker_state(broker) == KN_BROKER_CONNECTING && kn_connection_state(broker->connection) == KN_CONNECTION_UP) {
+        broker_connected(broker, now_us);
+    }
+}
+
+/* Control requests that waited too long for a connection. */
+static int64_t broker_expire_unsent(struct kn_broker *broker, int64_t now_us)
+{
+    int64_t next_us = KN_NEVER;
+    struct kn_list *node = broker->unsent.next;
+    while (node != &broker->unsent) {
+        struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
+        node = node->next;
+        if (request->deadline_us <= now_us) request_fail(request, KN_ERR_TIMED_OUT);
+        else if (request->deadline_us < next_us) next_us = request->deadline_us;
+    }
+    return next_us;
+}
+
+/* connections.max.idle.ms: closes what nobody used; returns when to look again. */
+static int64_t broker_check_idle(struct kn_broker *broker, int64_t now_us)
+{
+    int32_t idle_ms = broker->engine->config.connections_max_idle_ms;
+    if (idle_ms <= 0 || broker_state(broker) != KN_BROKER_UP) return KN_NEVER;
+    if (kn_connection_in_flight(broker->connection) || broker_wants_connection(broker)) {
+        broker->last_used_us = now_us;
+        return KN_NEVER; /* whatever ends this wakes the thread, and the next turn stamps last_used_us for the last time */
+    }
+    int64_t close_at_us = broker->last_used_us + (int64_t)idle_ms * 1000;
+    if (now_us < close_at_us) return close_at_us;
+    broker_down_because(broker, KN_OK, "idle for connections.max.idle.ms", 1, now_us);
+    return KN_NEVER;
+}
+
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Sender and fetcher, then their frames straight to the socket: no poll in between. */
+static int64_t broker_work(struct kn_broker *broker, int64_t now_us)
+{
+    int64_t next_us = kn_sender_step(&broker->sender, now_us);
+    next_us = earlier(next_us, kn_fetcher_step(&broker->fetcher, now_us));
+    if (kn_connection_unsent_bytes(broker->connection)) broker_step_connection(broker, 0, now_us);
+    return next_us;
+}
+
+int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
+{
+    int64_t next_us = KN_NEVER;
+    if (broker_state(broker) == KN_BROKER_STOPPED) return KN_NEVER;
+    broker_take_inbox(broker, now_us);
+    if (broker->stopping) {
+        broker_finish(broker, now_us);
+        return KN_NEVER;
+    }
+    if (kn_connection_state(broker->connection) != KN_CONNECTION_CLOSED) broker_step_connection(broker, revents, now_us);
+    if (broker_state(broker) == KN_BROKER_HANDSHAKE && now_us >= broker->ready_by_us) {
+        broker_down_because(broker, KN_ERR_TIMED_OUT, "the handshake didn't end within socket.connection.setup.timeout.ms", 0, now_us);
+    }
+    enum kn_broker_state state = broker_state(broker);
+    if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && now_us >= broker->connect_at_us && broker_wants_connection(broker)) {
+        broker_connect(broker, now_us);
+    }
+    if (broker_state(broker) == KN_BROKER_UP) next_us = broker_work(broker, now_us);
+    next_us = earlier(next_us, broker_check_idle(broker, now_us));
+    next_us = earlier(next_us, broker_expire_unsent(broker, now_us));
+    state = broker_state(broker);
+    if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && broker_wants_connection(broker)) next_us = earlier(next_us, broker->connect_at_us);
+    if (state == KN_BROKER_HANDSHAKE) next_us = earlier(next_us, broker->ready_by_us);
+    if (kn_connection_state(broker->connection) != KN_CONNECTION_CLOSED) {
+        next_us = earlier(next_us, kn_connection_next_deadline_us(broker->connection));
+    }
+    broker_count_traffic(broker);
+    return next_us;
+}
+
+void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us)
+{
+    if (broker_state(broker) == KN_BROKER_UP) {
+        kn_connection_send(broker->connection, request, now_us);
+    } else {
+        request->on_done(request, KN_ERR_TRANSPORT, NULL, kn_span_of("", 0));
+    }
+}
+
+/* --- the thread --- */
+
+/* Sleeps until next_us, a signal of the inbox, or news from the connection; returns the latter. */
+static short broker_sleep(struct kn_broker *broker, int64_t next_us)
+{
+    struct pollfd fds[2] = {{.fd = broker->wake.read_fd, .events = POLLIN}, {.fd = -1}};
+    fds[1].fd = kn_connection_poll_fd(broker->connection, &fds[1].events);
+    int64_t left_us = next_us == KN_NEVER ? -1 : next_us - kn_clock_us();
+    if (next_us != KN_NEVER && left_us < 0) left_us = 0;
+    kn_mutex_lock(&broker->lock);
+    int waiting = !kn_list_empty(&broker->ops) || broker->ready_count || broker->poked || broker->stop_asked;
+    broker->sleep_until_us = waiting || left_us == 0 ? 0 : next_us;
+    int64_t lost_us = broker->ready_lost ? 100000 : -1; /* memory was short: try again a little later */
+    kn_mutex_unlock(&broker->lock);
+    if (waiting) left_us = 0;
+    else if (lost_us >= 0 && (left_us < 0 || left_us > lost_us)) left_us = lost_us;
+    int ready = kn_wake_poll(fds, 2, left_us);
+    atomic_fetch_add_explicit(&broker->wakeups, 1, memory_order_relaxed);
+    if (ready <= 0) return 0;
+    if (fds[0].revents) kn_wake_clear(&broker->wake);
+    return fds[1].revents;
+}
+
+static void *broker_main(void *argument)
+{
+    struct kn_broker *broker = argument;
+    char name[32];
+    snprintf(name, sizeof name, "kn-broker-%d", (int)broker->node_id);
+    kn_thread_name(name);
+    int64_t next_us = kn_broker_step(broker, 0, kn_clock_us());
+    while (broker_state(broker) != KN_BROKER_STOPPED) {
+        short revents = broker_sleep(broker, next_us);
+        next_us = kn_broker_step(broker, revents, kn_clock_us());
+    }
+    return NULL;
+}
+
+int kn_broker_start(struct kn_broker *broker)
+{
+    /* Signals belong to the application's threads: blocked before the thread exists, so that not even its first instruction sees one. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&broker->thread, NULL, broker_main, broker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    broker->has_thread = !failed;
+    return failed ? KN_ERR_NOMEM : KN_OK;
+}
+
+void kn_broker_join(struct kn_broker *broker)
+{
+    if (broker->has_thread) pthread_join(broker->thread, NULL);
+    else kn_broker_step(broker, 0, kn_clock_us()); /* never started, or driven by hand: ends in this thread */
+    broker->has_thread = 0;
+}

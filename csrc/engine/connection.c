@@ -1,0 +1,534 @@
+/* One connection: connecting, gather-writing, reading frames, matching, timing out.
+ *
+ * Thread: its broker's only. Lock: none. Who frees: kn_connection_free(); requests go back to their makers through on_done.
+ *
+ * Reading. Small responses arrive in `ahead`, many per system call, and each is copied into a pooled buffer of its own size. A response that is not
+ * complete in `ahead` gets its buffer at once (its length and correlation id having been judged first), and the kernel then writes straight into
+ * it: only what was read ahead is copied. A read scatters over that buffer and `ahead` behind it, so what follows a large response comes along.
+ *
+ * Deadlines. `check_at_us` is a lower bound of all deadlines; it falls when a request comes and is only computed anew when it is reached, so that a
+ * response costs nothing. A wake-up for a request that was answered long ago happens at most once a timeout period.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "engine/connection.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/status.h"
+#include "engine/address.h"
+#include "engine/frame.h"
+#include "engine/thread.h"
+#include "engine/transport.h"
+
+#define READ_AHEAD_BYTES ((size_t)32 << 10)
+#define READ_TURNS_MAX 16   /* reads per step, so that a fast peer doesn't starve writes and timeouts */
+#define WRITE_PIECES_MAX 256 /* well under IOV_MAX everywhere */
+#define WRITE_TURNS_MAX 16
+
+struct kn_connection {
+    struct kn_connection_config config;
+    struct kn_pool *pool;
+    enum kn_connection_state state;
+    struct kn_stream stream;
+    int starting;             /* TCP is up, the transport's own handshake isn't done */
+    char host[256];
+    uint16_t port;
+    struct kn_address_list addresses;
+    int attempts;             /* addresses that failed in this round */
+    int64_t setup_deadline_us;
+    int64_t now_us;           /* of the last step */
+    /* requests */
+    struct kn_list queued;    /* the first may be half written */
+    struct kn_list in_flight; /* written, in the order of their responses */
+    int request_count;
+    int in_flight_count;
+    size_t unsent_bytes;
+    int write_blocked;        /* the socket's buffer is full: poll for POLLOUT */
+    int32_t next_correlation_id;
+    int64_t check_at_us;
+    /* responses */
+    struct kn_buffer *ahead;  /* read ahead: ahead_at .. ahead_end is not consumed */
+    size_t ahead_at, ahead_end;
+    struct kn_buffer *frame;  /* the response being received, without its length; NULL: none */
+    size_t frame_bytes;
+    int idle_close;
+    struct kn_connection_stats stats;
+    char peer[KN_ADDRESS_TEXT_BYTES];
+    char text[240];
+};
+
+/* --- life --- */
+
+struct kn_connection *kn_connection_new(const struct kn_connection_config *config, struct kn_pool *pool)
+{
+    struct kn_connection *connection = calloc(1, sizeof *connection);
+    if (!connection) return NULL;
+    connection->config = *config;
+    if (!connection->config.transport) connection->config.transport = &kn_transport_tcp;
+    connection->pool = pool;
+    connection->stream.fd = -1;
+    connection->check_at_us = KN_NEVER;
+    kn_list_init(&connection->queued);
+    kn_list_init(&connection->in_flight);
+    return connection;
+}
+
+void kn_connection_free(struct kn_connection *connection)
+{
+    if (!connection) return;
+    kn_connection_close(connection, KN_ERR_CLOSED);
+    free(connection);
+}
+
+enum kn_connection_state kn_connection_state(const struct kn_connection *connection) { return connection->state; }
+int kn_connection_in_flight(const struct kn_connection *connection) { return connection->request_count; }
+size_t kn_connection_unsent_bytes(const struct kn_connection *connection) { return connection->unsent_bytes; }
+const char *kn_connection_error_text(const struct kn_connection *connection) { return connection->text; }
+const char *kn_connection_peer_text(const struct kn_connection *connection) { return connection->peer; }
+int kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->idle_close; }
+const struct kn_connection_stats *kn_connection_stats(const struct kn_connection *connection) { return &connection->stats; }
+int kn_connection_fd(const struct kn_connection *connection) { return connection->stream.fd; }
+
+/* "host:port (address): ..." */
+static int connection_fail(struct kn_connection *connection, int status, const char *format, ...)
+{
+    int used = snprintf(connection->text, sizeof connection->text, "%s:%u (%s): ", connection->host, (unsigned)connection->port,
+                        connection->peer[0] ? connection->peer : "not connected");
+    if (used < 0 || (size_t)used >= sizeof connection->text) return status;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(connection->text + used, sizeof connection->text - (size_t)used, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+static int connection_fail_errno(struct kn_connection *connection, const char *what, int error)
+{
+    char phrase[96];
+    return connection_fail(connection, KN_ERR_TRANSPORT, "%s: %s", what, kn_errno_text(error, phrase, sizeof phrase));
+}
+
+/* --- connecting --- */
+
+/* Adds "; address: cause" behind what earlier addresses failed with. */
+static void connection_note_attempt(struct kn_connection *connection, const char *cause)
+{
+    size_t used = strlen(connection->text);
+    const char *before = connection->attempts++ ? "; " : "connect failed: ";
+    snprintf(connection->text + used, sizeof connection->text - used, "%s%s: %s", before, connection->peer, cause);
+}
+
+static int connection_up(struct kn_connection *connection)
+{
+    connection->state = KN_CONNECTION_UP;
+    connection->starting = 0;
+    connection->text[0] = 0;
+    kn_address_list_clear(&connection->addresses);
+    return KN_OK;
+}
+
+static int connection_start_transport(struct kn_connection *connection)
+{
+    connection->starting = 1;
+    int result = connection->stream.transport->start(&connection->stream, connection->host);
+    if (result == 0) return connection_up(connection);
+    return result == KN_STREAM_AGAIN ? KN_OK : KN_ERR_TRANSPORT;
+}
+
+/* Starts connecting to the next address that can be tried at all. */
+static int connection_try_next(struct kn_connection *connection, int64_t now_us)
+{
+    const struct addrinfo *address;
+    while ((address = kn_address_next(&connection->addresses))) {
+        char phrase[96];
+        int connected;
+        kn_address_text(address->ai_addr, address->ai_addrlen, connection->peer);
+        int fd = kn_address_connect(address, &connection->config, &connected);
+        if (fd < 0) {
+            connection_note_attempt(connection, kn_errno_text(-fd, phrase, sizeof phrase));
+            continue;
+        }
+        connection->stream = (struct kn_stream){.transport = connection->config.transport, .fd = fd};
+        connection->state = KN_CONNECTION_CONNECTING;
+        connection->starting = 0;
+        connection->setup_deadline_us = now_us + (int64_t)connection->config.setup_timeout_ms * 1000;
+        if (!connected) return KN_OK;
+        if (connection_start_transport(connection) == KN_OK) return KN_OK;
+        connection_note_attempt(connection, kn_errno_text(connection->stream.error, phrase, sizeof phrase));
+        kn_stream_close(&connection->stream);
+    }
+    connection->state = KN_CONNECTION_CLOSED;
+    return KN_ERR_TRANSPORT;
+}
+
+static int connection_connect_step(struct kn_connection *connection, short revents, int64_t now_us)
+{
+    char phrase[96];
+    const char *cause;
+    if (connection->starting ? revents != 0 : (revents & (POLLOUT | POLLERR | POLLHUP)) != 0) {
+        int error = 0;
+        socklen_t error_bytes = sizeof error;
+        getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+        if (!error && connection_start_transport(connection) == KN_OK) return KN_OK;
+        cause = kn_errno_text(error ? error : connection->stream.error, phrase, sizeof phrase);
+    } else if (now_us >= connection->setup_deadline_us) {
+        snprintf(phrase, sizeof phrase, "no answer within %d ms", (int)connection->config.setup_timeout_ms);
+        cause = phrase;
+    } else {
+        return KN_OK;
+    }
+    connection_note_attempt(connection, cause);
+    kn_stream_close(&connection->stream);
+    return connection_try_next(connection, now_us);
+}
+
+int kn_connection_open(struct kn_connection *connection, const char *host, uint16_t port, int64_t now_us)
+{
+    const char *why = "";
+    snprintf(connection->host, sizeof connection->host, "%s", host);
+    connection->port = port;
+    connection->peer[0] = connection->text[0] = 0;
+    connection->idle_close = 0;
+    if (!connection->ahead) connection->ahead = kn_buffer_take(connection->pool, READ_AHEAD_BYTES);
+    if (!connection->ahead) return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
+    connection->ahead_at = connection->ahead_end = 0;
+    /* The resolver may take seconds: the setup timeout counts from when it is done. */
+    int64_t before_us = kn_clock_us();
+    int status = kn_address_resolve(&connection->addresses, host, port, connection->config.address_family, &why);
+    now_us += kn_clock_us() - before_us;
+    if (status) return connection_fail(connection, status, "cannot resolve the host name: %s", why);
+    connection->now_us = now_us;
+    connection->attempts = 0;
+    snprintf(connection->text, sizeof connection->text, "%.120s:%u: ", host, (unsigned)port);
+    return connection_try_next(connection, now_us);
+}
+
+/* --- requests --- */
+
+void kn_connection_send(struct kn_connection *connection, struct kn_request *request, int64_t now_us)
+{
+    (void)now_us;
+    request->correlation_id = connection->next_correlation_id;
+    connection->next_correlation_id = connection->next_correlation_id == INT32_MAX ? 0 : connection->next_correlation_id + 1;
+    kn_frame_head_patch(request->pieces[0].iov_base, request->frame_bytes, request->correlation_id);
+    kn_list_push_back(&connection->queued, &request->node);
+    connection->request_count++;
+    connection->unsent_bytes += request->frame_bytes;
+    if (request->deadline_us < connection->check_at_us) connection->check_at_us = request->deadline_us;
+}
+
+/* The request leaves the connection: afterwards it may be gone. */
+static void connection_complete(struct kn_connection *connection, struct kn_request *request, int status, struct kn_chunk *chunk,
+                                struct kn_span body)
+{
+    kn_list_remove(&request->node);
+    if (--connection->request_count == 0) connection->check_at_us = KN_NEVER;
+    request->on_done(request, status, chunk, body);
+}
+
+static void connection_request_written(struct kn_connection *connection, struct kn_request *request, int64_t now_us)
+{
+    request->sent_us = now_us;
+    connection->stats.tx++;
+    if (request->flags & KN_REQUEST_NO_REPLY) {
+        connection_complete(connection, request, KN_OK, NULL, kn_span_of("", 0));
+        return;
+    }
+    kn_list_remove(&request->node);
+    kn_list_push_back(&connection->in_flight, &request->node);
+    connection->in_flight_count++;
+}
+
+/* Advances the queue's pieces over `size_bytes` that the kernel took. */
+static void connection_wrote(struct kn_connection *connection, size_t size_bytes, int64_t now_us)
+{
+    connection->unsent_bytes -= size_bytes;
+    connection->stats.tx_bytes += (int64_t)size_bytes;
+    while (size_bytes) {
+        struct kn_request *request = KN_LIST_ENTRY(kn_list_first(&connection->queued), struct kn_request, node);
+        request->was_written = 1;
+        while (request->piece_next < request->piece_count) {
+            struct iovec *piece = &request->pieces[request->piece_next];
+            size_t taken = piece->iov_len < size_bytes ? piece->iov_len : size_bytes;
+            piece->iov_base = (uint8_t *)piece->iov_base + taken;
+            piece->iov_len -= taken;
+            size_bytes -= taken;
+            if (piece->iov_len) break;
+            request->piece_next++;
+        }
+        if (request->piece_next < request->piece_count) return; /* size_bytes is 0 */
+        connection_request_written(connection, request, now_us);
+    }
+}
+
+static int connection_gather(struct kn_connection *connection, struct iovec *pieces, size_t *total_bytes)
+{
+    int count = 0;
+    *total_bytes = 0;
+    for (struct kn_list *node = connection->queued.next; node != &connection->queued; node = node->next) {
+        struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
+        for (int i = request->piece_next; i < request->piece_count; i++) {
+            if (count == WRITE_PIECES_MAX) return count;
+            pieces[count++] = request->pieces[i];
+            *total_bytes += request->pieces[i].iov_len;
+        }
+    }
+    return count;
+}
+
+static int connection_write(struct kn_connection *connection, int64_t now_us)
+{
+    for (int turn = 0; turn < WRITE_TURNS_MAX && !connection->write_blocked && !kn_list_empty(&connection->queued); turn++) {
+        struct iovec pieces[WRITE_PIECES_MAX];
+        size_t total_bytes;
+        int count = connection_gather(connection, pieces, &total_bytes);
+        ssize_t sent = connection->stream.transport->write(&connection->stream, pieces, count);
+        connection->stats.writes++;
+        if (sent == KN_STREAM_FAILED) return connection_fail_errno(connection, "write failed", connection->stream.error);
+        if (sent == KN_STREAM_AGAIN) {
+            connection->write_blocked = 1;
+            break;
+        }
+        /* A short write means that the socket's buffer is full: the next one would only say EAGAIN. */
+        if ((size_t)sent < total_bytes) connection->write_blocked = 1;
+        connection_wrote(connection, (size_t)sent, now_us);
+    }
+    return KN_OK;
+}
+
+/* --- responses --- */
+
+static size_t connection_reply_max_bytes(const struct kn_connection *connection, const struct kn_request *request)
+{
+    size_t max_bytes = connection->config.receive_max_bytes;
+    if ((request->flags & KN_REQUEST_HANDSHAKE) && max_bytes > KN_HANDSHAKE_REPLY_MAX_BYTES) return KN_HANDSHAKE_REPLY_MAX_BYTES;
+    return max_bytes;
+}
+
+/* Is what begins at `head` (KN_FRAME_PREFIX_BYTES of it, or at least the length) a response that we wait for? */
+static int connection_judge(struct kn_connection *connection, const uint8_t *head, size_t have_bytes)
+{
+    const char *why = "";
+    struct kn_list *first = kn_list_first(&connection->in_flight);
+    struct kn_request *request = first ? KN_LIST_ENTRY(first, struct kn_request, node) : NULL;
+    size_t max_bytes = request ? connection_reply_max_bytes(connection, request) : connection->config.receive_max_bytes;
+    int status = kn_frame_length_check(head, max_bytes, &why);
+    if (status == KN_ERR_TOO_LARGE) {
+        return connection_fail(connection, status, "a response of %u bytes is over the limit of %zu (receive.message.max.bytes)",
+                               (unsigned)kn_frame_u32(head), max_bytes);
+    }
+    if (status) return connection_fail(connection, status, "%s", why);
+    if (!request) return connection_fail(connection, KN_ERR_PROTOCOL, "it sent a response that nobody asked for");
+    if (have_bytes < KN_FRAME_PREFIX_BYTES) return KN_OK;
+    int32_t correlation_id = (int32_t)kn_frame_u32(head + KN_FRAME_LENGTH_BYTES);
+    if (correlation_id == request->correlation_id) return KN_OK;
+    return connection_fail(connection, KN_ERR_PROTOCOL, "correlation id %d came where %d was due (API %d v%d)", (int)correlation_id,
+                           (int)request->correlation_id, request->api_key, request->api_version);
+}
+
+/* A whole response is in `buffer`, which is taken. */
+static int connection_deliver(struct kn_connection *connection, struct kn_buffer *buffer)
+{
+    struct kn_request *request = KN_LIST_ENTRY(kn_list_first(&connection->in_flight), struct kn_request, node);
+    struct kn_chunk *chunk = kn_chunk_new(buffer);
+    if (!chunk) return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
+    struct kn_span body = kn_span_of(chunk->buffer->data, chunk->buffer->size_bytes);
+    int status = kn_frame_reply_header_skip(&body, request->flags & KN_REQUEST_FLEXIBLE_REPLY);
+    if (status) {
+        connection_fail(connection, status, "the header of a response is malformed (API %d v%d)", request->api_key, request->api_version);
+    } else {
+        connection->in_flight_count--;
+        connection->stats.rx++;
+        connection_complete(connection, request, KN_OK, chunk, body);
+    }
+    kn_chunk_unref(chunk);
+    return status;
+}
+
+/* Takes responses off what was read ahead, until less than a prefix is left or a response needs more bytes. */
+static int connection_parse(struct kn_connection *connection)
+{
+    while (!connection->frame && connection->ahead_end - connection->ahead_at >= KN_FRAME_LENGTH_BYTES) {
+        const uint8_t *head = connection->ahead->data + connection->ahead_at;
+        size_t have = connection->ahead_end - connection->ahead_at;
+        int status = connection_judge(connection, head, have);
+        if (status) return status;
+        if (have < KN_FRAME_PREFIX_BYTES) break;
+        size_t frame_bytes = kn_frame_u32(head);
+        struct kn_buffer *buffer = kn_buffer_take(connection->pool, frame_bytes);
+        if (!buffer) return connection_fail(connection, KN_ERR_NOMEM, "no memory for a response of %zu bytes", frame_bytes);
+        size_t got = have - KN_FRAME_LENGTH_BYTES < frame_bytes ? have - KN_FRAME_LENGTH_BYTES : frame_bytes;
+        memcpy(buffer->data, head + KN_FRAME_LENGTH_BYTES, got);
+        buffer->size_bytes = got;
+        connection->ahead_at += KN_FRAME_LENGTH_BYTES + got;
+        if (got < frame_bytes) {
+            connection->frame = buffer;
+            connection->frame_bytes = frame_bytes;
+            break;
+        }
+        status = connection_deliver(connection, buffer);
+        if (status) return status;
+    }
+    return KN_OK;
+}
+
+/* Room for the next read: the rest of the response being received, then `ahead`. */
+static int connection_read_pieces(struct kn_connection *connection, struct iovec pieces[2], size_t *asked_bytes)
+{
+    int count = 0;
+    *asked_bytes = 0;
+    if (connection->ahead_at) {
+        connection->ahead_end -= connection->ahead_at; /* under KN_FRAME_PREFIX_BYTES: connection_parse() took the rest */
+        memmove(connection->ahead->data, connection->ahead->data + connection->ahead_at, connection->ahead_end);
+        connection->ahead_at = 0;
+    }
+    if (connection->frame) {
+        pieces[count].iov_base = connection->frame->data + connection->frame->size_bytes;
+        pieces[count].iov_len = connection->frame_bytes - connection->frame->size_bytes;
+        *asked_bytes += pieces[count++].iov_len;
+    }
+    pieces[count].iov_base = connection->ahead->data + connection->ahead_end;
+    pieces[count].iov_len = READ_AHEAD_BYTES - connection->ahead_end;
+    *asked_bytes += pieces[count++].iov_len;
+    return count;
+}
+
+static int connection_received(struct kn_connection *connection, size_t got_bytes)
+{
+    connection->stats.rx_bytes += (int64_t)got_bytes;
+    if (connection->frame) {
+        size_t missing = connection->frame_bytes - connection->frame->size_bytes;
+        size_t taken = got_bytes < missing ? got_bytes : missing;
+        connection->frame->size_bytes += taken;
+        got_bytes -= taken;
+        if (taken == missing) {
+            struct kn_buffer *whole = connection->frame;
+            connection->frame = NULL;
+            int status = connection_deliver(connection, whole);
+            if (status) return status;
+        }
+    }
+    connection->ahead_end += got_bytes;
+    return connection_parse(connection);
+}
+
+static int connection_peer_closed(struct kn_connection *connection)
+{
+    size_t partial = connection->ahead_end - connection->ahead_at;
+    if (connection->frame) {
+        return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the connection within a response: %zu of %zu bytes had come",
+                               connection->frame->size_bytes, connection->frame_bytes);
+    }
+    if (partial) {
+        return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the connection %zu bytes into a response's header", partial);
+    }
+    connection->idle_close = connection->request_count == 0;
+    if (connection->idle_close) return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the idle connection");
+    return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the connection with %d requests unanswered", connection->request_count);
+}
+
+static int connection_read(struct kn_connection *connection)
+{
+    for (int turn = 0; turn < READ_TURNS_MAX; turn++) {
+        struct iovec pieces[2];
+        size_t asked_bytes;
+        int count = connection_read_pieces(connection, pieces, &asked_bytes);
+        ssize_t got = connection->stream.transport->read(&connection->stream, pieces, count);
+        connection->stats.reads++;
+        if (got == KN_STREAM_AGAIN) return KN_OK;
+        if (got == KN_STREAM_FAILED) return connection_fail_errno(connection, "read failed", connection->stream.error);
+        if (got == 0) return connection_peer_closed(connection);
+        int status = connection_received(connection, (size_t)got);
+        if (status) return status;
+        /* On plain TCP a short read means that nothing more is there; poll(2) says when there is. */
+        if ((size_t)got < asked_bytes && connection->stream.transport == &kn_transport_tcp) return KN_OK;
+    }
+    return KN_OK;
+}
+
+/* --- time and the turn --- */
+
+static int connection_expire(struct kn_connection *connection, int64_t now_us)
+{
+    if (now_us < connection->check_at_us) return KN_OK;
+    connection->check_at_us = KN_NEVER;
+    struct kn_list *lists[2] = {&connection->in_flight, &connection->queued};
+    for (int i = 0; i < 2; i++) {
+        for (struct kn_list *node = lists[i]->next; node != lists[i]; node = node->next) {
+            struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
+            if (request->deadline_us <= now_us) {
+                return connection_fail(connection, KN_ERR_TIMED_OUT, "no response in time (API %d v%d, correlation id %d, %s, %d requests waiting)",
+                                       request->api_key, request->api_version, (int)request->correlation_id,
+                                       i == 0 ? "sent" : request->was_written ? "partly sent" : "not sent", connection->request_count);
+            }
+            if (request->deadline_us < connection->check_at_us) connection->check_at_us = request->deadline_us;
+        }
+    }
+    return KN_OK;
+}
+
+int kn_connection_step(struct kn_connection *connection, short revents, int64_t now_us)
+{
+    int status = KN_OK;
+    connection->now_us = now_us;
+    if (connection->state == KN_CONNECTION_CLOSED) return KN_OK;
+    if (connection->state == KN_CONNECTION_CONNECTING) {
+        status = connection_connect_step(connection, revents, now_us);
+        if (status || connection->state != KN_CONNECTION_UP) return status;
+    } else {
+        if (revents & (POLLIN | POLLHUP | POLLERR)) status = connection_read(connection);
+        if (status) return status;
+        if (revents & POLLOUT) connection->write_blocked = 0;
+    }
+    status = connection_write(connection, now_us);
+    return status ? status : connection_expire(connection, now_us);
+}
+
+int kn_connection_poll_fd(const struct kn_connection *connection, short *events)
+{
+    *events = connection->stream.wants;
+    if (connection->state == KN_CONNECTION_CONNECTING && !connection->starting) *events |= POLLOUT;
+    if (connection->state == KN_CONNECTION_UP) *events |= connection->write_blocked ? POLLIN | POLLOUT : POLLIN;
+    return connection->stream.fd;
+}
+
+int64_t kn_connection_next_deadline_us(const struct kn_connection *connection)
+{
+    if (connection->state == KN_CONNECTION_CONNECTING) return connection->setup_deadline_us;
+    /* More to write than one step allows itself, and the socket takes it: at once. */
+    if (connection->state == KN_CONNECTION_UP && !connection->write_blocked && !kn_list_empty(&connection->queued)) return connection->now_us;
+    return connection->check_at_us;
+}
+
+void kn_connection_close(struct kn_connection *connection, int status)
+{
+    kn_stream_close(&connection->stream);
+    connection->state = KN_CONNECTION_CLOSED;
+    connection->starting = connection->write_blocked = 0;
+    kn_address_list_clear(&connection->addresses);
+    kn_buffer_give(connection->frame);
+    kn_buffer_give(connection->ahead);
+    connection->frame = connection->ahead = NULL;
+    connection->ahead_at = connection->ahead_end = 0;
+    connection->unsent_bytes = 0;
+    connection->in_flight_count = 0;
+    struct kn_list failed;
+    kn_list_init(&failed);
+    kn_list_splice_back(&failed, &connection->in_flight);
+    kn_list_splice_back(&failed, &connection->queued);
+    struct kn_list *node;
+    while ((node = kn_list_first(&failed))) {
+        struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
+        int cut_off = status == KN_ERR_TIMED_OUT && request->deadline_us > connection->now_us;
+        connection_complete(connection, request, cut_off ? KN_ERR_TRANSPORT : status, NULL, kn_span_of("", 0));
+    }
+}

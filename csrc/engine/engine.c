@@ -1,0 +1,468 @@
+/* The façade: one client's brokers, topics, queues and budget.
+ *
+ * Thread: as engine.h says at each function. Lock: `lock` (leaf) guards the broker table and the list of topics; both only grow, so what they hold may
+ * be used without it. Who frees: the binding calls stop(), drains `deliveries`, and calls free().
+ */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/frame.h"
+
+#define POOL_KEEP_BYTES ((size_t)64 << 20)
+#define POOL_KEEP_QUIET_BYTES ((size_t)1 << 20)
+#define QUIET_US 10000000 /* a client without work for so long keeps only the latter */
+
+static atomic_long live_engines;
+static atomic_long live_requests;
+
+long kn_engine_live(void) { return atomic_load(&live_engines); }
+long kn_control_request_live(void) { return atomic_load(&live_requests); }
+
+/* --- life --- */
+
+void kn_engine_config_init(struct kn_engine_config *config)
+{
+    *config = (struct kn_engine_config){
+        .client_id = "rdkafka",
+        .connection = {.receive_max_bytes = 100000000, .setup_timeout_ms = 30000, .nagle_disable = 1},
+        .reconnect_backoff_ms = 100,
+        .reconnect_backoff_max_ms = 10000,
+        .request_timeout_ms = 60000,
+        .queue_messages_max = 100000,
+        .queue_bytes_max = (int64_t)1 << 30,
+        .linger_us = 5000,
+        .batch_bytes = 1000000,
+        .batch_messages = 10000,
+        .message_max_bytes = 1000000,
+        .max_in_flight = 1000000,
+        .acks = -1,
+        .produce_timeout_ms = 30000,
+        .message_timeout_ms = 300000,
+        .retries = INT32_MAX,
+        .retry_backoff_ms = 100,
+        .retry_backoff_max_ms = 1000,
+        .codec = KN_CODEC_NONE,
+        .codec_level = KN_CODEC_LEVEL_DEFAULT,
+        .partitioner = KN_PARTITIONER_CONSISTENT_RANDOM,
+        .fetch_min_bytes = 1,
+        .fetch_wait_max_ms = 500,
+        .fetch_max_bytes = 52428800,
+        .partition_fetch_bytes = 1048576,
+        .queued_max_bytes = (int64_t)65536 * 1024,
+        .fetch_error_backoff_ms = 500,
+        .check_crcs = 1,
+        .isolation_level = 1,
+        .decompressed_max_bytes = KN_DECOMPRESSED_MAX_BYTES,
+    };
+}
+
+static int engine_queues_init(struct kn_engine *engine)
+{
+    struct kn_queue *queues[3] = {&engine->events, &engine->deliveries, &engine->fetched};
+    for (int i = 0; i < 3; i++) {
+        if (kn_queue_init(queues[i]) == KN_OK) continue;
+        kn_queue_deinit(queues[i]);
+        while (i-- > 0) kn_queue_deinit(queues[i]);
+        return KN_ERR_NOMEM;
+    }
+    return KN_OK;
+}
+
+struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
+{
+    struct kn_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return NULL;
+    engine->config = *config;
+    engine->pid = getpid();
+    engine->budget.messages_max = config->queue_messages_max;
+    engine->budget.bytes_max = config->queue_bytes_max;
+    kn_codec_table_init(&engine->codecs);
+    engine->pool = kn_pool_new(POOL_KEEP_BYTES);
+    if (!engine->pool || engine_queues_init(engine)) {
+        if (engine->pool) kn_pool_free(engine->pool);
+        free(engine);
+        return NULL;
+    }
+    kn_mutex_init(&engine->lock, KN_RANK_LEAF);
+    kn_list_init(&engine->topics);
+    atomic_fetch_add(&live_engines, 1);
+    return engine;
+}
+
+void kn_engine_stop(struct kn_engine *engine)
+{
+    struct kn_broker *broker;
+    atomic_store(&engine->closed, 1);
+    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_stop(broker);
+    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_join(broker);
+    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
+        kn_topic_fail(topic, KN_ERR_CLOSED, 0, "the client was closed");
+    }
+    kn_queue_kick(&engine->events);
+    kn_queue_kick(&engine->deliveries);
+    kn_queue_kick(&engine->fetched);
+}
+
+/* What nobody will take any more. Segments first: freeing one may wake brokers, which still exist. */
+static void engine_drain(struct kn_engine *engine)
+{
+    struct kn_list *node;
+    while ((node = kn_queue_pop(&engine->fetched))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    while ((node = kn_queue_pop(&engine->events))) kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
+    while ((node = kn_queue_pop(&engine->deliveries))) kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
+}
+
+void kn_engine_free(struct kn_engine *engine)
+{
+    if (!engine) return;
+    engine_drain(engine);
+    for (int32_t i = 0; i < engine->broker_count; i++) kn_broker_free(engine->brokers[i]);
+    free(engine->brokers);
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&engine->topics))) kn_topic_free(KN_LIST_ENTRY(node, struct kn_topic, node));
+    kn_queue_deinit(&engine->events);
+    kn_queue_deinit(&engine->deliveries);
+    kn_queue_deinit(&engine->fetched);
+    kn_mutex_deinit(&engine->lock);
+    kn_pool_free(engine->pool);
+    free(engine);
+    atomic_fetch_sub(&live_engines, 1);
+}
+
+void kn_engine_abandon(struct kn_engine *engine)
+{
+    /* No lock: its holder may be a thread that doesn't exist here. Nothing is shut down, only this process's copies of the descriptors go. */
+    atomic_store(&engine->closed, 1);
+    for (int32_t i = 0; i < engine->broker_count; i++) {
+        struct kn_broker *broker = engine->brokers[i];
+        int fd = kn_connection_fd(broker->connection);
+        if (fd >= 0) close(fd);
+        kn_wake_deinit(&broker->wake);
+    }
+    kn_wake_deinit(&engine->events.wake);
+    kn_wake_deinit(&engine->deliveries.wake);
+    kn_wake_deinit(&engine->fetched.wake);
+}
+
+/* --- brokers --- */
+
+/* Under the lock. */
+static int engine_table_reserve(struct kn_engine *engine)
+{
+    if (engine->broker_count < engine->broker_capacity) return KN_OK;
+    int32_t capacity = engine->broker_capacity ? engine->broker_capacity * 2 : 8;
+    struct kn_broker **larger = realloc(engine->brokers, (size_t)capacity * sizeof *larger);
+    if (!larger) return KN_ERR_NOMEM;
+    engine->brokers = larger;
+    engine->broker_capacity = capacity;
+    return KN_OK;
+}
+
+int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
+{
+    if (atomic_load(&engine->closed)) return KN_ERR_CLOSED;
+    /* The control thread alone adds, so the handle that is next now is still next below. */
+    kn_mutex_lock(&engine->lock);
+    int32_t handle = engine->broker_count;
+    int status = engine_table_reserve(engine);
+    kn_mutex_unlock(&engine->lock);
+    if (status) return status;
+    struct kn_broker *broker = kn_broker_new(engine, handle, node_id, host, port);
+    if (!broker) return KN_ERR_NOMEM;
+    status = kn_broker_start(broker);
+    if (status) {
+        kn_broker_free(broker);
+        return status;
+    }
+    kn_mutex_lock(&engine->lock);
+    engine->brokers[engine->broker_count++] = broker;
+    kn_mutex_unlock(&engine->lock);
+    return handle;
+}
+
+struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle)
+{
+    kn_mutex_lock(&engine->lock);
+    struct kn_broker *broker = handle >= 0 && handle < engine->broker_count ? engine->brokers[handle] : NULL;
+    kn_mutex_unlock(&engine->lock);
+    return broker;
+}
+
+static void engine_wake_brokers(struct kn_engine *engine)
+{
+    struct kn_broker *broker;
+    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_wake(broker);
+}
+
+/* An op for the inbox, or NULL. */
+static struct kn_op *op_new(enum kn_op_kind kind, int32_t generation)
+{
+    struct kn_op *op = calloc(1, sizeof *op);
+    if (!op) return NULL;
+    kn_list_init(&op->node);
+    op->kind = kind;
+    op->generation = generation;
+    return op;
+}
+
+/* A control request with everything that its outcome needs, so that nothing can fail once it is posted. */
+struct kn_control_request {
+    struct kn_request request;
+    struct kn_broker *broker;
+    struct kn_event *event;
+    struct iovec piece;
+    uint8_t frame[];
+};
+
+/* Broker thread; the caller's own when the broker was stopped already. */
+static void control_request_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+{
+    struct kn_control_request *control = request->context;
+    struct kn_broker *broker = control->broker;
+    struct kn_event *event = control->event;
+    event->status = status;
+    event->generation = request->generation;
+    if (status == KN_OK && chunk) {
+        event->chunk = kn_chunk_ref(chunk);
+        event->body = body.at;
+        event->body_bytes = kn_span_left(&body);
+    } else if (status == KN_ERR_CLOSED || status == KN_ERR_STALE) {
+        snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, kn_status_text(status));
+    } else if (status) {
+        const char *cause = kn_connection_error_text(broker->connection);
+        if (cause[0]) snprintf(event->text, sizeof event->text, "%s", cause);
+        else snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, kn_status_text(status));
+    }
+    free(control);
+    atomic_fetch_sub(&live_requests, 1);
+    kn_engine_post_event(broker->engine, event);
+}
+
+static struct kn_control_request *control_request_new(struct kn_broker *broker, int16_t api_key, size_t frame_max_bytes, uint64_t token)
+{
+    struct kn_control_request *control = calloc(1, sizeof *control + frame_max_bytes);
+    struct kn_event *event = control ? kn_event_new(KN_EVENT_REPLY, broker->handle) : NULL;
+    if (!event) {
+        free(control);
+        return NULL;
+    }
+    event->token = token;
+    event->api_key = api_key;
+    control->event = event;
+    control->broker = broker;
+    kn_list_init(&control->request.node);
+    control->request.on_done = control_request_done;
+    control->request.context = control;
+    atomic_fetch_add(&live_requests, 1);
+    return control;
+}
+
+int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
+                     int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    if (!broker) return KN_ERR_INVALID;
+    if (body_bytes > INT32_MAX / 2) return KN_ERR_TOO_LARGE;
+    struct kn_op *op = op_new(KN_OP_SUBMIT, generation);
+    struct kn_control_request *control =
+        op ? control_request_new(broker, api_key, KN_FRAME_HEADER_MAX_BYTES + sizeof engine->config.client_id + body_bytes, token) : NULL;
+    if (!control) {
+        free(op);
+        return KN_ERR_NOMEM;
+    }
+    size_t head_bytes = kn_frame_header_write(control->frame, api_key, api_version, engine->config.client_id, request_flexible);
+    if (body_bytes) memcpy(control->frame + head_bytes, body, body_bytes);
+    control->piece.iov_base = control->frame;
+    control->piece.iov_len = head_bytes + body_bytes;
+    struct kn_request *request = &control->request;
+    request->api_key = api_key;
+    request->api_version = api_version;
+    request->flags = (uint8_t)(flags | (reply_flexible ? KN_REQUEST_FLEXIBLE_REPLY : 0));
+    request->deadline_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + (int64_t)timeout_ms * 1000;
+    request->pieces = &control->piece;
+    request->piece_count = 1;
+    request->frame_bytes = head_bytes + body_bytes;
+    op->request = request;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
+int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_op *op = broker ? op_new(KN_OP_OPEN, generation) : NULL;
+    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
+    op->produce_version = produce_version;
+    op->fetch_version = fetch_version;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
+int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t generation, int status)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_op *op = broker ? op_new(KN_OP_CLOSE, generation) : NULL;
+    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
+    op->status = status;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
+int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    if (!broker) return KN_ERR_INVALID;
+    kn_broker_stop(broker);
+    return KN_OK;
+}
+
+/* --- topics --- */
+
+/* Under the lock. */
+static struct kn_topic *engine_topic_find(struct kn_engine *engine, const char *name, int32_t name_bytes)
+{
+    for (struct kn_list *node = engine->topics.next; node != &engine->topics; node = node->next) {
+        struct kn_topic *topic = KN_LIST_ENTRY(node, struct kn_topic, node);
+        if (topic->name_bytes == name_bytes && memcmp(topic->name, name, (size_t)name_bytes) == 0) return topic;
+    }
+    return NULL;
+}
+
+struct kn_topic *kn_engine_topic(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
+{
+    kn_mutex_lock(&engine->lock);
+    struct kn_topic *topic = engine_topic_find(engine, name, name_bytes);
+    kn_mutex_unlock(&engine->lock);
+    if (topic) return topic;
+    struct kn_topic *made = kn_topic_new(engine, name, name_bytes, token);
+    if (!made) return NULL;
+    kn_mutex_lock(&engine->lock);
+    topic = engine_topic_find(engine, name, name_bytes);
+    if (!topic) kn_list_push_back(&engine->topics, &made->node);
+    kn_mutex_unlock(&engine->lock);
+    if (!topic) return made;
+    kn_topic_free(made); /* another thread was faster */
+    return topic;
+}
+
+struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_topic *topic)
+{
+    kn_mutex_lock(&engine->lock);
+    struct kn_list *next = topic ? topic->node.next : engine->topics.next;
+    if (next == &engine->topics) next = NULL;
+    kn_mutex_unlock(&engine->lock);
+    return next ? KN_LIST_ENTRY(next, struct kn_topic, node) : NULL;
+}
+
+/* --- producing --- */
+
+int64_t kn_engine_outstanding(struct kn_engine *engine)
+{
+    /* The budget first: deliver() raises `undelivered` before it lowers the budget, so a message on its way from one to the other is seen in at
+     * least one of them. (The other order could miss it in both.) */
+    int64_t queued = atomic_load(&engine->budget.messages);
+    return queued + atomic_load(&engine->undelivered);
+}
+
+/* flush() sleeps on `deliveries`: if the last message went without a report, nothing else would wake it. */
+static void engine_settled(struct kn_engine *engine)
+{
+    if (atomic_load(&engine->flushing) > 0 && kn_engine_outstanding(engine) == 0) kn_queue_kick(&engine->deliveries);
+}
+
+static int batch_is_reported(const struct kn_engine *engine, const struct kn_batch *batch)
+{
+    if (batch->opaques) return 1; /* also when only errors are reported: the binding takes its tokens back */
+    if (!engine->config.report_all) return 0;
+    return !engine->config.report_errors_only || batch->status || batch->error_code;
+}
+
+void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
+{
+    int32_t messages = batch->writer.record_count;
+    int64_t bytes = batch->budget_bytes;
+    if (batch_is_reported(engine, batch)) {
+        atomic_fetch_add(&engine->undelivered, messages);
+        /* Before the push: a callback that produces again finds the room. */
+        kn_budget_give(&engine->budget, messages, bytes);
+        kn_queue_push(&engine->deliveries, &batch->node);
+        return;
+    }
+    kn_batch_free(batch);
+    kn_budget_give(&engine->budget, messages, bytes);
+    engine_settled(engine);
+}
+
+void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch)
+{
+    atomic_fetch_sub(&engine->undelivered, batch->writer.record_count);
+    kn_batch_free(batch);
+    engine_settled(engine); /* for a flush() in another thread than the poll() that served this */
+}
+
+void kn_engine_flush_begin(struct kn_engine *engine)
+{
+    atomic_fetch_add(&engine->flushing, 1);
+    engine_wake_brokers(engine);
+}
+
+void kn_engine_flush_end(struct kn_engine *engine)
+{
+    atomic_fetch_sub(&engine->flushing, 1);
+    engine_settled(engine); /* a kick ends one wait: the next flush() waits for its own */
+}
+
+void kn_engine_expire(struct kn_engine *engine, int64_t now_us)
+{
+    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
+        kn_topic_expire(topic, now_us);
+    }
+    int quiet = kn_engine_outstanding(engine) == 0 && atomic_load(&engine->queued_bytes) == 0;
+    if (!quiet) {
+        engine->quiet_since_us = 0;
+    } else if (!engine->quiet_since_us) {
+        engine->quiet_since_us = now_us;
+    } else if (now_us - engine->quiet_since_us >= QUIET_US && kn_pool_idle_bytes(engine->pool) > POOL_KEEP_QUIET_BYTES) {
+        kn_pool_trim(engine->pool, POOL_KEEP_QUIET_BYTES);
+    }
+}
+
+/* --- consuming --- */
+
+static int engine_fetch_op(struct kn_engine *engine, enum kn_op_kind kind, struct kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset,
+                           int32_t leader_epoch)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_op *op = broker ? op_new(kind, 0) : NULL;
+    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
+    op->cursor = kn_cursor_ref(cursor);
+    op->epoch = epoch;
+    op->offset = offset;
+    op->leader_epoch = leader_epoch;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
+int kn_engine_fetch_start(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset, int32_t leader_epoch)
+{
+    return engine_fetch_op(engine, KN_OP_ATTACH, cursor, handle, epoch, offset, leader_epoch);
+}
+
+int kn_engine_fetch_stop(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle)
+{
+    return engine_fetch_op(engine, KN_OP_DETACH, cursor, handle, 0, 0, -1);
+}
+
+void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes)
+{
+    int64_t left = atomic_fetch_sub(&engine->queued_bytes, size_bytes) - size_bytes;
+    /* A fetcher sets `starved` and then reads queued_bytes once more; here it is the other way round. One of the two sees the other (sequentially
+     * consistent), so no fetcher waits for ever. */
+    if (atomic_load(&engine->starved) && left < engine->config.queued_max_bytes && atomic_exchange(&engine->starved, 0)) engine_wake_brokers(engine);
+}
+
+void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event) { kn_queue_push(&engine->events, &event->node); }

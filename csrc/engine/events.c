@@ -1,0 +1,33 @@
+/* Events for the control plane.
+ *
+ * Thread: made anywhere, freed by whoever took it off the queue. Lock: none.
+ */
+#include "engine/events.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static atomic_long live_count;
+
+long kn_event_live(void) { return atomic_load(&live_count); }
+
+struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker)
+{
+    struct kn_event *event = calloc(1, sizeof *event);
+    if (!event) return NULL;
+    kn_list_init(&event->node);
+    event->kind = kind;
+    event->broker = broker;
+    event->partition = event->leader_id = event->leader_epoch = -1;
+    event->offset = -1;
+    atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    return event;
+}
+
+void kn_event_free(struct kn_event *event)
+{
+    if (!event) return;
+    kn_chunk_unref(event->chunk);
+    free(event);
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+}

@@ -1,0 +1,130 @@
+/* A queue to Python and the descriptor to sleep on.
+ *
+ * Thread: push, pop and wait from any. Lock: `lock` (leaf), for linking and counting only; no system call under it. Who frees: the engine embeds it.
+ *
+ * The descriptor is readable whenever something is queued or a kick is pending, and it may stay readable a little longer: taking items never clears
+ * it, so a busy consumer makes no system call at all, and neither do the producers (the flag in kn_wake coalesces them). Only a waiter that finds
+ * nothing clears, and then looks again:
+ *  - push between that waiter's clear and its second look: the look finds it, and signals anew, because the clear may have swallowed the push's
+ *    signal while another sleeper (or an event loop) relies on the descriptor.
+ *  - push after the second look: the flag is 0, so it writes, and poll returns.
+ * An event loop that watches the descriptor calls kn_queue_wait(queue, 0) when it fires, takes, and is called again until that wait finds nothing and
+ * clears.
+ */
+#include "engine/queue.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "base/status.h"
+
+int kn_queue_init(struct kn_queue *queue)
+{
+    kn_mutex_init(&queue->lock, KN_RANK_LEAF);
+    kn_list_init(&queue->items);
+    queue->count = 0;
+    queue->kicked = 0;
+    return kn_wake_init(&queue->wake);
+}
+
+void kn_queue_deinit(struct kn_queue *queue)
+{
+    kn_wake_deinit(&queue->wake);
+    kn_mutex_deinit(&queue->lock);
+}
+
+void kn_queue_push(struct kn_queue *queue, struct kn_list *node)
+{
+    kn_mutex_lock(&queue->lock);
+    kn_list_push_back(&queue->items, node);
+    queue->count++;
+    kn_mutex_unlock(&queue->lock);
+    kn_wake_signal(&queue->wake);
+}
+
+struct kn_list *kn_queue_pop(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    struct kn_list *node = kn_list_pop_front(&queue->items);
+    if (node) queue->count--;
+    kn_mutex_unlock(&queue->lock);
+    return node;
+}
+
+void kn_queue_take_all(struct kn_queue *queue, struct kn_list *into)
+{
+    kn_mutex_lock(&queue->lock);
+    kn_list_splice_back(into, &queue->items);
+    queue->count = 0;
+    kn_mutex_unlock(&queue->lock);
+}
+
+void kn_queue_put_back(struct kn_queue *queue, struct kn_list *from)
+{
+    long count = 0;
+    for (struct kn_list *node = from->next; node != from; node = node->next) count++;
+    if (!count) return;
+    kn_mutex_lock(&queue->lock);
+    kn_list_splice_back(from, &queue->items);
+    kn_list_splice_back(&queue->items, from);
+    queue->count += count;
+    kn_mutex_unlock(&queue->lock);
+    kn_wake_signal(&queue->wake);
+}
+
+long kn_queue_count(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    long count = queue->count;
+    kn_mutex_unlock(&queue->lock);
+    return count;
+}
+
+/* Something to return for? A kick is used up by the wait that it ends. */
+static int queue_ready(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    int ready = queue->count > 0 || queue->kicked;
+    if (queue->count == 0) queue->kicked = 0;
+    kn_mutex_unlock(&queue->lock);
+    return ready;
+}
+
+/* Clears the descriptor and looks once more: see the top of this file. */
+static int queue_ready_after_clear(struct kn_queue *queue)
+{
+    kn_wake_clear(&queue->wake);
+    if (!queue_ready(queue)) return 0;
+    kn_wake_signal(&queue->wake);
+    return 1;
+}
+
+int kn_queue_wait(struct kn_queue *queue, int timeout_ms)
+{
+    if (queue_ready(queue)) return KN_OK;
+    /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return for nothing. */
+    if (atomic_load_explicit(&queue->wake.signalled, memory_order_relaxed) && queue_ready_after_clear(queue)) return KN_OK;
+    int64_t until_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + (int64_t)timeout_ms * 1000;
+    for (;;) {
+        int64_t left_us = -1;
+        if (until_us != KN_NEVER) {
+            left_us = until_us - kn_clock_us();
+            if (left_us < 0) left_us = 0;
+        }
+        struct pollfd fd = {.fd = queue->wake.read_fd, .events = POLLIN};
+        int ready = kn_wake_poll(&fd, 1, left_us);
+        if (ready == -EINTR) return KN_ERR_INTERRUPTED;
+        if (ready < 0 || (fd.revents & (POLLNVAL | POLLERR))) return KN_ERR_CLOSED;
+        if (queue_ready(queue)) return KN_OK;
+        if (ready > 0 && queue_ready_after_clear(queue)) return KN_OK;
+        if (left_us == 0) return KN_ERR_TIMED_OUT;
+    }
+}
+
+void kn_queue_kick(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    queue->kicked = 1;
+    kn_mutex_unlock(&queue->lock);
+    kn_wake_signal(&queue->wake);
+}
