@@ -442,9 +442,9 @@ cdef tuple _decode(Plan plan, object data, Py_ssize_t offset, bint whole):
         raise
 
 
-def decode(Plan plan not None, object data, Py_ssize_t offset=0):
-    """The message that ``data`` holds from ``offset`` to its end; bytes left over are an error."""
-    return _decode(plan, data, offset, True)[0]
+def decode(Plan plan not None, object data, Py_ssize_t offset=0, bint whole=True):
+    """The message that ``data`` holds from ``offset`` on; bytes left over are an error unless ``whole`` is false."""
+    return _decode(plan, data, offset, whole)[0]
 
 
 def decode_prefix(Plan plan not None, object data, Py_ssize_t offset=0):

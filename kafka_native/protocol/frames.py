@@ -1,4 +1,8 @@
-"""Whole frames: a header and a body, without the four bytes of length in front of them."""
+"""Whole frames: a header and a body, without the four bytes of length in front of them.
+
+Bytes behind a body are ignored, as Kafka itself does: librdkafka's Metadata request for all topics ends with three
+that do not belong to it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafka_native._native import wire
 from kafka_native.protocol import registry
+from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.headers import (
     RequestHeader,
     ResponseHeader,
@@ -16,6 +21,9 @@ from kafka_native.protocol.registry import UnsupportedVersion
 
 if TYPE_CHECKING:
     from kafka_native.protocol.schema import Request, Response
+
+# Kafka's error code 35 as it stands at the head of a response.
+_UNSUPPORTED_VERSION = b"\x00\x23"
 
 
 def encode_request(message: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -41,7 +49,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
     if not cls.versions.has(version):
         raise UnsupportedVersion(key, version, start.correlation_id)
     header, end = wire.decode_prefix(RequestHeader.plan(request_header_version(key, version)), frame)
-    return header, cls.decode(frame, version, end)
+    return header, cls.decode(frame, version, end, whole=False)
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
@@ -51,7 +59,12 @@ def encode_response(message: Response, version: int, correlation_id: int) -> byt
 
 
 def decode_response(api_key: int, version: int, frame: bytes | bytearray | memoryview) -> tuple[int, Response]:
-    """The correlation id and the body of a response frame to a request of this API and version."""
+    """The correlation id and the body of a response frame to a request of this API and version.
+
+    A broker that refuses a version of ApiVersions says so in version 0, whatever it was asked: that is read as such.
+    """
     plan = ResponseHeader.plan(response_header_version(api_key, version))
     header, end = wire.decode_prefix(plan, frame)
-    return header.correlation_id, registry.response(api_key).decode(frame, version, end)
+    if api_key == ApiKey.API_VERSIONS and bytes(frame[end : end + 2]) == _UNSUPPORTED_VERSION:
+        version = 0
+    return header.correlation_id, registry.response(api_key).decode(frame, version, end, whole=False)

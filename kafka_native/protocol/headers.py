@@ -13,7 +13,7 @@ class RequestHeader(Versioned, versions="0-2", flexible="2+"):
     request_api_key: int = int16("0+")
     request_api_version: int = int16("0+")
     correlation_id: int = int32("0+")
-    client_id: str | None = string("1+", nullable="1+", default=None, flexible=False, ignorable=True)
+    client_id: str | None = string("1+", nullable="1+", flexible=False)
 
 
 class ResponseHeader(Versioned, versions="0-1", flexible="1+"):

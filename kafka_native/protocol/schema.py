@@ -5,8 +5,8 @@
         key_type: int = int8("1+")
         coordinator_keys: list[str] = array(string(), "4+")
 
-A range is written as Kafka writes it: ``"3+"``, ``"0-12"``, ``"5"``, ``"none"``. A field outside its range is not on the
-wire: decoding leaves its default there, and encoding anything else is a ``ProtocolError`` unless the field is
+A range is written as Kafka writes it: ``"3+"``, ``"0-12"``, ``"5"``, ``"none"``. A field outside its range is not on
+the wire: decoding leaves its default there, and encoding anything else is a ``ProtocolError`` unless the field is
 ``ignorable``. Fields with a ``tag`` travel in the tagged section of a flexible version, and only when they differ
 from their default. Structs nest as classes nest.
 
@@ -215,11 +215,11 @@ def array(
     versions: str = "0+",
     *,
     nullable: str = "none",
-    default: None | type[list[Any]] = list,
+    default: type[list[Any]] | None = list,
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a list of structs (``array(Topic)``) or of a plain type (``array(int32())``); an empty list by default."""
+    """Declare a list of structs (``array(Topic)``) or of a plain type (``array(int32())``), by default empty."""
     if isinstance(item, Field):
         kind, cls = item.kind, None
     else:
@@ -262,7 +262,7 @@ def _layout_default(field: Field) -> Any:
 
 
 class Struct(StructBase, metaclass=StructMeta):
-    """A group of fields. The constructor takes them by keyword, each with Kafka's own default; instances compare by value."""
+    """A group of fields. The constructor takes them by keyword, each with Kafka's own default; equality is by value."""
 
     fields: ClassVar[tuple[Field, ...]]
 
@@ -317,9 +317,12 @@ class Versioned(Struct):
         return wire.encode(self.plan(version), self, prefix)
 
     @classmethod
-    def decode(cls, body: bytes | bytearray | memoryview, version: int, offset: int = 0) -> Self:
-        """Read a body that begins at ``offset`` and ends where ``body`` ends; ``ProtocolError`` if it is malformed."""
-        message: Self = wire.decode(cls.plan(version), body, offset)
+    def decode(cls, body: bytes | bytearray | memoryview, version: int, offset: int = 0, *, whole: bool = True) -> Self:
+        """Read the body that begins at ``offset``; ``ProtocolError`` if it is malformed.
+
+        It has to end where ``body`` ends; ``whole=False`` lets bytes be left over.
+        """
+        message: Self = wire.decode(cls.plan(version), body, offset, whole)
         return message
 
 
