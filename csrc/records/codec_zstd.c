@@ -1,0 +1,111 @@
+/* Zstandard.
+ *
+ * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its contexts.
+ *
+ * Decompression streams into the growing output, so that neither the announced content size nor the ratio (a block of 128 KiB may take
+ * four bytes) decides what is allocated. Frames that ask for a window beyond 128 MiB are refused.
+ */
+#include "records/codec_builtin.h"
+
+#ifdef KN_HAVE_ZSTD
+
+#include <zstd.h>
+#include "records/codec_local.h"
+
+#define LEVEL_DEFAULT 3
+#define WINDOW_LOG_MAX 27
+#define KEEP_CONTEXT_BYTES ((size_t)4 << 20) /* larger contexts aren't kept a thread */
+#define HINT_MAX_BYTES ((size_t)8 << 20)     /* how far an announced size is believed before there is output to show for it */
+
+const char kn_zstd_library[] = "libzstd " ZSTD_VERSION_STRING;
+
+static void release_compressor(void *context) { ZSTD_freeCCtx(context); }
+static void release_decompressor(void *context) { ZSTD_freeDCtx(context); }
+
+int kn_zstd_compress(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
+{
+    struct kn_codec_slot *slot = kn_codec_local(KN_SLOT_ZSTD_COMPRESS);
+
+    if (!slot) return KN_ERR_NOMEM;
+    if (!slot->context) {
+        slot->context = ZSTD_createCCtx();
+        slot->release = release_compressor;
+        if (!slot->context) return KN_ERR_NOMEM;
+    }
+    if (level == KN_CODEC_LEVEL_DEFAULT) level = LEVEL_DEFAULT;
+    if (level > ZSTD_maxCLevel()) level = ZSTD_maxCLevel();
+    size_t bound = ZSTD_compressBound(size_bytes);
+    int status = kn_buffer_reserve(out, bound);
+    if (status != KN_OK) return status;
+    size_t made = ZSTD_compressCCtx(slot->context, (*out)->data + (*out)->size_bytes, bound, src, size_bytes, level);
+    int failed = ZSTD_isError(made) != 0;
+    if (failed || ZSTD_sizeof_CCtx(slot->context) > KEEP_CONTEXT_BYTES * 4) kn_codec_slot_clear(slot);
+    if (failed) return KN_ERR_CODEC;
+    (*out)->size_bytes += made;
+    return KN_OK;
+}
+
+/* Room for what the frame at src announces, within reason. */
+static int frame_begin(const uint8_t *src, size_t size_bytes, struct kn_codec_output *output)
+{
+    unsigned long long announced = ZSTD_getFrameContentSize(src, size_bytes);
+
+    if (announced == ZSTD_CONTENTSIZE_ERROR) return KN_ERR_CODEC;
+    if (announced == ZSTD_CONTENTSIZE_UNKNOWN || announced == 0) return KN_OK;
+    size_t cap_left = output->max_bytes - kn_codec_output_bytes(output);
+    if (announced > cap_left) return KN_ERR_TOO_LARGE;
+    size_t hint = announced < HINT_MAX_BYTES ? (size_t)announced : HINT_MAX_BYTES;
+    if (kn_codec_output_room(output) >= hint) return KN_OK;
+    return kn_codec_output_grow(output, kn_codec_output_bytes(output) + hint);
+}
+
+static int decompress_stream(ZSTD_DCtx *context, ZSTD_inBuffer *in, struct kn_codec_output *output)
+{
+    int in_frame = 0;
+
+    while (in->pos < in->size || in_frame) {
+        uint8_t beyond[1]; /* at the cap: one byte more is the proof that it is too large */
+        int status = in_frame ? KN_OK : frame_begin((const uint8_t *)in->src + in->pos, in->size - in->pos, output);
+        if (status != KN_OK) return status;
+        int at_cap = kn_codec_output_bytes(output) == output->max_bytes;
+        if (!at_cap && kn_codec_output_room(output) == 0) {
+            status = kn_codec_output_grow(output, 0);
+            if (status != KN_OK) return status;
+        }
+        ZSTD_outBuffer to = {at_cap ? beyond : kn_codec_output_at(output), at_cap ? 1 : kn_codec_output_room(output), 0};
+        size_t in_before = in->pos;
+        size_t result = ZSTD_decompressStream(context, &to, in);
+        if (ZSTD_isError(result)) return KN_ERR_CODEC;
+        if (at_cap && to.pos > 0) return KN_ERR_TOO_LARGE;
+        (*output->buffer)->size_bytes += to.pos;
+        in_frame = result != 0;
+        if (in_frame && in->pos == in_before && to.pos == 0) return KN_ERR_CODEC; /* no progress: cut off */
+    }
+    return KN_OK;
+}
+
+int kn_zstd_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
+{
+    struct kn_codec_output output = kn_codec_output_of(out, max_bytes);
+    struct kn_codec_slot *slot = kn_codec_local(KN_SLOT_ZSTD_DECOMPRESS);
+
+    if (!slot) return KN_ERR_NOMEM;
+    if (!slot->context) {
+        slot->context = ZSTD_createDCtx();
+        slot->release = release_decompressor;
+        if (!slot->context) return KN_ERR_NOMEM;
+        ZSTD_DCtx_setParameter(slot->context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
+    }
+    ZSTD_inBuffer in = {src, size_bytes, 0};
+    int status = size_bytes > 0 ? decompress_stream(slot->context, &in, &output) : KN_ERR_CODEC;
+    if (ZSTD_sizeof_DCtx(slot->context) > KEEP_CONTEXT_BYTES) {
+        kn_codec_slot_clear(slot);
+    } else if (status != KN_OK) {
+        ZSTD_DCtx_reset(slot->context, ZSTD_reset_session_only);
+    }
+    return status;
+}
+
+#endif
+
+typedef int kn_codec_zstd_not_empty; /* ISO C wants a declaration in every file */
