@@ -1,8 +1,9 @@
 """KafkaError, KafkaException and the way from the C core's status codes to them.
 
-The classes behave as confluent_kafka's do: same constants, names, texts, comparison and hash, so that an ``except`` clause or a delivery
-callback needs no change. Two differences, both to the friendlier side: comparing an error with something that is no error and no number
-is plainly unequal instead of a TypeError, and an exception may carry a hint that says what to do next.
+The classes behave as confluent_kafka's do: same constants, names, texts, comparison and hash, so that an ``except``
+clause or a delivery callback needs no change. Two differences, both to the friendlier side: comparing an error with
+something that is no error and no number is plainly unequal instead of a TypeError, and an exception may carry a hint
+that says what to do next.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _INT32_MAX: Final = 2**31 - 1
 class KafkaError:
     """An error or event: a code, a text, and what it means for the client.
 
-    Equal to another KafkaError, and to an int, with the same code; ordered and hashed by its code. It is not an exception:
-    :class:`KafkaException` carries one in ``args[0]``.
+    Equal to another KafkaError, and to an int, with the same code; ordered and hashed by its code. It is not an
+    exception: :class:`KafkaException` carries one in ``args[0]``.
 
     :param error: One of the class's constants, or any error code of the protocol.
     :param reason: A text that replaces the code's own.
@@ -318,7 +319,7 @@ class KafkaError:
 
 
 class KafkaException(Exception):
-    """The exception of this package; ``args[0]`` is a :class:`KafkaError` wherever Kafka has a code for what went wrong.
+    """The exception of this package; ``args[0]`` is a :class:`KafkaError` wherever there is a code for what went wrong.
 
     :param args: As for any exception; the error comes first.
     :param hint: What to do next, shown behind the text; it takes no part in ``args``.
@@ -371,8 +372,8 @@ def is_retriable(code: int) -> bool:
     return code in RETRIABLE
 
 
-# What the C core's status codes (csrc/base/status.h) mean to a user. Where one status has several meanings (too large: a message, a
-# frame or a decompressed batch), this is the usual one and the caller that knows better makes its own KafkaError.
+# What the C core's status codes (csrc/base/status.h) mean to a user. Where one status has several meanings (too large:
+# a message, a frame or a decompressed batch), this is the usual one and the caller that knows better makes its own.
 _STATUS_CODES: Final[dict[int, int]] = {
     0: KafkaError.NO_ERROR,
     -1: KafkaError._CRIT_SYS_RESOURCE,

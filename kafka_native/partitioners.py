@@ -1,14 +1,15 @@
 """The built-in partitioners: which partition a keyed record goes to.
 
-The names are librdkafka's and the hashes are bit for bit its own and the Java client's, so that records of one key stay on one partition
-whichever client writes them. The C core computes them (``csrc/engine/partitioner.h``); this module only knows their names.
+The names are librdkafka's and the hashes are bit for bit its own and the Java client's, so that records of one key stay
+on one partition whichever client writes them. The C core computes them (``csrc/engine/partitioner.h``); this module only
+knows their names.
 
 ================== ================================================== ========================================
 name               a record with a key                                a record without a key
 ================== ================================================== ========================================
 consistent_random  CRC32 of the key                                   sticks to a random partition, a batch long
 consistent         CRC32 of the key                                   as an empty key: always the same partition
-random             as if it had no key                                sticks to a random partition, a batch long
+random             a random partition each                            sticks to a random partition, a batch long
 murmur2            murmur2 of the key, as Java                        as an empty key: always the same partition
 murmur2_random     murmur2 of the key, as Java: Java's own default    sticks to a random partition, a batch long
 fnv1a              FNV-1a of the key, as the Go client sarama         as an empty key: always the same partition

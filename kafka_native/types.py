@@ -1,7 +1,6 @@
 """The small value types of the public API: partitions, cluster metadata, nodes, ids and the numbers with names.
 
-They behave as confluent_kafka's types of the same names. All of them are plain Python and can be copied and pickled; only
-:class:`TopicPartition` is used often enough to care about its size.
+They behave as confluent_kafka's types of the same names. All of them are plain Python and can be copied and pickled.
 """
 
 from __future__ import annotations
@@ -71,7 +70,8 @@ def _int64(value: Any) -> int:
 class TopicPartition:
     """A partition of a topic, with what is known or wanted of it: an offset, offset metadata, a leader epoch, an error.
 
-    Equality, order and hash go by topic and partition alone. ``partition`` and ``offset`` can be assigned, the rest is read-only.
+    Equality, order and hash go by topic and partition alone. ``partition`` and ``offset`` can be assigned, the rest is
+    read-only.
 
     :param topic: The topic's name.
     :param partition: The partition's number; -1 where a list means whole topics.
@@ -265,7 +265,7 @@ class TopicMetadata:
 
 
 class PartitionMetadata:
-    """A partition: its leader and its replicas, as broker ids that may for a moment be missing in ``ClusterMetadata.brokers``."""
+    """A partition: its leader and its replicas, as broker ids. A broker may be missing in ``ClusterMetadata.brokers``."""
 
     def __init__(self) -> None:
         """Make an empty description, for the client to fill."""
@@ -388,10 +388,11 @@ def version() -> str:
 
 
 def libversion() -> tuple[str, int]:
-    """Return the version of the native core, as a text and as one number of a byte for each part (``0x00010200`` is 0.1.2).
+    """Return the version of the native core, as a text and as a number with a byte for each part.
 
-    confluent_kafka returns librdkafka's version here; this package has no librdkafka, its core has the package's own version.
+    confluent_kafka returns librdkafka's version here; this package's core has the package's own version. The number's
+    first byte is the major, the second the minor, the third the patch version, the last one is zero.
     """
     text = version()
-    numbers = [int(part) if part.isdigit() else 0 for part in (text.split("+")[0].split(".") + ["0", "0", "0"])[:3]]
+    numbers = [int(part) if part.isdigit() else 0 for part in [*text.split("+")[0].split("."), "0", "0", "0"][:3]]
     return text, numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8

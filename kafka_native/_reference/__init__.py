@@ -1,1 +1,1 @@
-"""Tables of facts (error codes, configuration properties): data without behaviour, imported by the modules that use them."""
+"""Tables of facts, error codes and configuration properties: data without behaviour."""

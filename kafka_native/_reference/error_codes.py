@@ -1,7 +1,8 @@
 """Error codes as facts: numbers, names, texts, and which broker errors go away by themselves.
 
-Numbers and broker-side names are Apache Kafka's; the local (negative) codes, the names that the public API shows and the texts are
-librdkafka's, so that a program that compares or logs them sees no difference. A test holds the table against confluent_kafka.
+Numbers and broker-side names are Apache Kafka's; the local (negative) codes, the names that the public API shows and
+the texts are librdkafka's, so that a program that compares or logs them sees no difference. A test holds the table
+against confluent_kafka.
 """
 
 from __future__ import annotations

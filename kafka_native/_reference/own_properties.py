@@ -1,0 +1,75 @@
+"""The configuration properties beyond librdkafka's: confluent_kafka's Python-only keys and this package's own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .property import BOTH, CONSUMER, HIGH, LOW, MEDIUM, PRODUCER, Property, State
+
+PROPERTIES: Final[tuple[Property, ...]] = (
+    Property(
+        "on_delivery",
+        "callable",
+        PRODUCER,
+        HIGH,
+        state=State.EFFECTIVE,
+        note="poll(), flush()",
+        python_only=True,
+        doc="Called with (error, message) for each message delivered or failed that has no callback of its own.",
+    ),
+    Property(
+        "on_commit",
+        "callable",
+        CONSUMER,
+        HIGH,
+        state=State.INERT,
+        note="planned: nothing is committed in this version",
+        python_only=True,
+        doc="Called with (error, partitions) when a commit is through.",
+    ),
+    Property(
+        "oauth_cb",
+        "callable",
+        BOTH,
+        HIGH,
+        state=State.REFUSED,
+        note="planned, with SASL",
+        python_only=True,
+        doc="Called with sasl.oauthbearer.config for a new token; returns (token, expiry time in seconds).",
+    ),
+    Property(
+        "logger",
+        "object",
+        BOTH,
+        MEDIUM,
+        state=State.EFFECTIVE,
+        note="everywhere",
+        python_only=True,
+        doc='A logging.Logger that takes the client\'s messages; logging.getLogger("kafka_native") if none is given.',
+    ),
+    Property(
+        "default.topic.config",
+        "object",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        note="merged over the other properties",
+        deprecated=True,
+        python_only=True,
+        doc="A mapping of topic properties, which can just as well be set directly.",
+    ),
+    Property(
+        "decompressed.batch.max.bytes",
+        "integer",
+        CONSUMER,
+        MEDIUM,
+        default=134_217_728,
+        minimum=1,
+        maximum=2_147_483_647,
+        state=State.EFFECTIVE,
+        note="fetcher",
+        python_only=True,
+        doc="How large a batch may become when it is decompressed; a larger one is an error of its partition, not of "
+        "the client's memory.",
+    ),
+)

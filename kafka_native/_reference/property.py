@@ -1,0 +1,61 @@
+"""How a configuration property is declared; the declarations are in the modules beside this one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+BOTH: Final = "*"
+PRODUCER: Final = "P"
+CONSUMER: Final = "C"
+
+HIGH: Final = "high"
+MEDIUM: Final = "medium"
+LOW: Final = "low"
+
+
+class State(Enum):
+    """What setting a property does in this version."""
+
+    EFFECTIVE = "effective"
+    """It acts."""
+    INERT = "accepted, without effect"
+    """It is accepted and does nothing; setting it to something else than its default logs a warning."""
+    REFUSED = "refused"
+    """Going on without it would be wrong or dangerous: setting it to something else than its default is an error."""
+    INTERNAL = "not settable"
+    """It belongs to librdkafka's C interface and can't be set from Python."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """A configuration property: its name, its values, and what becomes of them."""
+
+    name: str
+    kind: str
+    """What it takes: ``integer``, ``float``, ``boolean``, ``enum``, ``string``, ``flags``, ``patterns``, ``callable``,
+    ``object``, or ``internal`` for nothing at all.
+    """
+    scope: str
+    """Whose it is: :data:`BOTH`, :data:`PRODUCER` or :data:`CONSUMER`."""
+    importance: str
+    doc: str
+    state: State
+    note: str = ""
+    """EFFECTIVE: where it acts; otherwise why it doesn't."""
+    default: object = None
+    minimum: int = 0
+    maximum: int = 0
+    """Of a number: its range. Of a string: its greatest length in bytes of UTF-8, 0 for any."""
+    choices: tuple[str, ...] = ()
+    synonyms: tuple[tuple[str, object], ...] = ()
+    """Values that stand for another one, for instance ``all`` for -1."""
+    harmless: tuple[object, ...] = ()
+    """Values of an INERT property that ask for nothing that isn't so already."""
+    alias_of: str = ""
+    deprecated: bool = False
+    sensitive: bool = False
+    """Its value is never shown."""
+    python_only: bool = False
+    """confluent_kafka or this package has it, librdkafka's own list doesn't."""

@@ -1,0 +1,485 @@
+"""The configuration: what a user's mapping means.
+
+Each property is declared once, in :mod:`kafka_native._reference`; validation, defaults and ``docs/CONFIGURATION.md``
+come from there. Names, ranges, defaults and the wording of errors are librdkafka's.
+
+A property that has no effect in this version never passes in silence. If going on without it could hurt, setting it is
+an error; otherwise it is accepted with a warning, once a process.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import logging
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NoReturn
+
+from ._reference import (
+    client_properties,
+    consumer_properties,
+    own_properties,
+    producer_properties,
+    security_properties,
+)
+from ._reference.property import BOTH, CONSUMER, PRODUCER, Property, State
+from .errors import KafkaError, KafkaException
+from .partitioners import PARTITIONERS
+
+__all__ = ["PROPERTIES", "Config", "Property", "State", "parse", "parse_bootstrap"]
+
+Role = Literal["producer", "consumer"]
+
+PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
+    {
+        declared.name: declared
+        for module in (
+            client_properties,
+            security_properties,
+            producer_properties,
+            consumer_properties,
+            own_properties,
+        )
+        for declared in module.PROPERTIES
+    }
+)
+"""Every property by name, aliases among them."""
+
+DEFAULT_PORT: Final = 9092
+"""The port of a bootstrap server that names none."""
+
+_ATTRIBUTES: Final = {name.replace(".", "_"): name for name in PROPERTIES}
+_KIND_NAMES: Final = {"integer": "Integer", "float": "Float", "boolean": "Bool"}
+_ASSIGNORS: Final = ("range", "roundrobin", "cooperative-sticky")
+_TRUE: Final = ("true", "t", "1")
+_FALSE: Final = ("false", "f", "0")
+_REDACTED: Final = "[redacted]"
+
+_logger: Final = logging.getLogger("kafka_native")
+_warned: Final[set[str]] = set()  # INERT properties that this process was told about
+
+
+class Config(Mapping[str, object]):
+    """A validated, immutable configuration.
+
+    A value is read by its name, ``config["linger.ms"]``, under an alias too, or as an attribute with underscores,
+    ``config.linger_ms``. What nobody set has its default. Iterating goes through all names but aliases.
+    """
+
+    __slots__ = ("_given", "_role", "_values")
+
+    _role: Role
+    _values: dict[str, object]
+    _given: frozenset[str]
+
+    def __init__(self, role: Role, values: Mapping[str, object], given: frozenset[str]) -> None:
+        """Take over checked values; :func:`parse` is the way to get a Config.
+
+        :param role: Whose configuration it is.
+        :param values: A value for each property that is no alias.
+        :param given: The names that the user set.
+        """
+        object.__setattr__(self, "_role", role)
+        object.__setattr__(self, "_values", dict(values))
+        object.__setattr__(self, "_given", given)
+
+    @property
+    def role(self) -> Role:
+        """Whose configuration it is: ``producer`` or ``consumer``."""
+        return self._role
+
+    def is_set(self, name: str) -> bool:
+        """Tell whether the user set this property, under whichever name.
+
+        :raises KeyError: If there is no such property.
+        """
+        return _canonical(name) in self._given
+
+    def integer(self, name: str) -> int:
+        """Return the value of an integer property."""
+        value = self[name]
+        if type(value) is not int:
+            raise TypeError(f"{name} is not an integer property")
+        return value
+
+    def number(self, name: str) -> float:
+        """Return the value of a float or integer property as a float."""
+        value = self[name]
+        if type(value) is not float and type(value) is not int:
+            raise TypeError(f"{name} is not a number")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """Return the value of a boolean property."""
+        value = self[name]
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is not a boolean property")
+        return value
+
+    def text(self, name: str) -> str:
+        """Return the value of a string or enum property, an empty string where nothing is set."""
+        value = self[name]
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name} is not a string property")
+        return value or ""
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """Return a callback, None where there is none."""
+        value = self[name]
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is not a callback")
+        return value
+
+    @property
+    def bootstrap(self) -> list[tuple[str, int]]:
+        """The bootstrap servers as (host, port)."""
+        return parse_bootstrap(self.text("bootstrap.servers"))
+
+    @property
+    def log(self) -> logging.Logger:
+        """The logger that takes this client's messages."""
+        given: Any = self._values["logger"]
+        return _logger if given is None else given
+
+    def __getitem__(self, name: str) -> object:
+        return self._values[_canonical(name)]
+
+    def __getattr__(self, name: str) -> Any:
+        dotted = _ATTRIBUTES.get(name)
+        if dotted is None:
+            raise AttributeError(f"no configuration property is called {name!r}")
+        return self[dotted]
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("a configuration can't be changed")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("a configuration can't be changed")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        shown = {n: _REDACTED if PROPERTIES[n].sensitive else self._values[n] for n in sorted(self._given)}
+        return f"Config({self._role}, {shown})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Config, (self._role, self._values, self._given))
+
+
+def parse(conf: Mapping[str, Any], role: Role) -> Config:
+    """Check a user's configuration and fill in the defaults.
+
+    Values may be of the property's own type or strings, as in confluent_kafka: ``"5"`` for 5, ``"true"`` for True,
+    ``"all"`` for acks.
+
+    :param conf: The user's mapping; it isn't changed.
+    :param role: ``producer`` or ``consumer``. A property of the other one is checked, logged about and ignored.
+    :raises KafkaException: With ``_INVALID_ARG`` for a property that doesn't exist or can't have this value, with
+        ``_NOT_IMPLEMENTED`` for one that this version would have to ignore at the user's risk.
+    """
+    if not isinstance(conf, Mapping):
+        raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
+    values = {name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"}
+    given: set[str] = set()
+    remarks: list[str] = []
+    for key, raw in _merged(conf).items():
+        declared = _find(str(key), role)
+        value = _convert(declared, raw)
+        if not _belongs(declared, role):
+            owner = "consumer" if declared.scope == CONSUMER else "producer"
+            name = declared.alias_of or declared.name
+            remarks.append(
+                f"Configuration property {name} is a {owner} property and will be ignored by this {role} instance"
+            )
+            continue
+        _check_state(declared, value, remarks)
+        name = declared.alias_of or declared.name
+        values[name] = value
+        given.add(name)
+    _reconcile(values, given, role, remarks)
+    config = Config(role, values, frozenset(given))
+    if not config.bootstrap:
+        remarks.append("No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster")
+    for remark in remarks:
+        config.log.warning("%s", remark)
+    return config
+
+
+def parse_bootstrap(servers: str) -> list[tuple[str, int]]:
+    """Split a list of bootstrap servers: ``h1:9092,[::1]:9093,PLAINTEXT://h2`` becomes (host, port) pairs.
+
+    :param servers: Comma-separated servers. Blanks and empty entries don't matter; the port is 9092 where none is given.
+    :raises KafkaException: With ``_INVALID_ARG`` for an entry that can't be a server, with ``_NOT_IMPLEMENTED`` for a protocol
+        that this version doesn't speak.
+    """
+    return [_parse_server(entry.strip()) for entry in servers.split(",") if entry.strip()]
+
+
+def _fail(text: str, hint: str | None = None, code: int = KafkaError._INVALID_ARG) -> NoReturn:
+    raise KafkaException(KafkaError(code, text), hint=hint)
+
+
+def _canonical(name: str) -> str:
+    declared = PROPERTIES[name]
+    return declared.alias_of or name
+
+
+def _belongs(declared: Property, role: Role) -> bool:
+    return declared.scope in (BOTH, PRODUCER if role == "producer" else CONSUMER)
+
+
+def _merged(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the entries of default.topic.config over the others, as confluent_kafka does."""
+    merged = dict(conf)
+    topic_conf = merged.pop("default.topic.config", None)
+    if topic_conf is None:
+        return merged
+    if not isinstance(topic_conf, Mapping):
+        _fail('Configuration property "default.topic.config" requires a dict')
+    return merged | dict(topic_conf)
+
+
+def _find(name: str, role: Role) -> Property:
+    declared = PROPERTIES.get(name)
+    # Python's own keys are no properties of librdkafka: on the wrong kind of client they don't exist
+    if declared is not None and not (
+        declared.python_only and declared.kind == "callable" and not _belongs(declared, role)
+    ):
+        return declared
+    close = difflib.get_close_matches(name.lower(), PROPERTIES, n=1, cutoff=0.75)
+    _fail(f'No such configuration property: "{name}"', f'did you mean "{close[0]}"?' if close else None)
+
+
+def _check_state(declared: Property, value: object, remarks: list[str]) -> None:
+    """Refuse or remark on a property that this version doesn't act on."""
+    if value == declared.default or declared.state is State.EFFECTIVE:
+        return
+    name = declared.name
+    if declared.state is State.REFUSED:
+        shown = "" if declared.sensitive or declared.kind == "callable" else f' value "{value}"'
+        _fail(
+            f'Configuration property "{name}"{shown} is not supported by this version',
+            f"{declared.note}; remove it to go on without it" if declared.note else None,
+            KafkaError._NOT_IMPLEMENTED,
+        )
+    if value in declared.harmless or name in _warned:
+        return
+    _warned.add(name)
+    reason = f" ({declared.note})" if declared.note else ""
+    remarks.append(f"Configuration property {name} is accepted but has no effect in this version{reason}")
+
+
+def _convert(declared: Property, raw: object) -> object:
+    """Turn a user's value into the property's type, or raise."""
+    name = declared.alias_of or declared.name  # librdkafka's errors name the property behind an alias
+    kind = declared.kind
+    if kind == "internal":
+        _fail(f'Property "{name}" must be set through dedicated .._set_..() function', declared.doc)
+    if kind == "callable":
+        return _convert_callable(declared.name, raw)
+    if kind == "object":
+        return _convert_logger(raw)
+    if raw is None or raw == "":
+        if kind in _KIND_NAMES:
+            _fail(f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value')
+        if kind == "enum":
+            _fail(f'Configuration property "{name}" cannot be set to empty value')
+        return declared.default if raw is None else ""
+    if not isinstance(raw, (str, int, float)):
+        hint = "pass a comma-separated string" if isinstance(raw, (list, tuple, set)) and kind == "string" else None
+        _fail(f'Invalid value for configuration property "{name}"', hint)
+    if kind == "boolean":
+        return _convert_boolean(name, raw)
+    if kind in ("integer", "float"):
+        return _convert_number(declared, name, raw)
+    return _convert_text(declared, name, str(raw))
+
+
+def _convert_callable(name: str, raw: object) -> object:
+    if raw is None or callable(raw):
+        return raw
+    if name in ("on_delivery", "on_commit"):
+        _fail(f"{name} requires a callable object")
+    raise TypeError(f"expected {name} property as a callable function")
+
+
+def _convert_logger(raw: object) -> object:
+    if raw is not None and not callable(getattr(raw, "log", None)):
+        _fail("logger requires a logging.Logger", 'for instance logging.getLogger("my-client")')
+    return raw
+
+
+def _convert_boolean(name: str, raw: str | int | float) -> bool:
+    text = str(raw).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    _fail(f'Expected bool value for "{name}": true or false')
+
+
+def _convert_number(declared: Property, name: str, raw: str | int | float) -> int | float:
+    for synonym, stands_for in declared.synonyms:
+        if raw == synonym and isinstance(stands_for, int):
+            return stands_for
+    value = _number_of(raw, declared.kind == "float")
+    if value is None:
+        _fail(f'Invalid value for configuration property "{name}"')
+    if not declared.minimum <= value <= declared.maximum:
+        shown = f"{value:g}" if declared.kind == "float" else str(value)
+        allowed = f"{declared.minimum}..{declared.maximum}"
+        _fail(f'Configuration property "{name}" value {shown} is outside allowed range {allowed}')
+    return value
+
+
+def _number_of(raw: str | int | float, fractions: bool) -> int | float | None:
+    """Read a number; None if it isn't one. Whole numbers may be decimal, 0x hexadecimal, or a float without a fraction."""
+    if isinstance(raw, bool):
+        return None
+    try:
+        if fractions:
+            value = float(raw)
+            return value if math.isfinite(value) else None
+        if isinstance(raw, float):
+            return int(raw) if raw.is_integer() else None
+        if isinstance(raw, int):
+            return raw
+        text = raw.strip()
+        return int(text, 16) if text.lower().startswith(("0x", "-0x")) else int(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _convert_text(declared: Property, name: str, text: str) -> str:
+    if declared.kind == "enum":
+        return _convert_enum(declared, name, text)
+    if declared.kind == "flags" and declared.choices:
+        for flag in text.split(","):
+            if flag.strip().lower() not in declared.choices:
+                _fail(
+                    f'Invalid value "{flag.strip()}" for configuration property "{name}"',
+                    _suggest(flag, declared.choices),
+                )
+    if declared.kind == "patterns":
+        for pattern in text.split(","):
+            _check_pattern(pattern)
+    if declared.maximum and len(text.encode()) > declared.maximum:
+        _fail(f'Configuration property "{name}" is longer than {declared.maximum} bytes')
+    if name == "partitioner" and text not in PARTITIONERS:
+        _fail(f'Invalid value for configuration property "partitioner": {text}', _suggest(text, tuple(PARTITIONERS)))
+    return text
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        _fail(f'Failed to parse pattern "{pattern}": {error}')
+
+
+def _convert_enum(declared: Property, name: str, text: str) -> str:
+    value = text.lower()
+    if value not in (choice.lower() for choice in declared.choices):
+        _fail(f'Invalid value "{text}" for configuration property "{name}"', _suggest(text, declared.choices))
+    value = next(choice for choice in declared.choices if choice.lower() == value)
+    return str(dict(declared.synonyms).get(value, value))
+
+
+def _suggest(text: str, choices: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(text.lower(), choices, n=1, cutoff=0.6)
+    return f'did you mean "{close[0]}"?' if close else f"one of {', '.join(choices)}"
+
+
+def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: list[str]) -> None:
+    """Check and adjust properties that depend on each other, as librdkafka does when it makes a client."""
+    prefix = f"Failed to create {role}: "
+    if values["reconnect.backoff.max.ms"] < values["reconnect.backoff.ms"]:
+        _fail(prefix + "`reconnect.backoff.max.ms` must be >= `reconnect.backoff.ms`")
+    first, longest = values["retry.backoff.ms"], values["retry.backoff.max.ms"]
+    if first > longest:
+        values["retry.backoff.ms"] = longest
+        remarks.append(
+            f"Configuration `retry.backoff.ms` with value {first} is greater than configuration `retry.backoff.max.ms` with value "
+            f"{longest}. A static backoff with value `retry.backoff.max.ms` will be applied."
+        )
+    if role == "producer":
+        _reconcile_producer(values, given, prefix)
+    else:
+        _reconcile_consumer(values, given, prefix)
+
+
+def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str) -> None:
+    timeout_ms = values["message.timeout.ms"]
+    if timeout_ms == 0 or timeout_ms > values["queue.buffering.max.ms"]:
+        return
+    if "queue.buffering.max.ms" in given:
+        _fail(prefix + "`message.timeout.ms` must be greater than `linger.ms`")
+    values["queue.buffering.max.ms"] = timeout_ms - 0.1
+
+
+def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) -> None:
+    fetch_max, message_max = values["fetch.max.bytes"], values["message.max.bytes"]
+    if "fetch.max.bytes" not in given:
+        fetch_max = max(min(fetch_max, values["queued.max.messages.kbytes"] * 1024), message_max)
+        values["fetch.max.bytes"] = fetch_max
+    elif fetch_max < message_max:
+        _fail(prefix + "`fetch.max.bytes` must be >= `message.max.bytes`")
+    if "receive.message.max.bytes" not in given:
+        values["receive.message.max.bytes"] = max(values["receive.message.max.bytes"], fetch_max + 512)
+    elif values["receive.message.max.bytes"] < fetch_max + 512:
+        _fail(prefix + "`receive.message.max.bytes` must be >= `fetch.max.bytes` + 512")
+    if values["max.poll.interval.ms"] < values["session.timeout.ms"]:
+        _fail(prefix + "`max.poll.interval.ms`must be >= `session.timeout.ms`")
+    for assignor in values["partition.assignment.strategy"].split(","):
+        if assignor.strip() not in _ASSIGNORS:
+            _fail(prefix + f"Unsupported partition.assignment.strategy: {assignor.strip()}")
+
+
+_SERVER: Final = re.compile(
+    r"""(?:(?P<protocol>[A-Za-z][A-Za-z0-9_+.-]*)://)?
+        (?:\[(?P<bracketed>[^\]\[]*)\]|(?P<host>[^\s:/?\#@\[\],]+))
+        (?::(?P<port>[^:]*))?""",
+    re.VERBOSE,
+)
+
+
+def _parse_server(entry: str) -> tuple[str, int]:
+    """Read one bootstrap server."""
+    if _is_ipv6(entry):
+        return entry, DEFAULT_PORT
+    match = _SERVER.fullmatch(entry)
+    if match is None:
+        _fail(f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port")
+    protocol = (match["protocol"] or "plaintext").upper()
+    if protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        text = f'Bootstrap server "{entry}": protocol "{protocol}" is not supported by this version'
+        _fail(text, "only PLAINTEXT is", KafkaError._NOT_IMPLEMENTED)
+    if protocol != "PLAINTEXT":
+        _fail(f'Bootstrap server "{entry}": unsupported protocol "{protocol}"', "leave it out, or write PLAINTEXT://")
+    host = match["host"] or match["bracketed"]
+    if match["host"] is None and not _is_ipv6(host):
+        _fail(f'Bootstrap server "{entry}": "{host}" is not an IPv6 address')
+    return host, _parse_port(entry, match["port"])
+
+
+def _parse_port(entry: str, text: str | None) -> int:
+    if text is None:
+        return DEFAULT_PORT
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:6]) < 65536 or len(text) > 5:
+        _fail(f'Bootstrap server "{entry}": "{text}" is not a port', "a port is a number from 1 to 65535")
+    return int(text)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
