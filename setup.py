@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -178,11 +179,41 @@ def is_stale(target: Path, sources: list[Path]) -> bool:
     return any(not path.exists() or path.stat().st_mtime > made for path in wanted)
 
 
+def compile_objects(
+    command: list[str], sources: list[Path], out: Path, *, force: bool = False
+) -> dict[Path, Path | None]:
+    """The object of each source under `out`, compiled where stale, KN_JOBS at a time; None where it didn't compile."""
+
+    def one(source: Path) -> Path | None:
+        target = out / source.with_suffix(".o")
+        if not force and not is_stale(target, [source]):
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        started = time.time()
+        line = [*command, "-Icsrc", "-MMD", "-c", str(source), "-o", str(target)]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        if done.stderr:
+            print(done.stderr, file=sys.stderr, end="", flush=True)
+        if done.returncode != 0:
+            target.unlink(missing_ok=True)
+            return None
+        os.utime(target, (started, started))  # a header that changed while we compiled is newer
+        return target
+
+    with ThreadPoolExecutor(int(os.environ.get("KN_JOBS", "2"))) as pool:
+        return dict(zip(sources, pool.map(one, sources), strict=True))
+
+
+def csrc_sources() -> list[Path]:
+    """Every C file of the core, relative to the root."""
+    return sorted(path.relative_to(ROOT) for layer in LAYERS for path in ROOT.glob(f"csrc/{layer}/*.c"))
+
+
 class BuildNative(build_ext):
     """build_ext that compiles csrc first and every object at most once."""
 
     def build_extensions(self) -> None:
-        """Builds the static library, then each extension."""
+        """Builds the core, then each extension."""
         os.chdir(ROOT)
         self.flags = Flags(self.compiler.compiler_so, self._in_place)
         if self.flags.sanitize and self._in_place:
@@ -221,7 +252,7 @@ class BuildNative(build_ext):
 
     def get_outputs(self) -> list[str]:
         """What an installation consists of: the extensions and the core."""
-        core = [str(Path(self.build_lib, NATIVE, CORE))] if any(ROOT.glob("csrc/*/*.c")) else []
+        core = [str(Path(self.build_lib, NATIVE, CORE))] if csrc_sources() else []
         return [*super().get_outputs(), *core]
 
     def build_extension(self, ext: Extension) -> None:
@@ -253,7 +284,7 @@ class BuildNative(build_ext):
         return Path(made[0].sources[0])
 
     def _build_csrc(self) -> Path | None:
-        sources = sorted(path for layer in LAYERS for path in Path("csrc", layer).glob("*.c"))
+        sources = csrc_sources()
         if not sources:
             return None
         objects = self._compile(sources, self.flags.c, self.work, python=False)
@@ -274,31 +305,15 @@ class BuildNative(build_ext):
         self.spawn([*linker, *map(str, objects), *flags, "-o", str(target)])
 
     def _compile(self, sources: list[Path], flags: list[str], out: Path, *, python: bool) -> list[Path]:
-        """Objects of these sources, compiled where stale, KN_JOBS at a time."""
-        includes = [f"-I{path}" for path in ("csrc", *(self.compiler.include_dirs if python else []))]
-        compiler = [*self.compiler.compiler_so] if python else self.flags.cc
-        objects = [out / source.with_suffix(".o") for source in sources]
-
-        def one(source: Path, target: Path) -> Path | None:
-            if not self.force and not is_stale(target, [source]):
-                return target
-            target.parent.mkdir(parents=True, exist_ok=True)
-            command = [*compiler, *includes, *flags, "-MMD", "-c", str(source), "-o", str(target)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.stderr:
-                print(done.stderr, file=sys.stderr, end="", flush=True)
-            if done.returncode == 0:
-                return target
-            target.unlink(missing_ok=True)
-            return None
-
-        with ThreadPoolExecutor(int(os.environ.get("KN_JOBS", "2"))) as pool:
-            made = list(pool.map(one, sources, objects))
-        missing = [str(source) for source, target in zip(sources, made, strict=True) if target is None]
+        """Objects of these sources; notes what failed."""
+        compiler = self.compiler.compiler_so if python else self.flags.cc
+        includes = self.compiler.include_dirs if python else []
+        made = compile_objects([*compiler, *(f"-I{path}" for path in includes), *flags], sources, out, force=self.force)
+        missing = [str(source) for source, target in made.items() if target is None]
         if missing and python:
             raise RuntimeError(f"{', '.join(missing)} did not compile")
         self.failures += missing
-        return [target for target in made if target is not None]
+        return [target for target in made.values() if target is not None]
 
     def _attempt(self, name: str, action: object) -> None:
         try:
@@ -314,4 +329,5 @@ def extensions() -> list[Extension]:
     return [Extension(f"{NATIVE}/{path.stem}".replace("/", "."), [f"{NATIVE}/{path.name}"]) for path in sources]
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})
+if __name__ == "__main__":  # the C tests import this file for its flags
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})

@@ -1,0 +1,47 @@
+"""What every test shares: a session that ends with C objects alive has failed."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import importlib
+import time
+
+import pytest
+
+LIVE_WAIT_SECONDS = 2.0
+
+
+def live_objects() -> dict[str, int]:
+    """The live counters of csrc by kind; empty before the engine extension exists."""
+    try:
+        engine = importlib.import_module("kafka_native._native.engine")
+    except ImportError:
+        return {}
+    counters = getattr(engine, "live_objects", None)
+    return {} if counters is None else {kind: count for kind, count in counters().items() if count}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A crash in C prints every Python stack."""
+    faulthandler.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fails a session in which a C object outlived its owner. Failed tests keep objects in their tracebacks: not judged."""
+    if exitstatus != pytest.ExitCode.OK:
+        return
+    deadline = time.monotonic() + LIVE_WAIT_SECONDS
+    gc.collect()
+    while live_objects() and time.monotonic() < deadline:
+        time.sleep(0.05)
+        gc.collect()
+    left = live_objects()
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        text = ", ".join(f"{count} {kind}" for kind, count in sorted(left.items()))
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(f"FAILED: C objects alive at the end of the session: {text}", red=True, bold=True)

@@ -1,0 +1,121 @@
+"""Compiles csrc with its debug checks, warnings as errors, and runs every tests/csrc/test_*.c as a program of its own.
+
+KN_SANITIZE=address|thread builds and runs the same programs under the sanitizers. A test program may bring its own
+version of any function of csrc: the objects come as an archive, so a file of which nothing is missing isn't linked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = sorted(Path(__file__).parent.glob("test_*.c"))
+TIMEOUT_SECONDS = 60
+
+
+def load_setup() -> ModuleType:
+    """setup.py as a module: it knows the flags and which codec libraries there are."""
+    spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class CBuild:
+    """The objects of csrc and the test programs, under build/, one directory a set of flags."""
+
+    def __init__(self) -> None:
+        self.setup = load_setup()
+        compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
+        self.flags = self.setup.Flags(compiler, True)
+        self.work = Path("build", f"ctest-{self.flags.digest()}")
+        self.command = [*self.flags.cc, *self.flags.c, "-Itests/csrc"]
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One test run at a time builds in this directory."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        with open(self.work / "lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    @functools.cached_property
+    def archive(self) -> Path:
+        """Everything of csrc that compiles; test_compiles_without_warning tells the rest."""
+        made = self.setup.compile_objects(self.command, self.setup.csrc_sources(), self.work)
+        objects = [str(target) for target in made.values() if target is not None]
+        path = self.work / "libkn.a"
+        path.unlink(missing_ok=True)
+        subprocess.run(["ar", "rcs", str(path), *objects], check=True)
+        return path
+
+    def program(self, source: Path) -> Path:
+        """The linked test program."""
+        source = source.relative_to(ROOT)
+        target = self.setup.compile_objects(self.command, [source], self.work)[source]
+        assert target is not None, f"{source} does not compile"
+        binary = target.with_suffix("")
+        line = [*self.flags.cc, str(target), str(self.archive), *self.flags.link, *self.flags.codecs.ldflags]
+        done = subprocess.run([*line, "-lm", "-o", str(binary)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return binary
+
+
+@pytest.fixture(scope="module")
+def build() -> Iterator[CBuild]:
+    if shutil.which("ar") is None:
+        pytest.fail("no C tool chain: ar is missing")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setenv("KN_DEBUG", os.environ.get("KN_DEBUG", "1"))
+        yield CBuild()
+
+
+def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
+    """Runs it; under TSan without address randomisation, which older TSan runtimes don't know how to live with."""
+    settings = {
+        "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:strict_string_checks=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+    }
+    command = [str(ROOT / binary)]
+    if os.environ.get("KN_SANITIZE") == "thread" and shutil.which("setarch"):
+        command = ["setarch", platform.machine(), "-R", *command]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS, env={**settings, **os.environ}
+    )
+
+
+def test_csrc_compiles_without_warning(build: CBuild) -> None:
+    # Sanitizers add code that sets off false warnings, so there it only has to compile.
+    command = build.command if build.flags.sanitize else [*build.command, "-O2", "-Werror"]
+    with build.locked():
+        made = build.setup.compile_objects(command, build.setup.csrc_sources(), build.work / "strict")
+    assert [str(source) for source, target in made.items() if target is None] == []
+
+
+@pytest.mark.parametrize("source", PROGRAMS, ids=[path.stem for path in PROGRAMS])
+def test_c_program(build: CBuild, source: Path) -> None:
+    with build.locked():
+        program = build.program(source)
+    done = run_program(program)
+    assert done.returncode == 0, f"{source.name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+
+
+def test_there_are_c_programs() -> None:
+    assert PROGRAMS, "no tests/csrc/test_*.c"
