@@ -73,7 +73,8 @@ int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view
     memset(view, 0, sizeof *view);
     view->magic = 2;
     view->base_offset = batch->base_offset < 0 ? 0 : batch->base_offset;
-    view->last_offset = view->base_offset + batch->writer.record_count - 1;
+    /* Records left over from staging have kept their places, so their offsets have gaps. */
+    view->last_offset = view->base_offset + (batch->partitions ? INT32_MAX - 1 : batch->writer.record_count - 1);
     view->base_timestamp_ms = batch->writer.base_timestamp_ms;
     view->max_timestamp_ms = batch->writer.max_timestamp_ms;
     view->producer_id = batch->producer_id;

@@ -1,0 +1,215 @@
+/* What the producing half needs around it, played by the test: the engine's doors, a broker that only remembers, a connection that only counts.
+ *
+ * Each test program includes this once. The definitions here stand in for engine.c, broker.c and connection.c, which then aren't linked.
+ */
+#ifndef KN_TESTS_PRODUCE_FAKES_H
+#define KN_TESTS_PRODUCE_FAKES_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "engine/engine.h"
+#include "records/batch_reader.h"
+
+#define UNUSED __attribute__((unused)) /* no test uses everything here */
+
+static atomic_int checks;
+
+#define CHECK(condition)                                                                  \
+    do {                                                                                  \
+        checks++;                                                                         \
+        if (!(condition)) {                                                               \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, __func__, #condition); \
+            abort();                                                                      \
+        }                                                                                 \
+    } while (0)
+#define CHECK_EQ(left, right)                                                                                            \
+    do {                                                                                                                 \
+        long long left_ = (long long)(left), right_ = (long long)(right);                                                \
+        checks++;                                                                                                        \
+        if (left_ != right_) {                                                                                           \
+            fprintf(stderr, "%s:%d: %s: %s is %lld, %s is %lld\n", __FILE__, __LINE__, __func__, #left, left_, #right, right_); \
+            abort();                                                                                                     \
+        }                                                                                                                \
+    } while (0)
+
+/* --- what was told to whom --- */
+
+struct fake_notice {
+    struct kn_broker *broker;
+    struct kn_accumulator *accumulator;
+    int64_t at_us;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct fake_notice notices[4096]; /* the last of them, when there were more */
+    long notice_count;
+    struct kn_list delivered; /* batches, in order */
+    struct kn_list events;
+    struct kn_list sent;      /* requests, in order */
+    int64_t delivered_messages;
+    size_t unsent_bytes;
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.notices[fake.notice_count++ % 4096] = (struct fake_notice){broker, accumulator, at_us};
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us)
+{
+    (void)broker;
+    (void)now_us;
+    kn_list_push_back(&fake.sent, &request->node);
+}
+
+size_t kn_connection_unsent_bytes(const struct kn_connection *connection)
+{
+    (void)connection;
+    return fake.unsent_bytes;
+}
+
+void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
+{
+    kn_budget_give(&engine->budget, batch->writer.record_count, batch->budget_bytes);
+    pthread_mutex_lock(&fake.lock);
+    fake.delivered_messages += batch->writer.record_count;
+    kn_list_push_back(&fake.delivered, &batch->node);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event)
+{
+    (void)engine;
+    pthread_mutex_lock(&fake.lock);
+    kn_list_push_back(&fake.events, &event->node);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* --- an engine --- */
+
+UNUSED static struct kn_engine *fake_engine(void)
+{
+    struct kn_engine *engine = calloc(1, sizeof *engine);
+    CHECK(engine);
+    strcpy(engine->config.client_id, "test");
+    engine->config.batch_bytes = 1000000;
+    engine->config.batch_messages = 10000;
+    engine->config.message_max_bytes = 1000000;
+    engine->config.linger_us = 5000;
+    engine->config.max_in_flight = 1000000;
+    engine->config.acks = -1;
+    engine->config.produce_timeout_ms = 30000;
+    engine->config.request_timeout_ms = 60000;
+    engine->config.message_timeout_ms = 300000;
+    engine->config.retries = 2147483647;
+    engine->config.retry_backoff_ms = 100;
+    engine->config.retry_backoff_max_ms = 1000;
+    engine->config.codec_level = KN_CODEC_LEVEL_DEFAULT;
+    engine->config.report_all = 1;
+    kn_codec_table_init(&engine->codecs);
+    engine->pool = kn_pool_new((size_t)64 << 20);
+    CHECK(engine->pool);
+    kn_list_init(&fake.delivered);
+    kn_list_init(&fake.events);
+    kn_list_init(&fake.sent);
+    fake.notice_count = 0;
+    fake.delivered_messages = 0;
+    fake.unsent_bytes = 0;
+    return engine;
+}
+
+UNUSED static struct kn_batch *delivered_first(void)
+{
+    struct kn_list *node = kn_list_pop_front(&fake.delivered);
+    return node ? KN_LIST_ENTRY(node, struct kn_batch, node) : NULL;
+}
+
+UNUSED static struct kn_event *event_first(void)
+{
+    struct kn_list *node = kn_list_pop_front(&fake.events);
+    return node ? KN_LIST_ENTRY(node, struct kn_event, node) : NULL;
+}
+
+UNUSED static int list_count(const struct kn_list *list)
+{
+    int count = 0;
+    for (const struct kn_list *node = list->next; node != list; node = node->next) count++;
+    return count;
+}
+
+/* Frees what was delivered and posted, and the engine; every batch and buffer must be back. */
+UNUSED static void fake_engine_free(struct kn_engine *engine)
+{
+    struct kn_batch *batch;
+    struct kn_event *event;
+    while ((batch = delivered_first())) kn_batch_free(batch);
+    while ((event = event_first())) kn_event_free(event);
+    CHECK_EQ(list_count(&fake.sent), 0);
+    CHECK_EQ(kn_batch_live(), 0);
+    kn_pool_free(engine->pool);
+    free(engine);
+}
+
+/* --- messages --- */
+
+UNUSED static struct kn_message message_of_text(const char *key, const char *value)
+{
+    struct kn_message message = {.partition = -1, .timestamp_ms = 1700000000000};
+    message.key = (const uint8_t *)key;
+    message.key_bytes = key ? (int32_t)strlen(key) : -1;
+    message.value = (const uint8_t *)value;
+    message.value_bytes = value ? (int32_t)strlen(value) : -1;
+    return message;
+}
+
+/* Calls `look` for each record of a batch, in order; returns how many there are. */
+UNUSED static int32_t each_record(const struct kn_batch *batch, void (*look)(const struct kn_record *record, void *context), void *context)
+{
+    struct kn_batch_view view;
+    struct kn_record_reader reader;
+    struct kn_record record;
+    int32_t count = 0;
+    CHECK_EQ(kn_batch_view_plain(batch, &view), KN_OK);
+    CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
+    int status;
+    while ((status = kn_record_reader_next(&reader, &record)) == KN_OK) {
+        if (look) look(&record, context);
+        count++;
+    }
+    CHECK_EQ(status, KN_ERR_TRUNCATED);
+    CHECK_EQ(count, batch->writer.record_count);
+    return count;
+}
+
+struct text_join {
+    char text[1 << 16];
+    size_t size;
+};
+
+UNUSED static void join_value(const struct kn_record *record, void *context)
+{
+    struct text_join *join = context;
+    CHECK(join->size + (size_t)record->value_bytes + 2 < sizeof join->text);
+    if (join->size) join->text[join->size++] = ' ';
+    memcpy(join->text + join->size, record->value, (size_t)record->value_bytes);
+    join->size += (size_t)record->value_bytes;
+    join->text[join->size] = 0;
+}
+
+/* The values of a batch, separated by spaces; valid until the next call. */
+UNUSED static const char *values_of(const struct kn_batch *batch)
+{
+    static struct text_join join;
+    join.size = 0;
+    join.text[0] = 0;
+    each_record(batch, join_value, &join);
+    return join.text;
+}
+
+#endif

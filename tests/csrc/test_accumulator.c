@@ -1,0 +1,433 @@
+/* A partition that is produced to, alone: batches, buffers, notifications, order, expiry. */
+#include <pthread.h>
+#include "produce_fakes.h"
+
+static struct kn_engine *engine;
+static struct kn_topic *topic;
+static struct kn_accumulator accumulator;
+static struct kn_broker leader, other;
+
+static void setup(void)
+{
+    engine = fake_engine();
+    topic = kn_topic_new(engine, "t", 1, 7);
+    CHECK(topic);
+    kn_accumulator_init(&accumulator, topic, 0);
+    leader.engine = other.engine = engine;
+}
+
+static void teardown(void)
+{
+    kn_accumulator_deinit(&accumulator);
+    kn_topic_free(topic);
+    fake_engine_free(engine);
+}
+
+static void reinit(void) /* after a change of the configuration */
+{
+    kn_accumulator_deinit(&accumulator);
+    kn_accumulator_init(&accumulator, topic, 0);
+}
+
+static int append_with(const char *value, void *opaque)
+{
+    struct kn_message message = message_of_text(NULL, value);
+    message.opaque = opaque;
+    struct kn_append append = {.message = &message,
+                               .bound_bytes = kn_record_bound_bytes(-1, message.value_bytes, 0),
+                               .budget_bytes = message.value_bytes,
+                               .timestamp_ms = message.timestamp_ms};
+    struct kn_notice notice;
+    int status = kn_budget_take(&engine->budget, append.budget_bytes);
+    CHECK_EQ(status, KN_OK);
+    status = kn_accumulator_append(&accumulator, &append, &notice);
+    kn_notice_send(&notice, &accumulator);
+    if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
+    return status;
+}
+
+static void append(const char *value) { CHECK_EQ(append_with(value, NULL), KN_OK); }
+
+static struct kn_batch *take_at(struct kn_broker *broker, int64_t now_us, int64_t *next_us)
+{
+    return kn_accumulator_take(&accumulator, broker, now_us, next_us);
+}
+
+static struct kn_batch *take_now(struct kn_broker *broker)
+{
+    int64_t next_us;
+    return take_at(broker, kn_clock_us() + 1000000, &next_us);
+}
+
+static void test_records_of_one_batch_keep_order_and_budget(void)
+{
+    setup();
+    kn_accumulator_set_leader(&accumulator, &leader, 3);
+    append("a");
+    append("bb");
+    append("ccc");
+    struct kn_batch *batch = take_now(&leader);
+    CHECK(batch);
+    CHECK(strcmp(values_of(batch), "a bb ccc") == 0);
+    CHECK_EQ(batch->budget_bytes, 6);
+    CHECK(batch->opaques == NULL && batch->partitions == NULL);
+    CHECK_EQ(accumulator.in_flight, 1);
+    kn_accumulator_settle(&accumulator, batch);
+    CHECK_EQ(accumulator.in_flight, 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK(delivered_first() == batch);
+    kn_batch_free(batch);
+    teardown();
+}
+
+static void test_opaques_are_parallel_to_records_and_only_if_asked_for(void)
+{
+    setup();
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    static int tokens[200];
+    append("none");
+    CHECK(accumulator.open->opaques == NULL);
+    for (int i = 0; i < 200; i++) CHECK_EQ(append_with("x", i % 3 ? &tokens[i] : NULL), KN_OK);
+    struct kn_batch *batch = take_now(&leader);
+    CHECK_EQ(batch->writer.record_count, 201);
+    CHECK(batch->opaques[0] == NULL);
+    for (int i = 0; i < 200; i++) CHECK(batch->opaques[i + 1] == (i % 3 ? &tokens[i] : NULL));
+    kn_accumulator_settle(&accumulator, batch);
+    teardown();
+}
+
+static void test_buffer_starts_small_grows_to_the_batch_size_and_the_next_starts_there(void)
+{
+    setup();
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    static char value[1001];
+    memset(value, 'v', 1000);
+    append(value);
+    CHECK(accumulator.open->plain->capacity_bytes <= 32 << 10);
+    struct kn_batch *first = accumulator.open;
+    while (accumulator.open == first) append(value);
+    CHECK(accumulator.open->plain->capacity_bytes >= 1000000);
+    CHECK(accumulator.open->plain->capacity_bytes < 4000000);
+    struct kn_batch *batch = take_now(&leader);
+    CHECK(batch == first);
+    CHECK(batch->plain->size_bytes <= 1000000 && batch->plain->size_bytes > 990000);
+    CHECK(each_record(batch, NULL, NULL) > 900);
+    kn_accumulator_settle(&accumulator, batch);
+    teardown();
+}
+
+static void test_batch_is_complete_at_its_message_count(void)
+{
+    setup();
+    engine->config.batch_messages = 3;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    append("1");
+    append("2");
+    CHECK(accumulator.open);
+    append("3");
+    CHECK(accumulator.open == NULL);
+    append("4");
+    int64_t next_us, now_us = kn_clock_us();
+    struct kn_batch *batch = take_at(&leader, now_us, &next_us);
+    CHECK(strcmp(values_of(batch), "1 2 3") == 0);
+    CHECK(next_us > now_us && next_us <= now_us + 5000); /* the rest lingers */
+    CHECK(take_at(&leader, now_us, &next_us) == NULL);
+    struct kn_batch *rest = take_at(&leader, next_us, &next_us);
+    CHECK(strcmp(values_of(rest), "4") == 0);
+    CHECK_EQ(next_us, KN_NEVER);
+    CHECK(rest->id > batch->id);
+    kn_accumulator_settle(&accumulator, batch);
+    kn_accumulator_settle(&accumulator, rest);
+    teardown();
+}
+
+static void test_record_larger_than_a_batch_travels_alone(void)
+{
+    setup();
+    engine->config.batch_bytes = 200;
+    reinit();
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    static char large[5001];
+    memset(large, 'L', 5000);
+    append("small");
+    append(large);
+    append("after");
+    CHECK_EQ(list_count(&accumulator.waiting), 2);
+    static const int32_t counts[] = {1, 1, 1};
+    for (int i = 0; i < 3; i++) {
+        struct kn_batch *batch = take_now(&leader);
+        CHECK_EQ(batch->writer.record_count, counts[i]);
+        kn_accumulator_settle(&accumulator, batch);
+    }
+    teardown();
+}
+
+static void test_notifications_are_one_to_linger_and_one_when_complete(void)
+{
+    setup();
+    engine->config.batch_messages = 100;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    CHECK_EQ(fake.notice_count, 0);
+    int64_t before_us = kn_clock_us();
+    for (int i = 0; i < 99; i++) append("x");
+    CHECK_EQ(fake.notice_count, 1);
+    CHECK(fake.notices[0].broker == &leader && fake.notices[0].accumulator == &accumulator);
+    CHECK(fake.notices[0].at_us >= before_us + 5000 && fake.notices[0].at_us <= kn_clock_us() + 5000);
+    append("x");
+    CHECK_EQ(fake.notice_count, 2);
+    CHECK(fake.notices[1].at_us <= kn_clock_us());
+    for (int i = 0; i < 500; i++) append("x"); /* nobody has looked yet: it will see all of it */
+    CHECK_EQ(fake.notice_count, 2);
+    struct kn_batch *batch = take_now(&leader);
+    kn_accumulator_settle(&accumulator, batch);
+    teardown();
+}
+
+static void test_without_linger_there_is_one_notification_until_the_leader_looks(void)
+{
+    setup();
+    engine->config.linger_us = 0;
+    engine->config.batch_messages = 10;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    for (int i = 0; i < 35; i++) append("x");
+    CHECK_EQ(fake.notice_count, 1);
+    int64_t next_us;
+    struct kn_batch *batch = take_at(&leader, kn_clock_us(), &next_us);
+    CHECK(batch && next_us <= kn_clock_us());
+    append("x");
+    CHECK_EQ(fake.notice_count, 1); /* the leader has promised to look again at next_us */
+    kn_accumulator_settle(&accumulator, batch);
+    while ((batch = take_now(&leader))) kn_accumulator_settle(&accumulator, batch);
+    append("x");
+    CHECK_EQ(fake.notice_count, 2);
+    teardown();
+}
+
+static void test_flushing_switches_linger_off(void)
+{
+    setup();
+    engine->config.linger_us = 900000000;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    append("x");
+    int64_t next_us;
+    CHECK(take_at(&leader, kn_clock_us(), &next_us) == NULL);
+    CHECK(next_us > kn_clock_us() + 800000000);
+    atomic_fetch_add(&engine->flushing, 1);
+    append("y");
+    struct kn_batch *batch = take_at(&leader, kn_clock_us(), &next_us);
+    CHECK(strcmp(values_of(batch), "x y") == 0);
+    kn_accumulator_settle(&accumulator, batch);
+    append("z");
+    CHECK(fake.notices[fake.notice_count - 1].at_us <= kn_clock_us());
+    teardown();
+}
+
+static void test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers(void)
+{
+    setup();
+    engine->config.batch_messages = 1;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    append("1");
+    append("2");
+    append("3");
+    CHECK(take_now(&other) == NULL);
+    struct kn_batch *one = take_now(&leader), *two = take_now(&leader);
+    CHECK(one && two);
+    kn_accumulator_set_leader(&accumulator, &other, 1);
+    CHECK(fake.notices[fake.notice_count - 1].broker == &other);
+    CHECK(take_now(&leader) == NULL);
+    CHECK(take_now(&other) == NULL);
+    kn_accumulator_settle(&accumulator, one);
+    CHECK(take_now(&other) == NULL);
+    long notices = fake.notice_count;
+    kn_accumulator_requeue(&accumulator, two, 0); /* the old leader refused it: drained now */
+    CHECK_EQ(fake.notice_count, notices + 1);
+    CHECK(fake.notices[notices].broker == &other);
+    struct kn_batch *again = take_now(&other);
+    CHECK(again == two);
+    kn_accumulator_settle(&accumulator, again);
+    kn_accumulator_settle(&accumulator, take_now(&other));
+    CHECK(accumulator.in_flight_broker == NULL);
+    teardown();
+}
+
+static void test_retries_go_back_in_order_and_hold_what_is_younger(void)
+{
+    setup();
+    engine->config.batch_messages = 1;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    for (int i = 0; i < 4; i++) append("x");
+    struct kn_batch *batches[3];
+    for (int i = 0; i < 3; i++) batches[i] = take_now(&leader);
+    int64_t now_us = kn_clock_us() + 1000000, next_us;
+    kn_accumulator_requeue(&accumulator, batches[1], now_us + 50);
+    kn_accumulator_requeue(&accumulator, batches[2], now_us);
+    kn_accumulator_requeue(&accumulator, batches[0], now_us + 100);
+    CHECK(take_at(&leader, now_us, &next_us) == NULL);
+    CHECK_EQ(next_us, now_us + 100);
+    for (int i = 0; i < 4; i++) {
+        struct kn_batch *batch = take_at(&leader, now_us + 100, &next_us);
+        CHECK(batch);
+        CHECK_EQ(batch->id, i + 1);
+        kn_accumulator_settle(&accumulator, batch);
+    }
+    teardown();
+}
+
+static void test_expiry_spares_what_a_request_may_still_point_into(void)
+{
+    setup();
+    engine->config.batch_messages = 1;
+    engine->config.message_timeout_ms = 10;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    append("in flight");
+    append("retried");
+    append("waiting");
+    struct kn_batch *in_flight = take_now(&leader), *retried = take_now(&leader);
+    kn_batch_raise_persistence(retried, KN_POSSIBLY_PERSISTED);
+    kn_accumulator_requeue(&accumulator, retried, kn_clock_us() + 1000000000);
+    engine->config.batch_messages = 10;
+    append("open");
+    kn_accumulator_expire(&accumulator, kn_clock_us() + 9000);
+    CHECK(kn_list_empty(&fake.delivered));
+    kn_accumulator_expire(&accumulator, kn_clock_us() + 10000);
+    static const char *const values[] = {"retried", "waiting", "open"};
+    for (int i = 0; i < 3; i++) {
+        struct kn_batch *batch = delivered_first();
+        CHECK_EQ(batch->status, KN_ERR_TIMED_OUT);
+        CHECK(strcmp(values_of(batch), values[i]) == 0);
+        CHECK_EQ(batch->persistence, i == 0 ? KN_POSSIBLY_PERSISTED : KN_NOT_PERSISTED);
+        kn_batch_free(batch);
+    }
+    CHECK(kn_list_empty(&fake.delivered));
+    CHECK(strcmp(values_of(in_flight), "in flight") == 0);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 1);
+    kn_accumulator_settle(&accumulator, in_flight);
+    teardown();
+}
+
+static void test_wants_resets_the_notification_so_that_none_is_lost(void)
+{
+    setup();
+    engine->config.message_timeout_ms = 1;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    append("x");
+    CHECK_EQ(fake.notice_count, 1);
+    CHECK_EQ(kn_accumulator_wants(&accumulator, &leader), 1);
+    CHECK_EQ(kn_accumulator_wants(&accumulator, &other), 0);
+    kn_accumulator_expire(&accumulator, kn_clock_us() + 1000000);
+    append("y");
+    CHECK_EQ(fake.notice_count, 1); /* the first one still stands */
+    kn_accumulator_expire(&accumulator, kn_clock_us() + 1000000);
+    CHECK_EQ(kn_accumulator_wants(&accumulator, &leader), 0);
+    append("z");
+    CHECK_EQ(fake.notice_count, 2);
+    teardown();
+}
+
+static void test_closed_engine_refuses_and_keeps_nothing(void)
+{
+    setup();
+    atomic_store(&engine->closed, 1);
+    CHECK_EQ(append_with("x", NULL), KN_ERR_CLOSED);
+    CHECK(accumulator.open == NULL);
+    teardown();
+}
+
+/* --- threads: four produce, one leader takes and settles or sends back, one expires --- */
+
+#define THREADS 4
+#define PER_THREAD 20000
+
+static atomic_int producers_left;
+
+static void *produce_many(void *argument)
+{
+    int thread = (int)(intptr_t)argument;
+    char text[64];
+    for (int i = 0; i < PER_THREAD; i++) {
+        snprintf(text, sizeof text, "%d:%d", thread, i);
+        CHECK_EQ(append_with(text, i % 7 == 0 ? text : NULL), KN_OK);
+    }
+    atomic_fetch_sub(&producers_left, 1);
+    return NULL;
+}
+
+static int next_of[THREADS];
+
+static void check_order(const struct kn_record *record, void *context)
+{
+    (void)context;
+    char text[64];
+    memcpy(text, record->value, (size_t)record->value_bytes);
+    text[record->value_bytes] = 0;
+    int thread, number;
+    CHECK_EQ(sscanf(text, "%d:%d", &thread, &number), 2);
+    CHECK_EQ(number, next_of[thread]);
+    next_of[thread]++;
+}
+
+static void *take_all(void *argument)
+{
+    (void)argument;
+    int64_t next_us;
+    int turn = 0;
+    for (;;) {
+        int last = atomic_load(&producers_left) == 0;
+        struct kn_batch *batch = take_at(&leader, kn_clock_us(), &next_us);
+        if (!batch) {
+            if (last && next_us == KN_NEVER) return NULL;
+            kn_accumulator_expire(&accumulator, kn_clock_us());
+            continue;
+        }
+        if (++turn % 3 == 0) kn_accumulator_requeue(&accumulator, batch, kn_clock_us() + 100);
+        else kn_accumulator_settle(&accumulator, batch);
+    }
+}
+
+static void test_threads_lose_and_reorder_nothing(void)
+{
+    setup();
+    engine->config.linger_us = 200;
+    engine->config.batch_messages = 500;
+    engine->config.batch_bytes = 4000;
+    reinit();
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    memset(next_of, 0, sizeof next_of);
+    atomic_store(&producers_left, THREADS);
+    pthread_t threads[THREADS], taker;
+    CHECK_EQ(pthread_create(&taker, NULL, take_all, NULL), 0);
+    for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    pthread_join(taker, NULL);
+    struct kn_batch *batch;
+    while ((batch = delivered_first())) {
+        each_record(batch, check_order, NULL);
+        kn_batch_free(batch);
+    }
+    for (int i = 0; i < THREADS; i++) CHECK_EQ(next_of[i], PER_THREAD);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    teardown();
+}
+
+int main(void)
+{
+    test_records_of_one_batch_keep_order_and_budget();
+    test_opaques_are_parallel_to_records_and_only_if_asked_for();
+    test_buffer_starts_small_grows_to_the_batch_size_and_the_next_starts_there();
+    test_batch_is_complete_at_its_message_count();
+    test_record_larger_than_a_batch_travels_alone();
+    test_notifications_are_one_to_linger_and_one_when_complete();
+    test_without_linger_there_is_one_notification_until_the_leader_looks();
+    test_flushing_switches_linger_off();
+    test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers();
+    test_retries_go_back_in_order_and_hold_what_is_younger();
+    test_expiry_spares_what_a_request_may_still_point_into();
+    test_wants_resets_the_notification_so_that_none_is_lost();
+    test_closed_engine_refuses_and_keeps_nothing();
+    test_threads_lose_and_reorder_nothing();
+    printf("accumulator: %d checks\n", checks);
+    return 0;
+}

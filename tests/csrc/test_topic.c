@@ -1,0 +1,414 @@
+/* A topic that is produced to: partitions, staging, sticky choice, limits; and what kn_topic_produce() costs. */
+#include <pthread.h>
+#include <time.h>
+#include "produce_fakes.h"
+
+static struct kn_engine *engine;
+static struct kn_topic *topic;
+static struct kn_broker brokers[2];
+static const uint8_t NO_ID[16];
+
+static void setup(void)
+{
+    engine = fake_engine();
+    brokers[0].engine = brokers[1].engine = engine;
+    topic = kn_topic_new(engine, "orders", 6, 77);
+    CHECK(topic);
+}
+
+static void teardown(void)
+{
+    kn_topic_free(topic);
+    fake_engine_free(engine);
+}
+
+static int produce_to(int32_t partition, const char *key, const char *value)
+{
+    struct kn_message message = message_of_text(key, value);
+    message.partition = partition;
+    return kn_topic_produce(topic, &message);
+}
+
+/* Even partitions are brokers[0]'s, odd ones brokers[1]'s. */
+static void set_partitions(int32_t count)
+{
+    struct kn_broker *leaders[64];
+    int32_t epochs[64];
+    for (int32_t i = 0; i < count; i++) {
+        leaders[i] = &brokers[i % 2];
+        epochs[i] = 5;
+    }
+    CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, count, leaders, epochs), KN_OK);
+}
+
+static struct kn_accumulator *partition_of(int32_t partition) { return atomic_load(&topic->table)->partitions[partition]; }
+
+/* Takes and settles everything of a partition; the values, separated by spaces. */
+static const char *drain(int32_t partition)
+{
+    static char all[1 << 16];
+    struct kn_batch *batch;
+    int64_t next_us;
+    all[0] = 0;
+    while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition % 2], kn_clock_us() + 1000000, &next_us))) {
+        if (all[0]) strcat(all, " ");
+        strcat(all, values_of(batch));
+        kn_accumulator_settle(partition_of(partition), batch);
+    }
+    return all;
+}
+
+static void test_staged_records_move_in_order_to_where_they_belong(void)
+{
+    setup();
+    engine->config.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
+    CHECK_EQ(produce_to(2, NULL, "a"), KN_OK);
+    CHECK_EQ(produce_to(-1, "23456", "b"), KN_OK); /* 3 of 4 */
+    CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
+    CHECK_EQ(produce_to(-1, "hejsan", "d"), KN_OK); /* 1 of 4 */
+    CHECK_EQ(produce_to(3, NULL, "e"), KN_OK);
+    CHECK_EQ(fake.notice_count, 0);
+    set_partitions(4);
+    CHECK_EQ(fake.notice_count, 3); /* once a partition that has something */
+    CHECK_EQ(produce_to(2, NULL, "f"), KN_OK);
+    CHECK(strcmp(drain(0), "") == 0);
+    CHECK(strcmp(drain(1), "d") == 0);
+    CHECK(strcmp(drain(2), "a c f") == 0);
+    CHECK(strcmp(drain(3), "b e") == 0);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    teardown();
+}
+
+static void test_staged_records_keep_key_headers_timestamp_opaque_and_age(void)
+{
+    setup();
+    static int token;
+    /* one header: "h" = "v", zig-zag lengths */
+    static const uint8_t headers[] = {2, 'h', 2, 'v'};
+    struct kn_message message = message_of_text("key", NULL);
+    message.headers = headers;
+    message.headers_bytes = sizeof headers;
+    message.header_count = 1;
+    message.timestamp_ms = 123456789;
+    message.opaque = &token;
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    CHECK_EQ(produce_to(-1, "key", "second"), KN_OK);
+    int64_t created_us = topic->staging.open->created_us;
+    set_partitions(1);
+    int64_t next_us;
+    struct kn_batch *batch = kn_accumulator_take(partition_of(0), &brokers[0], kn_clock_us() + 1000000, &next_us);
+    CHECK_EQ(batch->created_us, created_us);
+    CHECK(batch->opaques[0] == &token && batch->opaques[1] == NULL);
+    CHECK(batch->partitions == NULL);
+    struct kn_batch_view view;
+    struct kn_record_reader reader;
+    struct kn_record record;
+    CHECK_EQ(kn_batch_view_plain(batch, &view), KN_OK);
+    CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
+    CHECK_EQ(kn_record_reader_next(&reader, &record), KN_OK);
+    CHECK(record.value == NULL && record.key_bytes == 3 && memcmp(record.key, "key", 3) == 0);
+    CHECK_EQ(record.timestamp_ms, 123456789);
+    CHECK_EQ(record.header_count, 1);
+    CHECK_EQ(record.headers_bytes, sizeof headers);
+    CHECK(memcmp(record.headers, headers, sizeof headers) == 0);
+    kn_accumulator_settle(partition_of(0), batch);
+    teardown();
+}
+
+static void test_staged_record_of_a_partition_that_isnt_there_is_reported_alone(void)
+{
+    setup();
+    static int tokens[6];
+    for (int i = 0; i < 6; i++) {
+        char value[2] = {(char)('0' + i), 0};
+        struct kn_message message = message_of_text("k", value);
+        message.partition = i % 3 == 1 ? 9 : 0;
+        message.opaque = &tokens[i];
+        CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    }
+    set_partitions(2);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->status, KN_ERR_UNKNOWN_PARTITION);
+    CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
+    CHECK(strcmp(values_of(batch), "1 4") == 0);
+    CHECK(batch->opaques[0] == &tokens[1] && batch->opaques[1] == &tokens[4]);
+    CHECK_EQ(batch->budget_bytes, 4);
+    kn_batch_free(batch);
+    CHECK(kn_list_empty(&fake.delivered));
+    CHECK(strcmp(drain(0), "0 2 3 5") == 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(produce_to(9, NULL, "x"), KN_ERR_UNKNOWN_PARTITION); /* known by now: said at once */
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    teardown();
+}
+
+static void test_metadata_is_wanted_once_per_unknown_period(void)
+{
+    setup();
+    for (int i = 0; i < 5; i++) CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
+    CHECK_EQ(list_count(&fake.events), 1);
+    struct kn_event *event = event_first();
+    CHECK_EQ(event->kind, KN_EVENT_TOPIC_WANTED);
+    CHECK_EQ(event->token, 77);
+    kn_event_free(event);
+    kn_topic_fail(topic, KN_OK, 3, "no such topic");
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->error_code, 3);
+    CHECK(strcmp(batch->error_text, "no such topic") == 0);
+    CHECK_EQ(batch->writer.record_count, 5);
+    kn_batch_free(batch);
+    CHECK_EQ(produce_to(-1, NULL, "y"), KN_OK);
+    CHECK_EQ(list_count(&fake.events), 1);
+    set_partitions(1);
+    CHECK(strcmp(drain(0), "y") == 0);
+    teardown();
+}
+
+static void test_failed_topic_reports_what_waits_and_stages_anew(void)
+{
+    setup();
+    set_partitions(2);
+    CHECK_EQ(produce_to(0, NULL, "a"), KN_OK);
+    CHECK_EQ(produce_to(1, NULL, "b"), KN_OK);
+    struct kn_accumulator *first = partition_of(0);
+    kn_topic_fail(topic, KN_OK, 29, NULL);
+    CHECK_EQ(list_count(&fake.delivered), 2);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(produce_to(1, NULL, "c"), KN_OK);
+    CHECK(atomic_load(&topic->table) == NULL);
+    set_partitions(3);
+    CHECK(partition_of(0) == first);
+    CHECK(strcmp(drain(1), "c") == 0);
+    teardown();
+}
+
+static void test_partitions_are_added_and_never_taken_away(void)
+{
+    setup();
+    set_partitions(2);
+    CHECK_EQ(produce_to(2, NULL, "x"), KN_ERR_UNKNOWN_PARTITION);
+    struct kn_accumulator *second = partition_of(1);
+    set_partitions(5);
+    CHECK(partition_of(1) == second);
+    CHECK_EQ(produce_to(4, NULL, "x"), KN_OK);
+    set_partitions(2);
+    CHECK_EQ(atomic_load(&topic->table)->count, 5);
+    CHECK(strcmp(drain(4), "x") == 0);
+    teardown();
+}
+
+static void test_keyless_records_stick_until_their_batch_is_complete(void)
+{
+    setup();
+    engine->config.batch_messages = 10;
+    set_partitions(4);
+    int32_t seen[4] = {0}, last = -1;
+    for (int i = 0; i < 4000; i++) {
+        CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
+        if (i % 10 == 9) {
+            int32_t now = atomic_load(&topic->sticky_partition);
+            CHECK(now != last);
+            seen[now]++;
+            last = now;
+        } else if (i % 10 > 0) {
+            CHECK_EQ(atomic_load(&topic->sticky_partition), last);
+        } else if (i == 0) {
+            last = atomic_load(&topic->sticky_partition);
+        }
+    }
+    for (int i = 0; i < 4; i++) CHECK(seen[i] > 50); /* 100 each on average */
+    for (int i = 0; i < 4; i++) drain(i);
+    teardown();
+}
+
+static void test_keyless_records_move_on_when_a_lingering_batch_is_taken(void)
+{
+    setup();
+    set_partitions(2);
+    CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
+    int32_t first = atomic_load(&topic->sticky_partition);
+    CHECK(strcmp(drain(first), "x") == 0);
+    CHECK_EQ(atomic_load(&topic->sticky_partition), 1 - first);
+    teardown();
+}
+
+static void test_keyless_records_prefer_a_partition_with_a_leader(void)
+{
+    setup();
+    struct kn_broker *leaders[16] = {NULL};
+    leaders[11] = &brokers[1];
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 16, leaders, NULL), KN_OK);
+    for (int i = 0; i < 50; i++) CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
+    CHECK_EQ(atomic_load(&topic->sticky_partition), 11);
+    CHECK(partition_of(11)->open && partition_of(11)->open->writer.record_count >= 49);
+    teardown();
+}
+
+static void test_limits_keep_nothing(void)
+{
+    setup();
+    set_partitions(1);
+    engine->config.message_max_bytes = 1000;
+    static char value[1001];
+    memset(value, 'v', 1000);
+    CHECK_EQ(produce_to(-1, NULL, value), KN_ERR_TOO_LARGE);
+    value[1000 - KN_RECORD_OVERHEAD_MAX_BYTES] = 0;
+    CHECK_EQ(produce_to(-1, NULL, value), KN_OK);
+    engine->budget.messages_max = 3;
+    CHECK_EQ(produce_to(-1, NULL, "1"), KN_OK);
+    CHECK_EQ(produce_to(-1, NULL, "2"), KN_OK);
+    CHECK_EQ(produce_to(-1, NULL, "3"), KN_ERR_FULL);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 3);
+    drain(0);
+    CHECK_EQ(produce_to(-1, NULL, "3"), KN_OK);
+    engine->budget.messages_max = 0;
+    engine->budget.bytes_max = 100;
+    CHECK_EQ(produce_to(-1, NULL, value), KN_ERR_FULL);
+    drain(0);
+    atomic_store(&engine->closed, 1);
+    CHECK_EQ(produce_to(-1, NULL, "x"), KN_ERR_CLOSED);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    teardown();
+}
+
+static void test_staged_records_expire(void)
+{
+    setup();
+    engine->config.message_timeout_ms = 10;
+    CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
+    kn_topic_expire(topic, kn_clock_us());
+    CHECK(kn_list_empty(&fake.delivered));
+    kn_topic_expire(topic, kn_clock_us() + 10000);
+    CHECK_EQ(list_count(&fake.delivered), 1);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    teardown();
+}
+
+static void test_topic_id(void)
+{
+    setup();
+    uint8_t id[16], set[16] = {1, 2, 3};
+    CHECK_EQ(kn_topic_id(topic, id), 0);
+    struct kn_broker *leader = &brokers[0];
+    CHECK_EQ(kn_topic_set_partitions(topic, set, 1, &leader, NULL), KN_OK);
+    CHECK_EQ(kn_topic_id(topic, id), 1);
+    CHECK(memcmp(id, set, 16) == 0);
+    CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, 1, &leader, NULL), KN_OK);
+    CHECK_EQ(kn_topic_id(topic, id), 0);
+    CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, 0, &leader, NULL), KN_ERR_INVALID);
+    teardown();
+}
+
+/* --- threads: three produce with keys while the table is published, taken back by nobody, and grows; order per producer holds --- */
+
+#define THREADS 3
+#define PER_THREAD 20000
+
+static void *produce_many(void *argument)
+{
+    int thread = (int)(intptr_t)argument;
+    char text[64];
+    for (int i = 0; i < PER_THREAD; i++) {
+        snprintf(text, sizeof text, "%d:%d", thread, i);
+        CHECK_EQ(produce_to(thread % 2, "k", text), KN_OK);
+    }
+    return NULL;
+}
+
+static int next_of[THREADS];
+
+static void check_order(const struct kn_record *record, void *context)
+{
+    (void)context;
+    char text[64];
+    memcpy(text, record->value, (size_t)record->value_bytes);
+    text[record->value_bytes] = 0;
+    int thread, number;
+    CHECK_EQ(sscanf(text, "%d:%d", &thread, &number), 2);
+    CHECK_EQ(number, next_of[thread]);
+    next_of[thread]++;
+}
+
+static void test_publishing_under_fire_keeps_order(void)
+{
+    setup();
+    engine->config.batch_bytes = 20000;
+    kn_topic_free(topic);
+    topic = kn_topic_new(engine, "orders", 6, 77);
+    memset(next_of, 0, sizeof next_of);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_many, (void *)(intptr_t)i), 0);
+    struct timespec moment = {0, 1000000};
+    nanosleep(&moment, NULL);
+    set_partitions(2);
+    set_partitions(3);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (int32_t partition = 0; partition < 2; partition++) {
+        struct kn_batch *batch;
+        int64_t next_us;
+        while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition], kn_clock_us() + 1000000, &next_us))) {
+            each_record(batch, check_order, NULL);
+            kn_accumulator_settle(partition_of(partition), batch);
+        }
+    }
+    for (int i = 0; i < THREADS; i++) CHECK_EQ(next_of[i], PER_THREAD);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    teardown();
+}
+
+/* Not a check: what a call costs here and now, in this build. */
+static void print_cost(void)
+{
+    enum { ROUNDS = 30, COUNT = 10000 };
+    setup();
+    set_partitions(2);
+    static char value[101];
+    memset(value, 'v', 100);
+    int64_t least_ns = INT64_MAX, total_ns = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct kn_message message = message_of_text(NULL, value);
+        message.timestamp_ms = 0;
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        int failed = 0;
+        for (int i = 0; i < COUNT; i++) failed |= kn_topic_produce(topic, &message);
+        CHECK_EQ(failed, KN_OK);
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        int64_t ns = (int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + to.tv_nsec - from.tv_nsec;
+        total_ns += ns;
+        if (ns < least_ns) least_ns = ns;
+        for (int32_t partition = 0; partition < 2; partition++) {
+            struct kn_batch *batch;
+            int64_t next_us;
+            while ((batch = kn_accumulator_take(partition_of(partition), &brokers[partition], kn_clock_us() + 1000000, &next_us))) {
+                kn_accumulator_settle(partition_of(partition), batch);
+                kn_batch_free(delivered_first());
+            }
+        }
+    }
+    printf("kn_topic_produce, 100-byte value: %lld ns a call, best round %lld ns\n", (long long)(total_ns / ROUNDS / COUNT),
+           (long long)(least_ns / COUNT));
+    teardown();
+}
+
+int main(void)
+{
+    test_staged_records_move_in_order_to_where_they_belong();
+    test_staged_records_keep_key_headers_timestamp_opaque_and_age();
+    test_staged_record_of_a_partition_that_isnt_there_is_reported_alone();
+    test_metadata_is_wanted_once_per_unknown_period();
+    test_failed_topic_reports_what_waits_and_stages_anew();
+    test_partitions_are_added_and_never_taken_away();
+    test_keyless_records_stick_until_their_batch_is_complete();
+    test_keyless_records_move_on_when_a_lingering_batch_is_taken();
+    test_keyless_records_prefer_a_partition_with_a_leader();
+    test_limits_keep_nothing();
+    test_staged_records_expire();
+    test_topic_id();
+    test_publishing_under_fire_keeps_order();
+    print_cost();
+    printf("topic: %d checks\n", checks);
+    return 0;
+}
