@@ -20,6 +20,7 @@ FAMILIES = (
     "groups",
     "metadata",
     "offsets",
+    "partitions",
     "produce",
     "sasl",
     "telemetry",

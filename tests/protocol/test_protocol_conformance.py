@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,17 @@ from message_filling import as_dict
 
 from kafka_native.protocol import ApiKey, registry
 from kafka_native.protocol.api_keys import ApiKey as DeclaredKeys
+from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka_native.protocol.headers import RequestHeader, ResponseHeader
 from kafka_native.protocol.schema import Field, Request, Struct, Versioned, array, int16, int32, string, struct
 
-DECLARED: list[type[Versioned]] = [*registry.messages(), RequestHeader, ResponseHeader]
+DECLARED: list[type[Versioned]] = [
+    *registry.messages(),
+    RequestHeader,
+    ResponseHeader,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolAssignment,
+]
 
 # What the oldest brokers have on the wire and the definitions no longer do, by the versions that have it.
 OLDER = {
@@ -133,6 +141,14 @@ def test_fields_that_kafka_dropped_are_only_in_versions_that_it_dropped(definiti
                 extra[cls.__name__, path] = str(field.versions)
                 assert field.versions.last < int(definition["validVersions"].partition("-")[0])
     assert extra == OLDER
+
+
+def test_every_module_of_messages_is_registered() -> None:
+    package = Path(registry.__file__).parent
+    holders = {
+        path.stem for path in package.glob("*.py") if path.stem != "schema" and "api_key=ApiKey." in path.read_text()
+    }
+    assert holders == set(registry.FAMILIES)
 
 
 @pytest.mark.parametrize("key", REQUIRED, ids=lambda key: key.name)

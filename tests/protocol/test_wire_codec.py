@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from kafka_definitions import Definition
 from kafka_definitions import encode as reference_encode
 from message_filling import EVERY_VERSION, as_dict, examples, version_id
 
+from kafka_native.protocol import ProtocolError
+from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka_native.protocol.headers import RequestHeader, ResponseHeader
 from kafka_native.protocol.registry import messages
 from kafka_native.protocol.schema import Field, Message, Struct
@@ -41,10 +44,10 @@ def test_bytes_are_those_of_kafkas_definitions(
 def _with_older_fields(cls: type[Struct], definition: Definition) -> Definition:
     """Kafka's definition and, in their places, the fields that it no longer has."""
 
-    def walk(fields: list[Definition], struct: type[Struct]) -> list[Definition]:
+    def walk(fields: list[Definition], cls: type[Struct]) -> list[Definition]:
         by_name = {_flat(field["name"]): field for field in fields}
         out = []
-        for field in struct.fields:
+        for field in cls.fields:
             theirs = by_name.get(_flat(field.name))
             if theirs is None:
                 kind = f"[]{field.item}" if field.kind == "array" else field.kind
@@ -89,3 +92,31 @@ def test_annotations_say_what_the_codec_gives(cls: type[Message]) -> None:
         assert inner.__doc__
         for field in inner.fields:
             assert _annotation(field, inner.__annotations__) == field.type_name, f"{inner.__qualname__}.{field.name}"
+
+
+def _subscription() -> ConsumerProtocolSubscription:
+    owned = ConsumerProtocolSubscription.OwnedPartitions(topic="a", partitions=[1])
+    return ConsumerProtocolSubscription(
+        topics=["a", "b"], user_data=b"", owned_partitions=[owned], generation_id=4, rack_id="r"
+    )
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_consumer_protocol_is_kafkas(version: int, definitions: dict[str, Definition]) -> None:
+    assigned = ConsumerProtocolAssignment.AssignedPartitions(topic="a", partitions=[0, 7])
+    for message in (_subscription(), ConsumerProtocolAssignment(assigned_partitions=[assigned])):
+        packed = message.pack(version)
+        body = reference_encode(definitions[type(message).__name__], version, as_dict(message))
+        assert packed == struct.pack(">h", version) + body
+        assert type(message).unpack(packed).pack(version) == packed
+
+
+def test_a_newer_consumer_protocol_is_read_as_the_newest_known() -> None:
+    packed = b"\0\x09" + _subscription().pack(3)[2:] + b"what version 9 appends"
+    assert ConsumerProtocolSubscription.unpack(packed) == _subscription()
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0", b"\xff\xff", b"\0\3", b"\0\0\x7f\xff\xff\xff"])
+def test_a_broken_consumer_protocol_is_a_protocol_error(raw: bytes) -> None:
+    with pytest.raises(ProtocolError, match="ConsumerProtocolSubscription"):
+        ConsumerProtocolSubscription.unpack(raw)
