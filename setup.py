@@ -10,6 +10,7 @@ Metadata lives in pyproject.toml. Environment switches:
     KN_COVERAGE=1                gcov for C, line tracing for Cython
     KN_WITHOUT=lz4,zstd          pretend that these codec libraries are missing (the Python packages serve instead)
     KN_ONLY=wire,records         build these extensions alone
+    KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
     KN_KEEP_GOING=1              leave out what doesn't compile, with a warning, instead of failing
     KN_JOBS=2                    how many compilers run at once
 
@@ -220,7 +221,7 @@ class BuildNative(build_ext):
             raise SystemExit(
                 "KN_SANITIZE builds don't go in place: give --build-lib a directory, as make test-asan does"
             )
-        self.work = Path(self.build_temp).parent / f"kn-{self.flags.digest()}"
+        self.work = Path(self.build_temp) / f"kn-{self.flags.digest()}"
         self.failures: list[str] = []
         self.core = self._build_csrc()
         only = names("KN_ONLY")
@@ -244,7 +245,7 @@ class BuildNative(build_ext):
         self.extensions = [one for one in every if Path(self.build_lib, self.get_ext_filename(one.name)).exists()]
         super().copy_extensions_to_source()
         self.extensions = every
-        if self.core is not None:
+        if getattr(self, "core", None) is not None:
             target = Path(NATIVE, CORE)
             if is_stale(target, [self.core]):
                 target.unlink(missing_ok=True)
@@ -276,7 +277,7 @@ class BuildNative(build_ext):
         made = cythonize(
             [Extension(ext.name, list(ext.sources))],
             include_path=["."],
-            build_dir=str(Path(self.build_temp).parent / f"cython-{cython_version}-{kind}"),
+            build_dir=str(Path(self.build_temp) / f"cython-{cython_version}-{kind}"),
             compiler_directives=directives,
             force=bool(self.force),
             quiet=True,
@@ -325,6 +326,8 @@ class BuildNative(build_ext):
 
 def extensions() -> list[Extension]:
     """One extension for each .pyx there is."""
+    if switch("KN_SKIP_NATIVE"):
+        return []
     sources = sorted(Path(ROOT, NATIVE).glob("*.pyx"))
     return [Extension(f"{NATIVE}/{path.stem}".replace("/", "."), [f"{NATIVE}/{path.name}"]) for path in sources]
 

@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Fails a session in which a C object outlived its owner. Failed tests keep objects in their tracebacks: not judged."""
+    """Fails a session in which a C object outlived its owner; failed tests keep objects in their tracebacks."""
     if exitstatus != pytest.ExitCode.OK:
         return
     deadline = time.monotonic() + LIVE_WAIT_SECONDS

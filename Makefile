@@ -1,0 +1,109 @@
+# Two commands for a newcomer: `make demo` and `make test`. Everything else is in `make help`.
+#
+# PYTHON=...      which Python makes .venv (otherwise the first one >= 3.10 that has venv and headers)
+# BOOTSTRAP=...   `make demo` uses this broker instead of starting the mock cluster
+# ARGS=...        more arguments for pytest, the demo or the benchmarks
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+ARGS ?=
+
+# How long one test may take under a sanitizer, in seconds.
+SLOW_TIMEOUT := 300
+# What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
+SANITIZED_TESTS := $(wildcard tests/native tests/records tests/client tests/mock)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test test-c test-asan test-tsan test-broker lint bench docs wheel clean apt-build apt-broker
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
+
+# --- the environment ---
+
+apt-build:
+	@.ci/debian-packages gcc=gcc pkg-config=pkg-config
+	@.ci/debian-packages pc:libdeflate=libdeflate-dev pc:snappy=libsnappy-dev pc:liblz4=liblz4-dev pc:libzstd=libzstd-dev
+
+apt-broker:
+	@.ci/debian-packages java=default-jre-headless mvn=maven
+
+$(PY):
+	python=$$(.ci/find-python) && "$$python" -m venv $(VENV)
+
+# What the build itself and the demo need; then what the tests and linters need. The extensions are built in place.
+$(VENV)/.demo-ready: pyproject.toml | $(PY)
+	$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1' wheel
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli]'
+	@touch $@
+
+$(VENV)/.test-ready: $(VENV)/.demo-ready
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,test]'
+	@touch $@
+
+setup: $(VENV)/.test-ready ## create .venv with everything that tests and linters need
+
+build: apt-build $(VENV)/.demo-ready ## compile the extensions in place (KN_DEBUG=1 for a debug build)
+	$(PY) setup.py -q build_ext --inplace
+
+# --- what it is for ---
+
+demo: build ## a million messages out and back with each codec, on the mock cluster (BOOTSTRAP=host:port: on that broker)
+	$(BIN)/kafka-native perf --output build/demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(ARGS)
+
+# --- tests ---
+
+test: build $(VENV)/.test-ready apt-broker ## everything: C, Python, mock cluster, real Apache Kafka, wheels
+	$(PY) -m pytest $(ARGS)
+
+test-c: build $(VENV)/.test-ready ## the C tests alone
+	$(PY) -m pytest tests/csrc $(ARGS)
+
+test-broker: build $(VENV)/.test-ready apt-broker ## the tests on a real Apache Kafka alone
+	$(PY) -m pytest -m broker $(ARGS)
+
+test-asan: sanitized-address ## C tests and client tests under AddressSanitizer and UBSan
+test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer
+
+# A sanitizer build has a tree of its own under build/, with copies of the tests, so it never replaces the normal extensions.
+# Python itself isn't instrumented: the runtime is preloaded, and leaks are judged by the C tests and the live counters.
+RUNTIME_address := libasan.so
+RUNTIME_thread := libtsan.so
+OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+OPTIONS_thread := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/tsan.supp
+# Older TSan runtimes don't live with the address randomisation of newer kernels.
+WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
+
+.PHONY: sanitized-address sanitized-thread
+sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
+	KN_SANITIZE=$* $(PY) -m pytest tests/csrc $(ARGS)
+	rm -rf build/$*/kafka_native build/$*/tests
+	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
+	cp -R tests pyproject.toml setup.py csrc build/$*/
+	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
+	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest \
+	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS)
+
+lint: $(VENV)/.test-ready ## ruff, mypy --strict, cython-lint
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/cython-lint kafka_native/_native
+
+# --- the rest ---
+
+bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine
+	$(PY) -m pip install -q --disable-pip-version-check 'psutil>=5.9'
+	$(PY) -m bench $(ARGS)
+
+docs: build ## generate docs/CONFIGURATION.md from the declarations
+	$(PY) -m kafka_native._reference docs/CONFIGURATION.md
+
+wheel: apt-build $(VENV)/.test-ready ## sdist and wheel in dist/
+	$(PY) -m build --outdir dist .
+
+clean: ## remove everything that was built; .venv stays
+	rm -rf build dist *.egg-info
+	find kafka_native tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find kafka_native -name '*.so' -delete -o -name '*.dylib' -delete

@@ -1,0 +1,74 @@
+"""Files and functions stay small enough to be read in one go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tidy import tree
+
+FILE_LINES = 800
+FUNCTION_LINES = 70
+
+# Tables: one row a line, nothing to read through. A table is data, so its length says nothing.
+TABLES = ("kafka_native/_reference/",)
+
+
+@pytest.mark.parametrize("path", tree.sources(), ids=str)
+def test_file_is_short(path: Path) -> None:
+    if path.as_posix().startswith(TABLES):
+        pytest.skip("a table")
+    assert len(tree.text_of(path).splitlines()) <= FILE_LINES
+
+
+@pytest.mark.parametrize("path", tree.sources(".c", ".h", ".py", ".pyx"), ids=str)
+def test_functions_are_short(path: Path) -> None:
+    long = [f"{one.where} {one.name}: {one.line_count} lines" for one in tree.functions(path)]
+    long = [text for text, one in zip(long, tree.functions(path), strict=True) if one.line_count > FUNCTION_LINES]
+    assert long == []
+
+
+def test_c_scan_finds_functions_and_nothing_else() -> None:
+    text = "\n".join(
+        [
+            "struct a { int x; };",
+            'static const char *t[] = { "}", "{" };',
+            "#define F(x) do { \\",
+            "    x; } while (0)",
+            "int one(void) { return '{'; } /* { */",
+            "static int",
+            "two(int a,",
+            "    int b)",
+            "{",
+            "    if (a) { return b; }",
+            "    return 0;",
+            "}",
+        ]
+    )
+    assert list(tree.c_functions(text, "f")) == [tree.Function("f:5", "one", 1), tree.Function("f:6", "two", 7)]
+
+
+def test_python_scan_leaves_docstrings_out() -> None:
+    text = 'def f():\n    """One\n\n    two.\n    """\n    return 1\n'
+    assert list(tree.python_functions(text, "f")) == [tree.Function("f:1", "f", 2)]
+
+
+def test_cython_scan_finds_every_kind_of_function() -> None:
+    lines = [
+        "cdef class A:",
+        "    cdef int x",
+        "    cdef int get(self) noexcept nogil:",
+        '        """Doc',
+        '        """',
+        "        return self.x",
+        "",
+        "    def put(",
+        "        self,",
+        "    ):",
+        "        pass",
+        "cdef int declared(int a)",
+        "cdef int y = f(1)",
+    ]
+    found = [(one.name, one.line_count) for one in tree.cython_functions("\n".join(lines), "f")]
+    assert found == [("get", 2), ("put", 4)]
