@@ -27,6 +27,8 @@
 
 #include "engine/engine.h"
 
+#define WORK_TURNS_MAX 4 /* then the socket's other direction has its turn */
+
 static atomic_long live_count;
 
 long kn_broker_live(void) { return atomic_load(&live_count); }
@@ -198,6 +200,7 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
     broker->down_event = NULL;
     if (was == KN_BROKER_CONNECTING || (was == KN_BROKER_HANDSHAKE && !quiet)) broker->failures++;
     broker_set_state(broker, KN_BROKER_DOWN);
+    broker->wanted = 0;
     if (event) {
         event->generation = was == KN_BROKER_CONNECTING ? 0 : broker->generation;
         event->status = status;
@@ -233,7 +236,7 @@ static void broker_down_because(struct kn_broker *broker, int status, const char
 
 static int broker_wants_connection(struct kn_broker *broker)
 {
-    return !kn_list_empty(&broker->unsent) || kn_sender_wants_connection(&broker->sender) || kn_fetcher_wants_connection(&broker->fetcher);
+    return broker->wanted || !kn_list_empty(&broker->unsent) || kn_sender_wants_connection(&broker->sender) || kn_fetcher_wants_connection(&broker->fetcher);
 }
 
 /* TCP is up: the control plane takes over. */
@@ -297,6 +300,7 @@ static void op_submit(struct kn_broker *broker, struct kn_op *op, int64_t now_us
 static void op_open(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
 {
     if (!broker_is_connected(broker) || !op_is_current(broker, op)) return;
+    broker->wanted = 0;
     broker->sender.produce_version = op->produce_version;
     broker->fetcher.fetch_version = op->fetch_version;
     broker->failures = 0;
@@ -337,6 +341,7 @@ static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t no
     case KN_OP_DETACH: kn_fetcher_detach(&broker->fetcher, op->cursor); break;
     case KN_OP_OPEN: op_open(broker, op, now_us); break;
     case KN_OP_CLOSE: op_close(broker, op, now_us); break;
+    case KN_OP_CONNECT: broker->wanted = !broker_is_connected(broker); break;
     case KN_OP_STOP: broker->stopping = 1; break;
     }
     if (op->cursor) kn_cursor_unref(op->cursor);
@@ -453,18 +458,23 @@ static int64_t broker_check_idle(struct kn_broker *broker, int64_t now_us)
 
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Sender and fetcher, then their frames straight to the socket: no poll in between. */
+/* Sender and fetcher, then their frames straight to the socket, with no poll in between; and again while the socket takes everything, because both
+ * hold back until what they made is on its way. */
 static int64_t broker_work(struct kn_broker *broker, int64_t now_us)
 {
-    int64_t next_us = kn_sender_step(&broker->sender, now_us);
-    next_us = earlier(next_us, kn_fetcher_step(&broker->fetcher, now_us));
-    if (kn_connection_unsent_bytes(broker->connection)) broker_step_connection(broker, 0, now_us);
-    return next_us;
+    for (int turn = 0; turn < WORK_TURNS_MAX; turn++) {
+        int64_t next_us = kn_sender_step(&broker->sender, now_us);
+        next_us = earlier(next_us, kn_fetcher_step(&broker->fetcher, now_us));
+        if (!kn_connection_unsent_bytes(broker->connection)) return next_us;
+        broker_step_connection(broker, 0, now_us);
+        if (kn_connection_unsent_bytes(broker->connection)) return next_us; /* poll(2) says when there is room */
+    }
+    return now_us;
 }
 
 int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
 {
-    int64_t next_us = KN_NEVER;
+    int64_t next_us;
     if (broker_state(broker) == KN_BROKER_STOPPED) return KN_NEVER;
     broker_take_inbox(broker, now_us);
     if (broker->stopping) {
@@ -479,7 +489,7 @@ int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
     if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && now_us >= broker->connect_at_us && broker_wants_connection(broker)) {
         broker_connect(broker, now_us);
     }
-    if (broker_state(broker) == KN_BROKER_UP) next_us = broker_work(broker, now_us);
+    next_us = broker_work(broker, now_us); /* in every state: what was fetched before the connection went is still opened */
     next_us = earlier(next_us, broker_check_idle(broker, now_us));
     next_us = earlier(next_us, broker_expire_unsent(broker, now_us));
     state = broker_state(broker);

@@ -1,0 +1,581 @@
+/* A connection driven by hand against a peer that the test plays: framing, matching, partial reads and writes, bad peers, timeouts. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "engine_check.h"
+#include "engine/connection.h"
+#include "engine/frame.h"
+#include "engine/thread.h"
+
+#define LATER_US INT64_C(60000000)
+
+/* A request of the test and what became of it. */
+struct call {
+    struct kn_request request;
+    struct iovec pieces[600];
+    uint8_t *frame;
+    int done, status, order;
+    uint8_t *body;
+    size_t body_bytes;
+};
+
+static int done_count;
+
+static void call_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+{
+    struct call *call = request->context;
+    CHECK(!call->done);
+    call->done = 1;
+    call->status = status;
+    call->order = done_count++;
+    CHECK(chunk == NULL || status == KN_OK);
+    if (chunk) {
+        call->body_bytes = kn_span_left(&body);
+        call->body = malloc(call->body_bytes + 1);
+        memcpy(call->body, body.at, call->body_bytes);
+    }
+}
+
+/* A request with `body_bytes` of a pattern, in pieces of at most piece_bytes. */
+static struct call *call_new(uint8_t flags, size_t body_bytes, size_t piece_bytes)
+{
+    struct call *call = calloc(1, sizeof *call);
+    call->frame = malloc(KN_FRAME_HEADER_MAX_BYTES + 4 + body_bytes);
+    size_t at = kn_frame_header_write(call->frame, 3, 9, "test", 1);
+    for (size_t i = 0; i < body_bytes; i++) call->frame[at + i] = (uint8_t)(i * 31 >> 3);
+    size_t total = at + body_bytes;
+    int count = 0;
+    for (size_t from = 0; from < total; from += piece_bytes) {
+        CHECK(count < 600);
+        size_t size = total - from < piece_bytes ? total - from : piece_bytes;
+        call->pieces[count++] = (struct iovec){call->frame + from, size};
+    }
+    kn_list_init(&call->request.node);
+    call->request.api_key = 3;
+    call->request.api_version = 9;
+    call->request.flags = flags;
+    call->request.deadline_us = LATER_US;
+    call->request.pieces = call->pieces;
+    call->request.piece_count = count;
+    call->request.frame_bytes = total;
+    call->request.on_done = call_done;
+    call->request.context = call;
+    return call;
+}
+
+static void call_free(struct call *call)
+{
+    CHECK(call->done);
+    free(call->frame);
+    free(call->body);
+    free(call);
+}
+
+/* A connection and its peer. */
+struct pair {
+    struct kn_pool *pool;
+    struct kn_connection *connection;
+    int listener;
+    uint16_t port;
+    int peer;
+};
+
+static const struct kn_connection_config CONFIG = {.receive_max_bytes = 1000000, .setup_timeout_ms = 1000, .nagle_disable = 1, .keepalive = 1};
+
+/* One turn, as a broker thread would take it. */
+static int turn(struct kn_connection *connection, int timeout_ms, int64_t now_us)
+{
+    struct pollfd fd;
+    fd.fd = kn_connection_poll_fd(connection, &fd.events);
+    fd.revents = 0;
+    poll(&fd, 1, timeout_ms);
+    return kn_connection_step(connection, fd.revents, now_us);
+}
+
+static struct pair pair_new(const struct kn_connection_config *config)
+{
+    struct pair pair;
+    pair.pool = kn_pool_new(1 << 20);
+    pair.listener = peer_listen(&pair.port, 8);
+    pair.connection = kn_connection_new(config, pair.pool);
+    CHECK_EQ(kn_connection_open(pair.connection, "127.0.0.1", pair.port, 0), KN_OK);
+    for (int i = 0; i < 100 && kn_connection_state(pair.connection) != KN_CONNECTION_UP; i++) CHECK_EQ(turn(pair.connection, 100, 0), KN_OK);
+    CHECK_EQ(kn_connection_state(pair.connection), KN_CONNECTION_UP);
+    pair.peer = peer_accept(pair.listener);
+    return pair;
+}
+
+static void pair_free(struct pair *pair)
+{
+    long live = kn_buffer_live();
+    kn_connection_free(pair->connection);
+    CHECK(kn_buffer_live() <= live);
+    kn_pool_free(pair->pool);
+    if (pair->peer >= 0) close(pair->peer);
+    close(pair->listener);
+    CHECK_EQ(kn_chunk_live(), 0);
+}
+
+/* Turns until `call` is done or the connection fails. */
+static int turns_until_done(struct kn_connection *connection, struct call *call)
+{
+    for (int i = 0; i < 10000; i++) {
+        if (call->done) return KN_OK;
+        int status = turn(connection, 1000, 0);
+        if (status) return status;
+    }
+    return KN_ERR_TIMED_OUT;
+}
+
+static struct call *send_call(struct pair *pair, uint8_t flags)
+{
+    struct call *call = call_new(flags, 10, 1000);
+    kn_connection_send(pair->connection, &call->request, 0);
+    return call;
+}
+
+/* --- connecting --- */
+
+static void test_a_refused_connect_names_host_address_and_cause(void)
+{
+    struct kn_connection *connection = kn_connection_new(&CONFIG, NULL);
+    uint16_t port = peer_closed_port();
+    int status = kn_connection_open(connection, "127.0.0.1", port, 0);
+    for (int i = 0; status == KN_OK && i < 100; i++) status = turn(connection, 100, 0);
+    CHECK_EQ(status, KN_ERR_TRANSPORT);
+    char expected[96];
+    snprintf(expected, sizeof expected, "127.0.0.1:%u: connect failed: 127.0.0.1:%u: Connection refused", port, port);
+    CHECK_TEXT(kn_connection_error_text(connection), expected);
+    CHECK_EQ(kn_connection_fd(connection), -1);
+    kn_connection_close(connection, status);
+    kn_connection_free(connection);
+}
+
+static void test_a_host_without_an_address_of_the_family_is_a_resolve_error(void)
+{
+    struct kn_connection_config config = CONFIG;
+    config.address_family = 6;
+    struct kn_connection *connection = kn_connection_new(&config, NULL);
+    CHECK_EQ(kn_connection_open(connection, "127.0.0.1", 9092, 0), KN_ERR_RESOLVE);
+    CHECK_TEXT(kn_connection_error_text(connection), "127.0.0.1:9092 (not connected): cannot resolve the host name: ");
+    kn_connection_free(connection);
+}
+
+static void test_the_next_address_is_tried_when_one_fails(void)
+{
+    /* localhost is ::1 and 127.0.0.1 on most machines, and the listener has only the second; where it is one address, this still connects. */
+    uint16_t port;
+    int listener = peer_listen(&port, 8);
+    struct kn_connection *connection = kn_connection_new(&CONFIG, NULL);
+    for (int round = 0; round < 3; round++) { /* whatever address the rotation begins with */
+        CHECK_EQ(kn_connection_open(connection, "localhost", port, 0), KN_OK);
+        for (int i = 0; i < 100 && kn_connection_state(connection) != KN_CONNECTION_UP; i++) CHECK_EQ(turn(connection, 100, 0), KN_OK);
+        CHECK_EQ(kn_connection_state(connection), KN_CONNECTION_UP);
+        CHECK_TEXT(kn_connection_peer_text(connection), "127.0.0.1:");
+        kn_connection_close(connection, KN_ERR_CLOSED);
+    }
+    kn_connection_free(connection);
+    close(listener);
+}
+
+static void test_a_connect_without_answer_ends_at_the_setup_timeout(void)
+{
+    /* A listener whose queue is full drops what else comes: the connect hangs. */
+    uint16_t port;
+    int listener = peer_listen(&port, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    int fillers[4];
+    for (int i = 0; i < 4; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (connect(fillers[i], (struct sockaddr *)&address, sizeof address)) CHECK_EQ(errno, EINPROGRESS);
+    }
+    struct kn_connection *connection = kn_connection_new(&CONFIG, NULL);
+    CHECK_EQ(kn_connection_open(connection, "127.0.0.1", port, 5000000), KN_OK);
+    CHECK_EQ(turn(connection, 10, 5000000), KN_OK);
+    CHECK_EQ(kn_connection_state(connection), KN_CONNECTION_CONNECTING);
+    int64_t deadline_us = kn_connection_next_deadline_us(connection);
+    CHECK(deadline_us >= 6000000 && deadline_us < 6500000);
+    CHECK_EQ(kn_connection_step(connection, 0, deadline_us - 1), KN_OK);
+    CHECK_EQ(kn_connection_step(connection, 0, deadline_us), KN_ERR_TRANSPORT);
+    CHECK_TEXT(kn_connection_error_text(connection), "no answer within 1000 ms");
+    kn_connection_free(connection);
+    for (int i = 0; i < 4; i++) close(fillers[i]);
+    close(listener);
+}
+
+/* --- requests and responses --- */
+
+static void test_a_request_goes_out_framed_and_its_response_comes_back(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = send_call(&pair, 0);
+    CHECK_EQ(kn_connection_in_flight(pair.connection), 1);
+    CHECK_EQ(kn_connection_unsent_bytes(pair.connection), call->request.frame_bytes);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 17), KN_OK);
+    CHECK_EQ(kn_connection_unsent_bytes(pair.connection), 0);
+    CHECK_EQ(call->request.sent_us, 17);
+    CHECK_EQ(call->request.was_written, 1);
+
+    size_t size;
+    int32_t correlation_id;
+    uint8_t *frame = peer_read_request(pair.peer, &size, &correlation_id);
+    static const uint8_t head[] = {0, 3, 0, 9, 0, 0, 0, 0, 0, 4, 't', 'e', 's', 't', 0};
+    CHECK_EQ(size, sizeof head + 10);
+    CHECK(memcmp(frame, head, sizeof head) == 0);
+    free(frame);
+    peer_reply(pair.peer, correlation_id, "pong", 4);
+    CHECK_EQ(turns_until_done(pair.connection, call), KN_OK);
+    CHECK_EQ(call->status, KN_OK);
+    CHECK_EQ(call->body_bytes, 4);
+    CHECK(memcmp(call->body, "pong", 4) == 0);
+    CHECK_EQ(kn_connection_in_flight(pair.connection), 0);
+    CHECK_EQ(kn_connection_next_deadline_us(pair.connection), KN_NEVER);
+    call_free(call);
+    pair_free(&pair);
+}
+
+static void test_correlation_ids_rise_and_a_close_fails_in_order(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *calls[3];
+    for (int i = 0; i < 3; i++) calls[i] = send_call(&pair, 0);
+    for (int i = 0; i < 3; i++) CHECK_EQ(calls[i]->request.correlation_id, i);
+    kn_connection_close(pair.connection, KN_ERR_CLOSED);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(calls[i]->status, KN_ERR_CLOSED);
+        CHECK_EQ(calls[i]->request.was_written, 0);
+        if (i) CHECK(calls[i]->order > calls[i - 1]->order);
+    }
+    for (int i = 0; i < 3; i++) call_free(calls[i]);
+    pair_free(&pair);
+}
+
+static void test_a_response_may_be_split_at_every_byte(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = send_call(&pair, 0);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    uint8_t reply[8 + 20];
+    set_u32(reply, sizeof reply - 4);
+    set_u32(reply + 4, (uint32_t)call->request.correlation_id);
+    for (size_t i = 8; i < sizeof reply; i++) reply[i] = (uint8_t)i;
+    for (size_t i = 0; i < sizeof reply; i++) {
+        CHECK(!call->done);
+        peer_write(pair.peer, reply + i, 1);
+        CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+    }
+    CHECK(call->done);
+    CHECK_EQ(call->body_bytes, 20);
+    CHECK(memcmp(call->body, reply + 8, 20) == 0);
+    call_free(call);
+    pair_free(&pair);
+}
+
+static void test_many_small_responses_cost_one_read(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *calls[100];
+    uint8_t all[100 * 12];
+    for (int i = 0; i < 100; i++) calls[i] = send_call(&pair, 0);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    CHECK_EQ(kn_connection_stats(pair.connection)->writes, 1);
+    for (int i = 0; i < 100; i++) {
+        set_u32(all + 12 * i, 8);
+        set_u32(all + 12 * i + 4, (uint32_t)i);
+        set_u32(all + 12 * i + 8, (uint32_t)i * 7);
+    }
+    peer_write(pair.peer, all, sizeof all);
+    CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+    CHECK_EQ(kn_connection_stats(pair.connection)->reads, 1);
+    CHECK_EQ(kn_connection_stats(pair.connection)->rx, 100);
+    for (int i = 0; i < 100; i++) {
+        CHECK(calls[i]->done);
+        CHECK_EQ(get_u32(calls[i]->body), (uint32_t)i * 7);
+        call_free(calls[i]);
+    }
+    pair_free(&pair);
+}
+
+/* Small, large, small responses back to back, written in pieces of `step` bytes. */
+static void exchange_large(size_t step)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *small = send_call(&pair, 0), *large = send_call(&pair, 0), *last = send_call(&pair, 0);
+    size_t large_bytes = 300000, total = 12 + 8 + large_bytes + 12;
+    uint8_t *all = malloc(total);
+    set_u32(all, 8);
+    set_u32(all + 4, 0);
+    set_u32(all + 8, 0x01020304);
+    set_u32(all + 12, (uint32_t)(4 + large_bytes));
+    set_u32(all + 16, 1);
+    for (size_t i = 0; i < large_bytes; i++) all[20 + i] = (uint8_t)(i * 131 >> 5);
+    set_u32(all + total - 12, 8);
+    set_u32(all + total - 8, 2);
+    set_u32(all + total - 4, 0x05060708);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    for (size_t at = 0; at < total; at += step) {
+        peer_write(pair.peer, all + at, total - at < step ? total - at : step);
+        CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+    }
+    CHECK_EQ(turns_until_done(pair.connection, last), KN_OK);
+    CHECK_EQ(get_u32(small->body), 0x01020304);
+    CHECK_EQ(large->body_bytes, large_bytes);
+    CHECK(memcmp(large->body, all + 20, large_bytes) == 0);
+    CHECK_EQ(get_u32(last->body), 0x05060708);
+    free(all);
+    call_free(small);
+    call_free(large);
+    call_free(last);
+    pair_free(&pair);
+}
+
+static void test_large_responses_arrive_whole_between_small_ones(void)
+{
+    static const size_t steps[] = {1000003, 50000, 32768, 32775, 32776, 32777, 4099};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) exchange_large(steps[i]);
+}
+
+static void test_a_request_of_many_pieces_survives_partial_writes(void)
+{
+    struct kn_connection_config config = CONFIG;
+    config.send_buffer_bytes = 65536;
+    struct pair pair = pair_new(&config);
+    size_t body_bytes = 3000000;
+    struct call *call = call_new(0, body_bytes, 5501); /* more pieces than one write takes */
+    CHECK(call->request.piece_count > 512);
+    kn_connection_send(pair.connection, &call->request, 0);
+    size_t total = call->request.frame_bytes, got = 0;
+    uint8_t *received = malloc(total);
+    CHECK_EQ(fcntl(pair.peer, F_SETFL, O_NONBLOCK), 0);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 0), KN_OK);
+    short events;
+    kn_connection_poll_fd(pair.connection, &events);
+    CHECK(events & POLLOUT);
+    for (int64_t until_us = kn_clock_us() + 10000000; got < total && kn_clock_us() < until_us;) {
+        ssize_t now = recv(pair.peer, received + got, total - got < 70001 ? total - got : 70001, 0);
+        if (now > 0) got += (size_t)now;
+        CHECK_EQ(turn(pair.connection, now > 0 ? 0 : 1, 0), KN_OK);
+    }
+    CHECK_EQ(got, total);
+    CHECK_EQ(kn_connection_unsent_bytes(pair.connection), 0);
+    CHECK_EQ(get_u32(received), total - 4);
+    CHECK(memcmp(received, call->frame, total) == 0);
+    CHECK(kn_connection_stats(pair.connection)->writes > 10);
+    peer_reply(pair.peer, 0, "", 0);
+    CHECK_EQ(turns_until_done(pair.connection, call), KN_OK);
+    free(received);
+    call_free(call);
+    pair_free(&pair);
+}
+
+static void test_tagged_fields_of_a_flexible_header_are_skipped(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = send_call(&pair, KN_REQUEST_FLEXIBLE_REPLY);
+    static const uint8_t reply[] = {2, 1, 3, 'a', 'b', 'c', 0x80, 0x01, 0, 'B', 'O', 'D', 'Y'};
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    peer_reply(pair.peer, 0, reply, sizeof reply);
+    CHECK_EQ(turns_until_done(pair.connection, call), KN_OK);
+    CHECK_EQ(call->body_bytes, 4);
+    CHECK(memcmp(call->body, "BODY", 4) == 0);
+    call_free(call);
+    pair_free(&pair);
+}
+
+static void test_a_request_without_reply_is_done_once_written(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = send_call(&pair, KN_REQUEST_NO_REPLY);
+    CHECK(!call->done);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 5), KN_OK);
+    CHECK(call->done);
+    CHECK_EQ(call->status, KN_OK);
+    CHECK(call->body == NULL);
+    CHECK_EQ(call->request.sent_us, 5);
+    call_free(call);
+    pair_free(&pair);
+}
+
+/* --- bad peers: each has its own error, and no memory is taken for it --- */
+
+static void bad_peer(const void *bytes, size_t size_bytes, uint8_t flags, int expected, const char *text)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = send_call(&pair, flags);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    long live = kn_buffer_live();
+    peer_write(pair.peer, bytes, size_bytes);
+    CHECK_EQ(turns_until_done(pair.connection, call), expected);
+    CHECK_TEXT(kn_connection_error_text(pair.connection), text);
+    char where[64];
+    snprintf(where, sizeof where, "127.0.0.1:%u (127.0.0.1:%u): ", pair.port, pair.port);
+    CHECK_TEXT(kn_connection_error_text(pair.connection), where);
+    CHECK_EQ(kn_buffer_live(), live);
+    CHECK(!call->done);
+    kn_connection_close(pair.connection, expected);
+    CHECK_EQ(call->status, expected);
+    call_free(call);
+    pair_free(&pair);
+}
+
+static void test_bad_peers_get_their_own_errors(void)
+{
+    bad_peer("HTTP/1.1 400 Bad Request\r\n", 26, 0, KN_ERR_PROTOCOL, "HTTP");
+    bad_peer("\x15\x03\x03\x00\x02\x02\x46", 7, 0, KN_ERR_PROTOCOL, "TLS alert");
+    bad_peer("\xff\xff\xff\xff", 4, 0, KN_ERR_PROTOCOL, "impossible frame length");
+    bad_peer("\x00\x00\x00\x00", 4, 0, KN_ERR_PROTOCOL, "impossible frame length");
+    bad_peer("\x00\x00\x00\x03\x00\x00\x00\x00", 8, 0, KN_ERR_PROTOCOL, "impossible frame length");
+    bad_peer("\x00\x0f\x42\x41", 4, 0, KN_ERR_TOO_LARGE, "1000001 bytes is over the limit of 1000000 (receive.message.max.bytes)");
+    bad_peer("\x00\x08\x00\x01", 4, KN_REQUEST_HANDSHAKE, KN_ERR_TOO_LARGE, "over the limit of 524288");
+    bad_peer("\x00\x00\x10\x00\x00\x00\x00\x05", 8, 0, KN_ERR_PROTOCOL, "correlation id 5 came where 0 was due");
+    bad_peer("\x00\x00\x00\x05\x00\x00\x00\x00\x05", 9, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL, "malformed");
+    bad_peer("\x00\x00\x00\x07\x00\x00\x00\x00\x01\x00\x09", 11, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL, "malformed");
+    bad_peer("\x00\x00\x00\x04\x00\x00\x00\x00", 8, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL, "malformed");
+}
+
+static void test_a_response_that_nobody_asked_for_is_an_error(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    peer_reply(pair.peer, 0, "x", 1);
+    CHECK_EQ(turn(pair.connection, 1000, 0), KN_ERR_PROTOCOL);
+    CHECK_TEXT(kn_connection_error_text(pair.connection), "nobody asked for");
+    pair_free(&pair);
+}
+
+static void closing_peer(size_t bytes_before, const char *text, int idle)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = idle ? NULL : send_call(&pair, 0);
+    uint8_t reply[1000];
+    memset(reply, 0, sizeof reply);
+    set_u32(reply, 100000);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    if (bytes_before) peer_write(pair.peer, reply, bytes_before);
+    if (call) { /* an unread request would turn the close into a reset */
+        size_t size;
+        int32_t correlation_id;
+        free(peer_read_request(pair.peer, &size, &correlation_id));
+    }
+    close(pair.peer);
+    pair.peer = -1;
+    int status = KN_OK;
+    for (int i = 0; status == KN_OK && i < 100; i++) status = turn(pair.connection, 1000, 0);
+    CHECK_EQ(status, KN_ERR_TRANSPORT);
+    CHECK_TEXT(kn_connection_error_text(pair.connection), text);
+    CHECK_EQ(kn_connection_was_idle_close(pair.connection), idle);
+    kn_connection_close(pair.connection, status);
+    if (call) {
+        CHECK_EQ(call->status, KN_ERR_TRANSPORT);
+        CHECK_EQ(call->request.was_written, 1);
+        call_free(call);
+    }
+    pair_free(&pair);
+}
+
+static void test_a_peer_that_closes_says_where_it_stopped(void)
+{
+    closing_peer(0, "closed the idle connection", 1);
+    closing_peer(0, "closed the connection with 1 requests unanswered", 0);
+    closing_peer(3, "3 bytes into a response's header", 0);
+    closing_peer(504, "500 of 100000 bytes had come", 0);
+}
+
+/* --- time --- */
+
+static void test_the_first_deadline_ends_the_connection_and_only_the_late_are_timed_out(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *patient = call_new(0, 10, 1000), *hasty = call_new(0, 10, 1000), *unsent = call_new(0, 10, 1000);
+    patient->request.deadline_us = 9000;
+    hasty->request.deadline_us = 5000;
+    unsent->request.deadline_us = 8000;
+    kn_connection_send(pair.connection, &patient->request, 0);
+    kn_connection_send(pair.connection, &hasty->request, 0);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 100), KN_OK);
+    CHECK_EQ(kn_connection_next_deadline_us(pair.connection), 5000);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 4999), KN_OK);
+    kn_connection_send(pair.connection, &unsent->request, 0);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 5000), KN_ERR_TIMED_OUT);
+    CHECK_TEXT(kn_connection_error_text(pair.connection), "no response in time (API 3 v9, correlation id 1, sent, 3 requests waiting)");
+    kn_connection_close(pair.connection, KN_ERR_TIMED_OUT);
+    CHECK_EQ(patient->status, KN_ERR_TRANSPORT);
+    CHECK_EQ(hasty->status, KN_ERR_TIMED_OUT);
+    CHECK_EQ(unsent->status, KN_ERR_TRANSPORT);
+    CHECK(patient->order < hasty->order && hasty->order < unsent->order);
+    call_free(patient);
+    call_free(hasty);
+    call_free(unsent);
+    pair_free(&pair);
+}
+
+static void test_an_answered_request_has_no_deadline_any_more(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *first = call_new(0, 10, 1000), *second = call_new(0, 10, 1000);
+    first->request.deadline_us = 5000;
+    second->request.deadline_us = 7000;
+    kn_connection_send(pair.connection, &first->request, 0);
+    kn_connection_send(pair.connection, &second->request, 0);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    peer_reply(pair.peer, 0, "", 0);
+    CHECK_EQ(turns_until_done(pair.connection, first), KN_OK);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 6000), KN_OK);
+    CHECK_EQ(kn_connection_next_deadline_us(pair.connection), 7000);
+    CHECK_EQ(kn_connection_step(pair.connection, 0, 7000), KN_ERR_TIMED_OUT);
+    kn_connection_close(pair.connection, KN_ERR_TIMED_OUT);
+    CHECK_EQ(second->status, KN_ERR_TIMED_OUT);
+    call_free(first);
+    call_free(second);
+    pair_free(&pair);
+}
+
+static void test_a_connection_can_be_opened_again(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    for (int round = 0; round < 3; round++) {
+        struct call *call = send_call(&pair, 0);
+        CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+        peer_write(pair.peer, "\0\0\0\x20\0", 5); /* half a response stays behind */
+        CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+        kn_connection_close(pair.connection, KN_ERR_TRANSPORT);
+        CHECK_EQ(call->status, KN_ERR_TRANSPORT);
+        call_free(call);
+        close(pair.peer);
+        CHECK_EQ(kn_connection_open(pair.connection, "127.0.0.1", pair.port, 0), KN_OK);
+        pair.peer = peer_accept(pair.listener);
+        CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+        CHECK_EQ(kn_connection_state(pair.connection), KN_CONNECTION_UP);
+        struct call *again = send_call(&pair, 0);
+        CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+        peer_reply(pair.peer, again->request.correlation_id, "ok", 2);
+        CHECK_EQ(turns_until_done(pair.connection, again), KN_OK);
+        CHECK_EQ(again->body_bytes, 2);
+        call_free(again);
+    }
+    pair_free(&pair);
+}
+
+int main(void)
+{
+    RUN(test_a_refused_connect_names_host_address_and_cause);
+    RUN(test_a_host_without_an_address_of_the_family_is_a_resolve_error);
+    RUN(test_the_next_address_is_tried_when_one_fails);
+    RUN(test_a_connect_without_answer_ends_at_the_setup_timeout);
+    RUN(test_a_request_goes_out_framed_and_its_response_comes_back);
+    RUN(test_correlation_ids_rise_and_a_close_fails_in_order);
+    RUN(test_a_response_may_be_split_at_every_byte);
+    RUN(test_many_small_responses_cost_one_read);
+    RUN(test_large_responses_arrive_whole_between_small_ones);
+    RUN(test_a_request_of_many_pieces_survives_partial_writes);
+    RUN(test_tagged_fields_of_a_flexible_header_are_skipped);
+    RUN(test_a_request_without_reply_is_done_once_written);
+    RUN(test_bad_peers_get_their_own_errors);
+    RUN(test_a_response_that_nobody_asked_for_is_an_error);
+    RUN(test_a_peer_that_closes_says_where_it_stopped);
+    RUN(test_the_first_deadline_ends_the_connection_and_only_the_late_are_timed_out);
+    RUN(test_an_answered_request_has_no_deadline_any_more);
+    RUN(test_a_connection_can_be_opened_again);
+    CHECK_EQ(kn_buffer_live(), 0);
+    printf("connection: %d checks\n", atomic_load(&checks));
+    return 0;
+}
