@@ -215,9 +215,10 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
 def parse_bootstrap(servers: str) -> list[tuple[str, int]]:
     """Split a list of bootstrap servers: ``h1:9092,[::1]:9093,PLAINTEXT://h2`` becomes (host, port) pairs.
 
-    :param servers: Comma-separated servers. Blanks and empty entries don't matter; the port is 9092 where none is given.
-    :raises KafkaException: With ``_INVALID_ARG`` for an entry that can't be a server, with ``_NOT_IMPLEMENTED`` for a protocol
-        that this version doesn't speak.
+    :param servers: Comma-separated servers. Blanks and empty entries don't matter; the port is 9092 where
+        none is given.
+    :raises KafkaException: With ``_INVALID_ARG`` for an entry that can't be a server, with ``_NOT_IMPLEMENTED``
+        for a protocol that this version doesn't speak.
     """
     return [_parse_server(entry.strip()) for entry in servers.split(",") if entry.strip()]
 
@@ -340,7 +341,7 @@ def _convert_number(declared: Property, name: str, raw: str | int | float) -> in
 
 
 def _number_of(raw: str | int | float, fractions: bool) -> int | float | None:
-    """Read a number; None if it isn't one. Whole numbers may be decimal, 0x hexadecimal, or a float without a fraction."""
+    """Read a number; None if it isn't one. Integers may be decimal, 0x hexadecimal, or floats without a fraction."""
     if isinstance(raw, bool):
         return None
     try:
@@ -406,8 +407,9 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
     if first > longest:
         values["retry.backoff.ms"] = longest
         remarks.append(
-            f"Configuration `retry.backoff.ms` with value {first} is greater than configuration `retry.backoff.max.ms` with value "
-            f"{longest}. A static backoff with value `retry.backoff.max.ms` will be applied."
+            f"Configuration `retry.backoff.ms` with value {first} is greater than configuration "
+            f"`retry.backoff.max.ms` with value {longest}. "
+            "A static backoff with value `retry.backoff.max.ms` will be applied."
         )
     if role == "producer":
         _reconcile_producer(values, given, prefix)

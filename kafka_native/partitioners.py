@@ -1,8 +1,8 @@
 """The built-in partitioners: which partition a keyed record goes to.
 
 The names are librdkafka's and the hashes are bit for bit its own and the Java client's, so that records of one key stay
-on one partition whichever client writes them. The C core computes them (``csrc/engine/partitioner.h``); this module only
-knows their names.
+on one partition whichever client writes them. The C core computes them (``csrc/engine/partitioner.h``); this module
+only knows their names.
 
 ================== ================================================== ========================================
 name               a record with a key                                a record without a key

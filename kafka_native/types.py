@@ -265,7 +265,7 @@ class TopicMetadata:
 
 
 class PartitionMetadata:
-    """A partition: its leader and its replicas, as broker ids. A broker may be missing in ``ClusterMetadata.brokers``."""
+    """A partition: its leader and its replicas, as broker ids. Not all may be in ``ClusterMetadata.brokers``."""
 
     def __init__(self) -> None:
         """Make an empty description, for the client to fill."""

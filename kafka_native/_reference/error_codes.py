@@ -165,8 +165,38 @@ class ErrorCode(IntEnum):
 
 RETRIABLE: Final[frozenset[int]] = frozenset(
     {
-        2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84,
-        88, 89, 100, 103, 106, 122, 123, 133,
+        2,
+        3,
+        5,
+        6,
+        7,
+        9,
+        13,
+        14,
+        15,
+        16,
+        19,
+        20,
+        41,
+        51,
+        56,
+        70,
+        71,
+        72,
+        74,
+        75,
+        78,
+        80,
+        83,
+        84,
+        88,
+        89,
+        100,
+        103,
+        106,
+        122,
+        123,
+        133,
     }
 )
 """Broker errors that the Java client treats as passing: the same request may succeed a moment later."""
@@ -286,9 +316,18 @@ TEXTS: Final[dict[int, str]] = {
     47: "Broker: Producer attempted an operation with an old epoch",
     48: "Broker: Producer attempted a transactional operation in an invalid state",
     49: "Broker: Producer attempted to use a producer id which is not currently assigned to its transactional id",
-    50: "Broker: Transaction timeout is larger than the maximum value allowed by the broker's max.transaction.timeout.ms",
-    51: "Broker: Producer attempted to update a transaction while another concurrent operation on the same transaction was ongoing",
-    52: "Broker: Indicates that the transaction coordinator sending a WriteTxnMarker is no longer the current coordinator for a given producer",
+    50: (
+        "Broker: Transaction timeout is larger than the maximum value allowed by the broker's "
+        "max.transaction.timeout.ms"
+    ),
+    51: (
+        "Broker: Producer attempted to update a transaction while another concurrent operation on "
+        "the same transaction was ongoing"
+    ),
+    52: (
+        "Broker: Indicates that the transaction coordinator sending a WriteTxnMarker is no longer "
+        "the current coordinator for a given producer"
+    ),
     53: "Broker: Transactional Id authorization failed",
     54: "Broker: Security features are disabled",
     55: "Broker: Operation not attempted",
@@ -330,7 +369,10 @@ TEXTS: Final[dict[int, str]] = {
     91: "Broker: Request illegally referred to resource that does not exist",
     92: "Broker: Request illegally referred to the same resource twice",
     93: "Broker: Requested credential would not meet criteria for acceptability",
-    94: "Broker: Indicates that the either the sender or recipient of a voter-only request is not one of the expected voters",
+    94: (
+        "Broker: Indicates that the either the sender or recipient of a voter-only request is not "
+        "one of the expected voters"
+    ),
     95: "Broker: Invalid update version",
     96: "Broker: Unable to update finalized features due to server error",
     97: "Broker: Request principal deserialization failed during forwarding",

@@ -46,7 +46,17 @@ def test_unknown_code_reads_as_in_confluent_kafka(code: int) -> None:
 )
 def test_methods_answer_as_confluent_kafka(args: tuple[object, ...]) -> None:
     ours, theirs = KafkaError(*args), confluent_kafka.KafkaError(*args)  # type: ignore[arg-type]
-    for method in ("code", "name", "str", "fatal", "retriable", "txn_requires_abort", "__repr__", "__str__", "__hash__"):
+    for method in (
+        "code",
+        "name",
+        "str",
+        "fatal",
+        "retriable",
+        "txn_requires_abort",
+        "__repr__",
+        "__str__",
+        "__hash__",
+    ):
         mine, other = getattr(ours, method)(), getattr(theirs, method)()
         assert (mine, type(mine)) == (other, type(other)), method
     assert bool(ours) is bool(theirs) is True
@@ -54,14 +64,18 @@ def test_methods_answer_as_confluent_kafka(args: tuple[object, ...]) -> None:
 
 def test_flags_are_set_by_name() -> None:
     error = KafkaError(3, reason="r", fatal=True, retriable=True, txn_requires_abort=True)
-    assert error.fatal() and error.retriable() and error.txn_requires_abort()
+    assert error.fatal()
+    assert error.retriable()
+    assert error.txn_requires_abort()
     assert str(error) == 'KafkaError{FATAL,code=UNKNOWN_TOPIC_OR_PART,val=3,str="r"}'
 
 
 @pytest.mark.parametrize(
     ("args", "expected"), [(("x",), TypeError), ((3, 5), TypeError), ((), TypeError), ((1 << 40,), OverflowError)]
 )
-def test_ill_typed_arguments_raise_what_confluent_kafka_raises(args: tuple[object, ...], expected: type[Exception]) -> None:
+def test_ill_typed_arguments_raise_what_confluent_kafka_raises(
+    args: tuple[object, ...], expected: type[Exception]
+) -> None:
     for cls in (KafkaError, confluent_kafka.KafkaError):
         with pytest.raises(expected):
             cls(*args)  # type: ignore[arg-type]
@@ -69,15 +83,23 @@ def test_ill_typed_arguments_raise_what_confluent_kafka_raises(args: tuple[objec
 
 def test_comparison_and_hash_go_by_code() -> None:
     error = KafkaError(3, "some text")
-    assert error == 3 and error == KafkaError(3) and error != 4 and error != KafkaError(4)
-    assert error < 4 and error <= KafkaError(3) and error > 2 and error >= KafkaError(3)
+    assert error == 3
+    assert error == KafkaError(3)
+    assert error != 4
+    assert error != KafkaError(4)
+    assert error < 4
+    assert error <= KafkaError(3)
+    assert error > 2
+    assert error >= KafkaError(3)
     assert {KafkaError(3): "x"}[KafkaError(3, "other")] == "x"
     assert {3: "x"}[error] == "x"  # type: ignore[index]
 
 
 def test_comparison_with_something_else_is_unequal_and_unordered() -> None:
     error = KafkaError(3)
-    assert operator.eq(error, "3") is False and error != "3" and error != None
+    assert operator.eq(error, "3") is False
+    assert error != "3"
+    assert error is not None
     with pytest.raises(TypeError):
         _ = error < "a"  # type: ignore[operator]
 
@@ -86,24 +108,28 @@ def test_comparison_with_something_else_is_unequal_and_unordered() -> None:
 def test_error_survives_copy_and_pickle(duplicate: object) -> None:
     error = KafkaError(3, "text", True, True, True)
     twin = duplicate(error)  # type: ignore[operator]
-    assert twin == error and repr(twin) == repr(error)
+    assert twin == error
+    assert repr(twin) == repr(error)
     assert (twin.fatal(), twin.retriable(), twin.txn_requires_abort()) == (True, True, True)
 
 
 def test_exception_reads_as_in_confluent_kafka() -> None:
     ours = KafkaException(KafkaError(3))
     theirs = confluent_kafka.KafkaException(confluent_kafka.KafkaError(3))
-    assert str(ours) == str(theirs) and repr(ours) == repr(theirs)
+    assert str(ours) == str(theirs)
+    assert repr(ours) == repr(theirs)
     assert ours.args[0] == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert str(KafkaException("foo", 3)) == str(confluent_kafka.KafkaException("foo", 3))
 
 
 def test_hint_shows_in_the_text_and_nowhere_else() -> None:
     plain, hinted = KafkaException(KafkaError(3)), KafkaException(KafkaError(3), hint="create the topic first")
-    assert hinted.args == plain.args and hinted.hint == "create the topic first"
+    assert hinted.args == plain.args
+    assert hinted.hint == "create the topic first"
     assert str(hinted) == f"{plain} (hint: create the topic first)"
     twin = pickle.loads(pickle.dumps(hinted))
-    assert twin.args == hinted.args and str(twin) == str(hinted)
+    assert twin.args == hinted.args
+    assert str(twin) == str(hinted)
 
 
 def test_every_status_of_the_c_core_has_an_error() -> None:
@@ -116,7 +142,9 @@ def test_every_status_of_the_c_core_has_an_error() -> None:
 
 def test_unknown_status_is_an_error_that_keeps_its_number() -> None:
     error = from_status(-4711, "odd")
-    assert error == KafkaError._FAIL and "-4711" in error.str() and "odd" in error.str()
+    assert error == KafkaError._FAIL
+    assert "-4711" in error.str()
+    assert "odd" in error.str()
 
 
 def test_protocol_codes_agree_with_the_public_constants() -> None:
@@ -128,5 +156,7 @@ def test_protocol_codes_agree_with_the_public_constants() -> None:
 
 
 def test_retriable_codes_are_those_that_pass_by_themselves() -> None:
-    assert errors.is_retriable(ErrorCode.NOT_LEADER_FOR_PARTITION) and errors.is_retriable(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert not errors.is_retriable(ErrorCode.MSG_SIZE_TOO_LARGE) and not errors.is_retriable(ErrorCode.NO_ERROR)
+    assert errors.is_retriable(ErrorCode.NOT_LEADER_FOR_PARTITION)
+    assert errors.is_retriable(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert not errors.is_retriable(ErrorCode.MSG_SIZE_TOO_LARGE)
+    assert not errors.is_retriable(ErrorCode.NO_ERROR)

@@ -82,20 +82,30 @@ def test_partition_and_offset_can_be_assigned_and_are_checked() -> None:
 def test_topic_partition_equality_order_and_hash_ignore_the_offset() -> None:
     for cls in (TopicPartition, confluent_kafka.TopicPartition):
         a: Any = cls
-        assert a("a", 1, 5) == a("a", 1, 6) and a("a", 1) != a("a", 2) and a("a", 1) != a("b", 1)
-        assert a("a", 1) < a("a", 2) < a("b", 0) and a("a", 1) <= a("a", 1, 9) and a("b", 0) > a("a", 9)
-        assert hash(a("a", 1)) == hash(a("a", 1, 5)) and hash(a("a", 1)) != hash(a("a", 2))
+        assert a("a", 1, 5) == a("a", 1, 6)
+        assert a("a", 1) != a("a", 2)
+        assert a("a", 1) != a("b", 1)
+        assert a("a", 1) < a("a", 2) < a("b", 0)
+        assert a("a", 1) <= a("a", 1, 9)
+        assert a("b", 0) > a("a", 9)
+        assert hash(a("a", 1)) == hash(a("a", 1, 5))
+        assert hash(a("a", 1)) != hash(a("a", 2))
     assert TopicPartition("a", 1) != "a"
     assert sorted([TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 2)]) == [
         TopicPartition("a", 2), TopicPartition("a", 10), TopicPartition("b", 0)]  # fmt: skip
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_topic_partition_survives_copy_and_pickle_with_its_error(duplicate: Callable[[TopicPartition], TopicPartition]) -> None:
+def test_topic_partition_survives_copy_and_pickle_with_its_error(
+    duplicate: Callable[[TopicPartition], TopicPartition],
+) -> None:
     tp = TopicPartition("a", 1, 5, "m", 7).with_error(KafkaError(3))
     twin = duplicate(tp)
-    assert repr(twin) == repr(tp) and twin.metadata == "m" and twin.error == KafkaError(3)
-    assert tp.error is not None and str(tp.error) in repr(tp)
+    assert repr(twin) == repr(tp)
+    assert twin.metadata == "m"
+    assert twin.error == KafkaError(3)
+    assert tp.error is not None
+    assert str(tp.error) in repr(tp)
 
 
 @pytest.mark.parametrize("name", ["ClusterMetadata", "BrokerMetadata", "TopicMetadata", "PartitionMetadata"])
@@ -115,11 +125,22 @@ def test_metadata_has_the_attributes_and_texts_of_confluent_kafka(name: str) -> 
 @pytest.mark.parametrize("rack", [None, "", "r1"])
 def test_node_reads_as_in_confluent_kafka(rack: str | None) -> None:
     ours, theirs = types.Node(1, "h", 9092, rack), confluent_kafka.Node(1, "h", 9092, rack)
-    assert str(ours) == str(theirs) and vars(ours) == vars(theirs)
+    assert str(ours) == str(theirs)
+    assert vars(ours) == vars(theirs)
 
 
 @pytest.mark.parametrize(
-    "halves", [(1, 2), (0, 0), (-1, -2), (0x123456789ABCDEF0, 0x0FEDCBA987654321), (-(2**63), 2**63 - 1), (1 << 63, 1), ("a", 1), ()]
+    "halves",
+    [
+        (1, 2),
+        (0, 0),
+        (-1, -2),
+        (0x123456789ABCDEF0, 0x0FEDCBA987654321),
+        (-(2**63), 2**63 - 1),
+        (1 << 63, 1),
+        ("a", 1),
+        (),
+    ],
 )
 def test_uuid_reads_as_in_confluent_kafka(halves: tuple[Any, ...]) -> None:
     def facts(cls: Any) -> object:
@@ -132,18 +153,22 @@ def test_uuid_reads_as_in_confluent_kafka(halves: tuple[Any, ...]) -> None:
 def test_uuid_goes_through_its_bytes_and_pickle() -> None:
     raw = bytes(range(240, 256))
     uuid = Uuid.from_bytes(raw)
-    assert bytes(uuid) == raw and pickle.loads(pickle.dumps(uuid)) == uuid and len({uuid, Uuid.from_bytes(raw)}) == 1 and Uuid(1, 2) != Uuid(2, 1)
+    assert bytes(uuid) == raw
+    assert pickle.loads(pickle.dumps(uuid)) == uuid
+    assert len({uuid, Uuid.from_bytes(raw)}) == 1
+    assert Uuid(1, 2) != Uuid(2, 1)
     with pytest.raises(ValueError, match="16 bytes"):
         Uuid.from_bytes(b"short")
 
 
 def test_throttle_event_reads_as_in_confluent_kafka() -> None:
     ours, theirs = types.ThrottleEvent("b", 2, 1.5), confluent_kafka.ThrottleEvent("b", 2, 1.5)
-    assert str(ours) == str(theirs) and vars(ours) == vars(theirs)
+    assert str(ours) == str(theirs)
+    assert vars(ours) == vars(theirs)
 
 
 def test_version_and_libversion_tell_the_same() -> None:
     text, number = types.libversion()
     assert text == types.version()
-    major, minor, patch = (int(p) if p.isdigit() else 0 for p in (text.split("+")[0].split(".") + ["0", "0"])[:3])
+    major, minor, patch = (int(p) if p.isdigit() else 0 for p in ([*text.split("+")[0].split("."), "0", "0"])[:3])
     assert number == major << 24 | minor << 16 | patch << 8

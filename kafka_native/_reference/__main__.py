@@ -1,0 +1,128 @@
+"""Write docs/CONFIGURATION.md from the declarations: ``python -m kafka_native._reference [FILE]``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kafka_native.config import PROPERTIES
+from kafka_native.partitioners import PARTITIONERS
+
+from .property import BOTH, CONSUMER, PRODUCER, Property, State
+
+_HEAD = """\
+# Configuration
+
+A `Producer` and a `Consumer` take one mapping of properties. Names, ranges and defaults are librdkafka's, so a
+configuration of confluent_kafka needs no change; where this client differs, the last section says so. This page is
+generated from `kafka_native/_reference/` by `python -m kafka_native._reference`, and a test holds it current.
+
+Values may be of the property's own type or strings: `"5"` for 5, `"true"` for True. A property that doesn't exist, or
+a value that it can't have, raises `KafkaException` with `_INVALID_ARG`. A property of the other kind of client is
+ignored with a warning.
+
+What a property does in this version:
+
+- **effective**: it acts, at the place named.
+- **no effect**: it is accepted and does nothing, for the reason named. Setting it to something else than its default
+  logs a warning, once a process.
+- **refused**: ignoring it would be wrong or dangerous, so setting it to something else than its default raises
+  `KafkaException` with `_NOT_IMPLEMENTED`.
+
+Importance says how likely an application is to need a property.
+"""
+
+_TAIL = """\
+## Where this client differs from librdkafka
+
+| what | librdkafka | here | why |
+|---|---|---|---|
+| `check.crcs` | `false` | `true` | a corrupt batch has to be an error, and checking costs next to nothing |
+| `enable.idempotence` | `false` | `false`, and `true` is refused | doesn't exist yet; on by default when it does |
+| `decompressed.batch.max.bytes` | no such limit | 128 MiB | a small batch may decompress to gigabytes |
+| numbers in strings | `"1k"` is read as 1 | an error | a typing error must not change a limit |
+| `bootstrap.servers` | a bad entry is logged | an error | the client couldn't connect to it anyway |
+| `delivery.report.only.error` | only `True` and `False` | strings too | as for every other boolean |
+| a callback of `None` | an error | no callback | a configuration may be built from optional parts |
+"""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _range(declared: Property) -> str:
+    if declared.kind in ("integer", "float"):
+        synonyms = [f"`{synonym}`" for synonym, _ in declared.synonyms]
+        return " or ".join([f"{declared.minimum} .. {declared.maximum}", *synonyms])
+    if declared.kind == "boolean":
+        return "true, false"
+    if declared.name == "partitioner":
+        return ", ".join(PARTITIONERS)
+    return ", ".join(declared.choices)
+
+
+def _default(declared: Property) -> str:
+    if declared.default is None:
+        return ""
+    text = str(declared.default).lower() if isinstance(declared.default, bool) else str(declared.default)
+    return f"`{_cell(text)}`"
+
+
+def _state(declared: Property) -> str:
+    label = {State.EFFECTIVE: "effective", State.INERT: "no effect", State.REFUSED: "**refused**"}[declared.state]
+    return _cell(f"{label} ({declared.note})" if declared.note else label)
+
+
+def _doc(declared: Property) -> str:
+    parts = [declared.doc]
+    if declared.alias_of and declared.alias_of not in declared.doc:
+        parts.append(f"Alias of `{declared.alias_of}`.")
+    if declared.deprecated:
+        parts.append("*Deprecated.*")
+    return _cell(" ".join(parts))
+
+
+def _table(title: str, declared: list[Property]) -> list[str]:
+    lines = [
+        f"## {title}",
+        "",
+        "| property | values | default | importance | in this version | meaning |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{p.name}` | {_cell(_range(p) or p.kind)} | {_default(p)} | {p.importance} | {_state(p)} | {_doc(p)} |"
+        for p in declared
+    ]
+    return [*lines, ""]
+
+
+def render() -> str:
+    """Return the page as Markdown."""
+    settable = [p for p in PROPERTIES.values() if p.state is not State.INTERNAL]
+    internal = [p for p in PROPERTIES.values() if p.state is State.INTERNAL]
+    lines = [_HEAD]
+    for title, scope in (("Of both", BOTH), ("Of producers", PRODUCER), ("Of consumers", CONSUMER)):
+        lines += _table(title, [p for p in settable if p.scope == scope])
+    lines += [
+        "## Not settable",
+        "",
+        "These belong to librdkafka's C interface and are errors in Python, as in confluent_kafka.",
+        "",
+    ]
+    lines += [f"- `{p.name}`: {p.doc}" for p in internal]
+    lines += ["", _TAIL]
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> int:
+    """Write the page to the file named, or to its place in the source tree."""
+    target = Path(argv[1]) if len(argv) > 1 else Path(__file__).parents[2] / "docs" / "CONFIGURATION.md"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(render(), encoding="utf-8")
+    print(f"wrote {target}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,43 @@
+"""docs/CONFIGURATION.md is what the declarations say."""
+
+from __future__ import annotations
+
+import pathlib
+
+from kafka_native._reference.__main__ import main, render
+from kafka_native.config import PROPERTIES, State
+from kafka_native.partitioners import PARTITIONERS
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "CONFIGURATION.md"
+
+
+def test_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(), "run: python -m kafka_native._reference"
+
+
+def test_page_is_written_where_asked(tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "x" / "page.md"
+    assert main(["prog", str(target)]) == 0
+    assert target.read_text(encoding="utf-8") == render()
+
+
+def test_every_property_is_documented_with_its_state() -> None:
+    for declared in PROPERTIES.values():
+        assert declared.doc.endswith((".", ".)")), declared.name
+        assert declared.note or declared.state is State.INTERNAL, declared.name
+        assert f"`{declared.name}`" in render()
+
+
+def test_aliases_are_declared_like_what_they_stand_for() -> None:
+    for declared in PROPERTIES.values():
+        if declared.alias_of:
+            real = PROPERTIES[declared.alias_of]
+            assert not real.alias_of
+            for field in ("kind", "default", "minimum", "maximum", "choices", "synonyms", "state", "sensitive"):
+                assert getattr(declared, field) == getattr(real, field), (declared.name, field)
+
+
+def test_partitioners_are_numbered_as_in_the_core() -> None:
+    header = (PAGE.parents[1] / "csrc" / "engine" / "partitioner.h").read_text()
+    for name, number in PARTITIONERS.items():
+        assert f"KN_PARTITIONER_{name.upper()} = {number}" in header
