@@ -5,35 +5,15 @@
 #ifndef KN_TESTS_PRODUCE_FAKES_H
 #define KN_TESTS_PRODUCE_FAKES_H
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
+#include "check.h"
 #include "engine/engine.h"
 #include "records/batch_reader.h"
 
 #define UNUSED __attribute__((unused)) /* no test uses everything here */
-
-static atomic_int checks;
-
-#define CHECK(condition)                                                                  \
-    do {                                                                                  \
-        checks++;                                                                         \
-        if (!(condition)) {                                                               \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, __func__, #condition); \
-            abort();                                                                      \
-        }                                                                                 \
-    } while (0)
-#define CHECK_EQ(left, right)                                                                                            \
-    do {                                                                                                                 \
-        long long left_ = (long long)(left), right_ = (long long)(right);                                                \
-        checks++;                                                                                                        \
-        if (left_ != right_) {                                                                                           \
-            fprintf(stderr, "%s:%d: %s: %s is %lld, %s is %lld\n", __FILE__, __LINE__, __func__, #left, left_, #right, right_); \
-            abort();                                                                                                     \
-        }                                                                                                                \
-    } while (0)
 
 /* --- what was told to whom --- */
 

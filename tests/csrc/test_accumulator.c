@@ -414,20 +414,19 @@ static void test_threads_lose_and_reorder_nothing(void)
 
 int main(void)
 {
-    test_records_of_one_batch_keep_order_and_budget();
-    test_opaques_are_parallel_to_records_and_only_if_asked_for();
-    test_buffer_starts_small_grows_to_the_batch_size_and_the_next_starts_there();
-    test_batch_is_complete_at_its_message_count();
-    test_record_larger_than_a_batch_travels_alone();
-    test_notifications_are_one_to_linger_and_one_when_complete();
-    test_without_linger_there_is_one_notification_until_the_leader_looks();
-    test_flushing_switches_linger_off();
-    test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers();
-    test_retries_go_back_in_order_and_hold_what_is_younger();
-    test_expiry_spares_what_a_request_may_still_point_into();
-    test_wants_resets_the_notification_so_that_none_is_lost();
-    test_closed_engine_refuses_and_keeps_nothing();
-    test_threads_lose_and_reorder_nothing();
-    printf("accumulator: %d checks\n", checks);
-    return 0;
+    RUN(test_records_of_one_batch_keep_order_and_budget);
+    RUN(test_opaques_are_parallel_to_records_and_only_if_asked_for);
+    RUN(test_buffer_starts_small_grows_to_the_batch_size_and_the_next_starts_there);
+    RUN(test_batch_is_complete_at_its_message_count);
+    RUN(test_record_larger_than_a_batch_travels_alone);
+    RUN(test_notifications_are_one_to_linger_and_one_when_complete);
+    RUN(test_without_linger_there_is_one_notification_until_the_leader_looks);
+    RUN(test_flushing_switches_linger_off);
+    RUN(test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers);
+    RUN(test_retries_go_back_in_order_and_hold_what_is_younger);
+    RUN(test_expiry_spares_what_a_request_may_still_point_into);
+    RUN(test_wants_resets_the_notification_so_that_none_is_lost);
+    RUN(test_closed_engine_refuses_and_keeps_nothing);
+    RUN(test_threads_lose_and_reorder_nothing);
+    return check_done();
 }

@@ -2,16 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "check.h"
 #include "engine/partitioner.h"
-
-#define CHECK_EQ(left, right)                                                                                       \
-    do {                                                                                                            \
-        long long left_ = (long long)(left), right_ = (long long)(right);                                           \
-        if (left_ != right_) {                                                                                      \
-            fprintf(stderr, "%s:%d: %s is %lld, %s is %lld\n", __FILE__, __LINE__, #left, left_, #right, right_);   \
-            abort();                                                                                                \
-        }                                                                                                           \
-    } while (0)
 
 static const char *const KEYS[] = {NULL, "", "23456", "this is another string with more length to it perhaps", "hejsan"};
 #define KEY_COUNT 5
@@ -83,9 +75,8 @@ static void test_what_sticks(void)
 
 int main(void)
 {
-    test_results_are_librdkafkas_hash_modulo_count();
-    test_results_recorded_from_librdkafka_with_4_partitions();
-    test_what_sticks();
-    puts("partitioner: ok");
-    return 0;
+    RUN(test_results_are_librdkafkas_hash_modulo_count);
+    RUN(test_results_recorded_from_librdkafka_with_4_partitions);
+    RUN(test_what_sticks);
+    return check_done();
 }

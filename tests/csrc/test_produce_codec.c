@@ -1,18 +1,10 @@
 /* The Produce request and response on the wire, byte by byte; and every way to cut or bend a response. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
+#include "check.h"
 #include "engine/produce_codec.h"
 #include "engine/put.h"
-
-#define CHECK(condition)                                                                  \
-    do {                                                                                  \
-        if (!(condition)) {                                                               \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, __func__, #condition); \
-            abort();                                                                      \
-        }                                                                                 \
-    } while (0)
 
 /* --- request --- */
 
@@ -278,11 +270,10 @@ static void test_huge_counts_are_refused_before_use(void)
 
 int main(void)
 {
-    test_request_bytes();
-    test_response_of_every_version();
-    test_cut_response_is_refused_at_every_byte();
-    test_bent_response_stays_in_bounds();
-    test_huge_counts_are_refused_before_use();
-    puts("produce codec: ok");
-    return 0;
+    RUN(test_request_bytes);
+    RUN(test_response_of_every_version);
+    RUN(test_cut_response_is_refused_at_every_byte);
+    RUN(test_bent_response_stays_in_bounds);
+    RUN(test_huge_counts_are_refused_before_use);
+    return check_done();
 }

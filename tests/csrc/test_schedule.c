@@ -1,16 +1,8 @@
 /* The sender's schedule against a plain array that is searched. */
-#include <stdio.h>
 #include <stdlib.h>
 #include "base/status.h"
+#include "check.h"
 #include "engine/schedule.h"
-
-#define CHECK(condition)                                                          \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);       \
-            abort();                                                              \
-        }                                                                         \
-    } while (0)
 
 #define MEMBERS 300
 
@@ -78,7 +70,6 @@ static void test_each_is_in_once_at_its_earliest_time(void)
 
 int main(void)
 {
-    test_each_is_in_once_at_its_earliest_time();
-    puts("schedule: ok");
-    return 0;
+    RUN(test_each_is_in_once_at_its_earliest_time);
+    return check_done();
 }

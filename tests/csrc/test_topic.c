@@ -395,20 +395,19 @@ static void print_cost(void)
 
 int main(void)
 {
-    test_staged_records_move_in_order_to_where_they_belong();
-    test_staged_records_keep_key_headers_timestamp_opaque_and_age();
-    test_staged_record_of_a_partition_that_isnt_there_is_reported_alone();
-    test_metadata_is_wanted_once_per_unknown_period();
-    test_failed_topic_reports_what_waits_and_stages_anew();
-    test_partitions_are_added_and_never_taken_away();
-    test_keyless_records_stick_until_their_batch_is_complete();
-    test_keyless_records_move_on_when_a_lingering_batch_is_taken();
-    test_keyless_records_prefer_a_partition_with_a_leader();
-    test_limits_keep_nothing();
-    test_staged_records_expire();
-    test_topic_id();
-    test_publishing_under_fire_keeps_order();
+    RUN(test_staged_records_move_in_order_to_where_they_belong);
+    RUN(test_staged_records_keep_key_headers_timestamp_opaque_and_age);
+    RUN(test_staged_record_of_a_partition_that_isnt_there_is_reported_alone);
+    RUN(test_metadata_is_wanted_once_per_unknown_period);
+    RUN(test_failed_topic_reports_what_waits_and_stages_anew);
+    RUN(test_partitions_are_added_and_never_taken_away);
+    RUN(test_keyless_records_stick_until_their_batch_is_complete);
+    RUN(test_keyless_records_move_on_when_a_lingering_batch_is_taken);
+    RUN(test_keyless_records_prefer_a_partition_with_a_leader);
+    RUN(test_limits_keep_nothing);
+    RUN(test_staged_records_expire);
+    RUN(test_topic_id);
+    RUN(test_publishing_under_fire_keeps_order);
     print_cost();
-    printf("topic: %d checks\n", checks);
-    return 0;
+    return check_done();
 }

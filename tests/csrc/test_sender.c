@@ -1,0 +1,727 @@
+/* A broker's producing half with a scripted broker behind it: what goes out, and what becomes of each batch. */
+#include "engine/produce_request.h"
+#include "engine/put.h"
+#include "produce_fakes.h"
+
+static struct kn_engine *engine;
+static struct kn_topic *topic, *second_topic;
+static struct kn_broker broker, other;
+static struct kn_sender *sender;
+
+static void setup_with(void (*configure)(struct kn_engine_config *config))
+{
+    engine = fake_engine();
+    if (configure) configure(&engine->config);
+    memset(&broker, 0, sizeof broker);
+    broker.engine = other.engine = engine;
+    broker.handle = 3;
+    sender = &broker.sender;
+    kn_sender_init(sender, &broker);
+    sender->produce_version = 12;
+    topic = kn_topic_new(engine, "one", 3, 71);
+    second_topic = kn_topic_new(engine, "two", 3, 72);
+    struct kn_broker *leaders[8];
+    for (int i = 0; i < 8; i++) leaders[i] = &broker;
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 8, leaders, NULL), KN_OK);
+    CHECK_EQ(kn_topic_set_partitions(second_topic, NULL, 2, leaders, NULL), KN_OK);
+}
+
+static void no_linger(struct kn_engine_config *config) { config->linger_us = 0; }
+static void setup(void) { setup_with(no_linger); }
+
+static void teardown(void)
+{
+    CHECK_EQ(sender->in_flight, 0);
+    kn_sender_deinit(sender);
+    kn_topic_free(topic);
+    kn_topic_free(second_topic);
+    fake_engine_free(engine);
+}
+
+static void produce(struct kn_topic *to, int32_t partition, const char *value)
+{
+    struct kn_message message = message_of_text(NULL, value);
+    message.partition = partition;
+    CHECK_EQ(kn_topic_produce(to, &message), KN_OK);
+}
+
+/* As the broker's thread does: notifications go to the sender, then it has its turn. */
+static int64_t step_at(int64_t now_us)
+{
+    for (long i = 0; i < fake.notice_count; i++) {
+        if (fake.notices[i].broker == &broker) CHECK_EQ(kn_sender_add(sender, fake.notices[i].accumulator, fake.notices[i].at_us), KN_OK);
+    }
+    fake.notice_count = 0;
+    return kn_sender_step(sender, now_us);
+}
+static int64_t step(void) { return step_at(kn_clock_us()); }
+
+static struct kn_produce *sent_first(void)
+{
+    struct kn_list *node = kn_list_pop_front(&fake.sent);
+    return node ? KN_LIST_ENTRY(KN_LIST_ENTRY(node, struct kn_request, node), struct kn_produce, request) : NULL;
+}
+
+static void finish(struct kn_produce *produce_request, int written, int status, const uint8_t *body, size_t body_bytes)
+{
+    struct kn_chunk chunk; /* a response that isn't there any more afterwards */
+    uint8_t *exact = malloc(body_bytes + 1);
+    CHECK(exact);
+    if (body_bytes) memcpy(exact, body, body_bytes);
+    produce_request->request.was_written = (uint8_t)written;
+    if (written) produce_request->request.sent_us = kn_clock_us();
+    produce_request->request.on_done(&produce_request->request, status, status == KN_OK && body ? &chunk : NULL, kn_span_of(exact, body_bytes));
+    memset(exact, 0xdd, body_bytes);
+    free(exact);
+}
+
+struct answer { /* of one partition */
+    const char *topic;
+    int32_t partition;
+    int16_t error_code;
+    const char *text;
+    int32_t leader_id;
+};
+
+/* A Produce response of version 12 (or 13, without names). */
+static size_t write_answers(uint8_t *to, const struct answer *answers, int count, int32_t throttle_ms)
+{
+    uint8_t *start = to;
+    to = kn_put_uvarint(to, (uint32_t)count + 1);
+    for (int i = 0; i < count; i++) {
+        const struct answer *answer = &answers[i];
+        size_t name = strlen(answer->topic), text = answer->text ? strlen(answer->text) : 0;
+        to = kn_put_uvarint(to, (uint32_t)name + 1);
+        memcpy(to, answer->topic, name), to += name;
+        *to++ = 2;
+        to = kn_put_i32(to, answer->partition);
+        to = kn_put_i16(to, answer->error_code);
+        to = kn_put_i64(to, answer->error_code ? -1 : 500 + answer->partition);
+        to = kn_put_i64(to, -1), to = kn_put_i64(to, 0), *to++ = 1;
+        to = kn_put_uvarint(to, answer->text ? (uint32_t)text + 1 : 0);
+        if (text) memcpy(to, answer->text, text), to += text;
+        if (answer->leader_id > 0) {
+            *to++ = 1, *to++ = 0, *to++ = 9;
+            to = kn_put_i32(to, answer->leader_id), to = kn_put_i32(to, 21);
+        }
+        *to++ = 0, *to++ = 0;
+    }
+    to = kn_put_i32(to, throttle_ms);
+    *to++ = 1, *to++ = 0, *to++ = 14, *to++ = 2; /* endpoints: one */
+    to = kn_put_i32(to, 9), *to++ = 3, *to++ = 'h', *to++ = '9', to = kn_put_i32(to, 9092), *to++ = 0, *to++ = 0;
+    return (size_t)(to - start);
+}
+
+static void answer_with(struct kn_produce *request, const struct answer *answers, int count, int32_t throttle_ms)
+{
+    uint8_t body[4096];
+    finish(request, 1, KN_OK, body, write_answers(body, answers, count, throttle_ms));
+}
+
+/* The frame as it would be on the wire; the caller frees it. */
+static uint8_t *frame_of(const struct kn_produce *request, size_t *size)
+{
+    uint8_t *frame = malloc(request->request.frame_bytes), *to = frame;
+    CHECK(frame);
+    for (int i = 0; i < request->request.piece_count; i++) {
+        memcpy(to, request->request.pieces[i].iov_base, request->request.pieces[i].iov_len);
+        to += request->request.pieces[i].iov_len;
+    }
+    *size = (size_t)(to - frame);
+    CHECK_EQ(*size, request->request.frame_bytes);
+    return frame;
+}
+
+/* Checks the batch in the frame (its checksum too) and returns its codec. */
+static int check_wire(const struct kn_produce_partition *partition, int32_t records)
+{
+    struct kn_span span = kn_span_of(partition->records, partition->records_bytes);
+    struct kn_batch_view view;
+    CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
+    CHECK_EQ(kn_span_left(&span), 0);
+    CHECK_EQ(kn_batch_view_check(&view), KN_OK);
+    CHECK_EQ(view.record_count, records);
+    CHECK_EQ(view.producer_id, -1);
+    CHECK_EQ(view.base_sequence, -1);
+    return kn_batch_view_codec(&view);
+}
+
+static void check_idle(void)
+{
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    CHECK_EQ(step(), KN_NEVER);
+    CHECK(kn_list_empty(&fake.sent));
+}
+
+/* --- what goes out --- */
+
+static void test_one_request_carries_a_batch_of_each_ready_partition(void)
+{
+    setup();
+    produce(topic, 5, "a");
+    produce(second_topic, 0, "b");
+    produce(topic, 1, "c");
+    produce(topic, 5, "d");
+    step();
+    struct kn_produce *request = sent_first();
+    CHECK(request && kn_list_empty(&fake.sent));
+    CHECK_EQ(request->batch_count, 3);
+    CHECK_EQ(request->request.api_version, 12);
+    CHECK_EQ(request->request.flags, KN_REQUEST_FLEXIBLE_REPLY);
+    size_t size;
+    uint8_t *frame = frame_of(request, &size);
+    CHECK(frame[4] == 0 && frame[5] == 0 && frame[7] == 12);
+    CHECK_MEM(frame + 12, "\x00\x04test\x00", 7);             /* client id, tags */
+    CHECK_MEM(frame + 19, "\x00\xff\xff\x00\x00\x75\x30\x03", 8); /* no transaction, acks=all, 30 s, two topics */
+    free(frame);
+    for (int i = 0; i < 3; i++) CHECK_EQ(check_wire(&request->partitions[i], request->partitions[i].partition == 5 ? 2 : 1), KN_CODEC_NONE);
+    int32_t topics = 1;
+    for (int i = 1; i < 3; i++) topics += request->batches[i]->topic != request->batches[i - 1]->topic;
+    CHECK_EQ(topics, 2); /* grouped */
+    answer_with(request, (struct answer[]){{"two", 0, 0, NULL, 0}, {"one", 1, 0, NULL, 0}, {"one", 5, 0, NULL, 0}}, 3, 0);
+    CHECK_EQ(list_count(&fake.delivered), 3);
+    for (int i = 0; i < 3; i++) {
+        struct kn_batch *batch = delivered_first();
+        CHECK_EQ(batch->status, KN_OK);
+        CHECK_EQ(batch->base_offset, 500 + batch->partition);
+        CHECK_EQ(batch->persistence, KN_PERSISTED);
+        CHECK(batch->sent_us > 0 && batch->acked_us >= batch->sent_us && batch->sent_us >= batch->created_us);
+        kn_batch_free(batch);
+    }
+    check_idle();
+    teardown();
+}
+
+static void test_lingering_partition_is_looked_at_again_in_time(void)
+{
+    setup_with(NULL);
+    produce(topic, 0, "a");
+    int64_t now_us = kn_clock_us(), at_us = step();
+    CHECK(at_us > now_us && at_us <= now_us + 5000);
+    CHECK(kn_list_empty(&fake.sent));
+    CHECK(kn_sender_wants_connection(sender));
+    step_at(at_us);
+    struct kn_produce *request = sent_first();
+    CHECK(request);
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    CHECK(!kn_sender_wants_connection(sender));
+    check_idle();
+    teardown();
+}
+
+static void test_flushing_sends_what_lingers_at_once(void)
+{
+    setup_with(NULL);
+    engine->config.linger_us = 900000000;
+    produce(topic, 0, "a");
+    CHECK(step() > kn_clock_us() + 800000000);
+    atomic_fetch_add(&engine->flushing, 1);
+    step();
+    struct kn_produce *request = sent_first();
+    CHECK(request);
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    check_idle();
+    teardown();
+}
+
+static void small_batches(struct kn_engine_config *config)
+{
+    config->linger_us = 0;
+    config->batch_messages = 1;
+}
+
+static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
+{
+    setup_with(small_batches);
+    for (int i = 0; i < 20; i++) produce(topic, 0, "x");
+    CHECK_EQ(step(), KN_NEVER);
+    CHECK_EQ(list_count(&fake.sent), 5);
+    for (int i = 0; i < 5; i++) CHECK_EQ(KN_LIST_ENTRY(fake.sent.next, struct kn_request, node)->api_key, 0);
+    engine->config.max_in_flight = 1;
+    for (int i = 0; i < 5; i++) answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    step();
+    CHECK_EQ(list_count(&fake.sent), 1);
+    engine->config.max_in_flight = 100;
+    fake.unsent_bytes = 3 << 20;
+    step();
+    CHECK_EQ(list_count(&fake.sent), 1);
+    fake.unsent_bytes = 0;
+    for (int i = 0; i < 20; i++) {
+        step();
+        struct kn_produce *request = sent_first();
+        if (!request) break;
+        answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    }
+    check_idle();
+    teardown();
+}
+
+static void test_request_ends_at_about_a_megabyte(void)
+{
+    setup();
+    static char value[300001];
+    memset(value, 'v', 300000);
+    for (int32_t partition = 0; partition < 8; partition++) produce(topic, partition, value);
+    step();
+    static const int counts[] = {4, 4};
+    for (int i = 0; i < 2; i++) {
+        struct kn_produce *request = sent_first();
+        CHECK_EQ(request->batch_count, counts[i]);
+        struct answer answers[4];
+        for (int j = 0; j < 4; j++) answers[j] = (struct answer){"one", request->batches[j]->partition, 0, NULL, 0};
+        answer_with(request, answers, 4, 0);
+    }
+    check_idle();
+    teardown();
+}
+
+static void test_topic_ids_are_used_only_when_every_topic_has_one(void)
+{
+    setup();
+    sender->produce_version = 13;
+    static const uint8_t id[16] = {0xab, [15] = 0xcd};
+    struct kn_broker *leaders[8];
+    for (int i = 0; i < 8; i++) leaders[i] = &broker;
+    CHECK_EQ(kn_topic_set_partitions(topic, id, 8, leaders, NULL), KN_OK);
+    produce(topic, 0, "a");
+    step();
+    struct kn_produce *request = sent_first();
+    CHECK_EQ(request->request.api_version, 13);
+    /* header: topic id, one partition; then the throttle time */
+    uint8_t body[128], *to = body;
+    *to++ = 2, memcpy(to, id, 16), to += 16, *to++ = 2;
+    to = kn_put_i32(to, 0), to = kn_put_i16(to, 0), to = kn_put_i64(to, 9), to = kn_put_i64(to, -1), to = kn_put_i64(to, 0);
+    *to++ = 1, *to++ = 0, *to++ = 0, *to++ = 0, to = kn_put_i32(to, 0), *to++ = 0;
+    finish(request, 1, KN_OK, body, (size_t)(to - body));
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->base_offset, 9);
+    kn_batch_free(batch);
+    produce(topic, 0, "b");
+    produce(second_topic, 0, "c"); /* has none */
+    step();
+    request = sent_first();
+    CHECK_EQ(request->request.api_version, 12);
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}, {"two", 0, 0, NULL, 0}}, 2, 0);
+    check_idle();
+    teardown();
+}
+
+static void test_nothing_is_sent_to_a_broker_without_produce(void)
+{
+    setup();
+    sender->produce_version = -1;
+    produce(topic, 0, "a");
+    CHECK_EQ(step(), KN_NEVER);
+    CHECK(kn_list_empty(&fake.sent));
+    CHECK(kn_sender_wants_connection(sender));
+    kn_topic_fail(topic, KN_ERR_CLOSED, 0, NULL);
+    CHECK(!kn_sender_wants_connection(sender));
+    teardown();
+}
+
+/* --- compression --- */
+
+static int halve(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
+{
+    CHECK_EQ(level, 7);
+    return kn_buffer_append(out, src, size_bytes / 2);
+}
+static int inflate_it(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
+{
+    (void)level;
+    int status = kn_buffer_append(out, src, size_bytes);
+    return status == KN_OK ? kn_buffer_append(out, src, size_bytes) : status;
+}
+static int refuse(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
+{
+    (void)src, (void)size_bytes, (void)level, (void)out;
+    return KN_ERR_CODEC;
+}
+
+static void zstd(struct kn_engine_config *config)
+{
+    config->linger_us = 0;
+    config->codec = KN_CODEC_ZSTD;
+    config->codec_level = 7;
+    config->report_all = 0;
+}
+
+/* Sends one batch and returns the codec that it went out with. */
+static int send_one(int settle)
+{
+    produce(topic, 0, "a value of some length, so that half of it is less");
+    step();
+    struct kn_produce *request = sent_first();
+    CHECK(request);
+    int codec = check_wire(&request->partitions[0], 1);
+    if (settle) answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    else kn_list_push_front(&fake.sent, &request->request.node);
+    return codec;
+}
+
+static void test_compressed_form_is_sent_where_it_is_smaller(void)
+{
+    setup_with(zstd);
+    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    CHECK_EQ(send_one(1), KN_CODEC_ZSTD);
+    engine->codecs.codecs[KN_CODEC_ZSTD].compress = inflate_it;
+    CHECK_EQ(send_one(1), KN_CODEC_NONE);
+    engine->codecs.codecs[KN_CODEC_ZSTD].compress = refuse;
+    CHECK_EQ(send_one(1), KN_CODEC_NONE);
+    engine->codecs.codecs[KN_CODEC_ZSTD].compress = NULL;
+    CHECK_EQ(send_one(1), KN_CODEC_NONE);
+    CHECK(kn_batch_live() == 4);
+    teardown();
+}
+
+static void test_zstd_isnt_sent_to_a_broker_that_doesnt_know_it(void)
+{
+    setup_with(zstd);
+    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    sender->produce_version = 6;
+    CHECK_EQ(send_one(0), KN_CODEC_NONE);
+    struct kn_produce *request = sent_first();
+    CHECK_EQ(request->request.flags, 0);
+    finish(request, 1, KN_ERR_CLOSED, NULL, 0);
+    kn_topic_fail(topic, KN_ERR_CLOSED, 0, NULL);
+    teardown();
+}
+
+static void test_plain_bytes_are_kept_only_if_a_report_may_need_them(void)
+{
+    setup_with(zstd);
+    engine->codecs.codecs[KN_CODEC_ZSTD].compress = halve;
+    send_one(1);
+    struct kn_batch *batch = delivered_first();
+    CHECK(batch->plain == NULL && batch->wire);
+    struct kn_batch_view view;
+    CHECK_EQ(kn_batch_view_plain(batch, &view), KN_ERR_INVALID);
+    kn_batch_free(batch);
+    engine->config.report_all = 1;
+    send_one(1);
+    batch = delivered_first();
+    CHECK(batch->plain && batch->wire && batch->plain != batch->wire);
+    CHECK_STR(values_of(batch), "a value of some length, so that half of it is less");
+    kn_batch_free(batch);
+    teardown();
+}
+
+/* --- errors --- */
+
+static void test_leader_change_asks_for_metadata_and_retries_the_same_bytes(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    step();
+    struct kn_produce *request = sent_first();
+    struct kn_batch *batch = request->batches[0];
+    uint8_t first[256];
+    size_t size = batch->wire->size_bytes;
+    memcpy(first, batch->wire->data, size);
+    answer_with(request, (struct answer[]){{"one", 0, 6, NULL, 9}}, 1, 0);
+    struct kn_event *event = event_first();
+    CHECK_EQ(event->kind, KN_EVENT_PARTITION);
+    CHECK_EQ(event->broker, 3);
+    CHECK_EQ(event->token, 71);
+    CHECK_EQ(event->error_code, 6);
+    CHECK_EQ(event->leader_id, 9);
+    CHECK_EQ(event->leader_epoch, 21);
+    CHECK_STR(event->text, "h9:9092");
+    kn_event_free(event);
+    CHECK(kn_list_empty(&fake.delivered));
+    produce(topic, 0, "younger");
+    int64_t now_us = kn_clock_us(), at_us = step();
+    CHECK(at_us >= now_us + 75000 && at_us <= now_us + 121000); /* 100 ms, give or take the jitter */
+    CHECK(kn_list_empty(&fake.sent));
+    step_at(at_us);
+    request = sent_first();
+    CHECK(request->batches[0] == batch && batch->attempts == 1);
+    CHECK_EQ(batch->wire->size_bytes, size);
+    CHECK_MEM(batch->wire->data, first, size);
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    CHECK(delivered_first() == batch);
+    CHECK_EQ(batch->persistence, KN_PERSISTED);
+    kn_batch_free(batch);
+    step_at(kn_clock_us() + 1000000);
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    check_idle();
+    teardown();
+}
+
+static void test_backoff_doubles_up_to_its_maximum(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    int64_t now_us = kn_clock_us();
+    static const int64_t expected_ms[] = {100, 200, 400, 800, 1000, 1000};
+    step_at(now_us);
+    for (int i = 0; i < 6; i++) {
+        answer_with(sent_first(), (struct answer[]){{"one", 0, 19, NULL, 0}}, 1, 0);
+        int64_t answered_us = kn_clock_us(), at_us = step();
+        CHECK(at_us - answered_us >= expected_ms[i] * 800 - 20000 && at_us - answered_us <= expected_ms[i] * 1200);
+        step_at(at_us);
+    }
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    CHECK(kn_list_empty(&fake.events)); /* nothing wrong with the metadata */
+    teardown();
+}
+
+static void test_permanent_error_is_reported_with_the_brokers_words(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    produce(topic, 1, "b");
+    step();
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 10, "too large for me", 0}, {"one", 1, 0, NULL, 0}}, 2, 0);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->error_code, 10);
+    CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
+    CHECK_STR(batch->error_text, "too large for me");
+    kn_batch_free(batch);
+    batch = delivered_first();
+    CHECK_EQ(batch->error_code, 0);
+    kn_batch_free(batch);
+    check_idle();
+    teardown();
+}
+
+static void few_retries(struct kn_engine_config *config)
+{
+    config->linger_us = 0;
+    config->retries = 1;
+    config->retry_backoff_ms = config->retry_backoff_max_ms = 1;
+}
+
+static void test_lost_connection_is_retried_and_counts_only_what_was_written(void)
+{
+    setup_with(few_retries);
+    produce(topic, 0, "a");
+    step();
+    for (int i = 0; i < 5; i++) { /* never left: may be tried for ever */
+        finish(sent_first(), 0, KN_ERR_TRANSPORT, NULL, 0);
+        CHECK(kn_list_empty(&fake.delivered));
+        step();
+    }
+    finish(sent_first(), 1, KN_ERR_TRANSPORT, NULL, 0);
+    CHECK(kn_list_empty(&fake.delivered));
+    step_at(kn_clock_us() + 10000);
+    struct kn_produce *request = sent_first();
+    CHECK_EQ(request->batches[0]->attempts, 1);
+    finish(request, 1, KN_ERR_TIMED_OUT, NULL, 0);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->status, KN_ERR_TIMED_OUT);
+    CHECK_EQ(batch->persistence, KN_POSSIBLY_PERSISTED);
+    kn_batch_free(batch);
+    check_idle();
+    teardown();
+}
+
+static void test_clean_refusal_doesnt_undo_possibly_persisted(void)
+{
+    setup_with(few_retries);
+    produce(topic, 0, "a");
+    step();
+    finish(sent_first(), 1, KN_ERR_TRANSPORT, NULL, 0);
+    step_at(kn_clock_us() + 10000);
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 29, NULL, 0}}, 1, 0);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->error_code, 29);
+    CHECK_EQ(batch->persistence, KN_POSSIBLY_PERSISTED);
+    kn_batch_free(batch);
+    teardown();
+}
+
+static void test_message_timeout_ends_retries(void)
+{
+    setup();
+    engine->config.message_timeout_ms = 1;
+    produce(topic, 0, "a");
+    step();
+    struct kn_produce *request = sent_first();
+    CHECK(request->request.deadline_us <= kn_clock_us() + 1000000);
+    request->batches[0]->created_us -= 10000;
+    answer_with(request, (struct answer[]){{"one", 0, 6, NULL, 0}}, 1, 0);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->status, KN_ERR_TIMED_OUT);
+    CHECK_EQ(batch->error_code, 0);
+    kn_batch_free(batch);
+    check_idle();
+    teardown();
+}
+
+static void test_closing_client_settles_instead_of_retrying(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    step();
+    atomic_store(&engine->closed, 1);
+    finish(sent_first(), 1, KN_ERR_CLOSED, NULL, 0);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->status, KN_ERR_CLOSED);
+    CHECK_EQ(batch->persistence, KN_POSSIBLY_PERSISTED);
+    kn_batch_free(batch);
+    teardown();
+}
+
+static void test_partition_missing_from_the_response_is_a_protocol_error_of_it_alone(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    produce(topic, 1, "b");
+    step();
+    answer_with(sent_first(), (struct answer[]){{"one", 1, 0, NULL, 0}}, 1, 0);
+    for (int i = 0; i < 2; i++) {
+        struct kn_batch *batch = delivered_first();
+        CHECK_EQ(batch->status, batch->partition == 0 ? KN_ERR_PROTOCOL : KN_OK);
+        CHECK_EQ(batch->persistence, batch->partition == 0 ? KN_POSSIBLY_PERSISTED : KN_PERSISTED);
+        kn_batch_free(batch);
+    }
+    check_idle();
+    teardown();
+}
+
+static void check_all_protocol_errors(int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct kn_batch *batch = delivered_first();
+        CHECK_EQ(batch->status, KN_ERR_PROTOCOL);
+        CHECK_EQ(batch->persistence, KN_POSSIBLY_PERSISTED);
+        kn_batch_free(batch);
+    }
+    check_idle();
+}
+
+static void test_response_that_cant_be_is_believed_in_no_part(void)
+{
+    static const struct answer foreign[] = {{"one", 0, 0, NULL, 0}, {"one", 6, 0, NULL, 0}};
+    static const struct answer twice[] = {{"one", 0, 0, NULL, 0}, {"one", 0, 0, NULL, 0}};
+    static const struct answer stranger[] = {{"one", 0, 0, NULL, 0}, {"six", 1, 0, NULL, 0}};
+    const struct answer *const cases[] = {foreign, twice, stranger};
+    setup();
+    for (int i = 0; i < 3; i++) {
+        produce(topic, 0, "a");
+        produce(topic, 1, "b");
+        step();
+        answer_with(sent_first(), cases[i], 2, 0);
+        check_all_protocol_errors(2);
+    }
+    uint8_t body[256];
+    size_t size = write_answers(body, foreign, 1, 0);
+    for (size_t cut = 0; cut < size; cut += 7) {
+        produce(topic, 0, "a");
+        step();
+        finish(sent_first(), 1, KN_OK, body, cut);
+        check_all_protocol_errors(1);
+    }
+    teardown();
+}
+
+static void acks_0(struct kn_engine_config *config)
+{
+    config->linger_us = 0;
+    config->acks = 0;
+}
+
+static void test_without_acks_written_is_all_there_is(void)
+{
+    setup_with(acks_0);
+    produce(topic, 0, "a");
+    step();
+    struct kn_produce *request = sent_first();
+    CHECK(request->request.flags & KN_REQUEST_NO_REPLY);
+    finish(request, 1, KN_OK, NULL, 0);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->status, KN_OK);
+    CHECK_EQ(batch->base_offset, -1);
+    CHECK_EQ(batch->persistence, KN_POSSIBLY_PERSISTED);
+    kn_batch_free(batch);
+    check_idle();
+    teardown();
+}
+
+static void test_throttled_sender_holds_back(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    step();
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 300);
+    struct kn_event *event = event_first();
+    CHECK_EQ(event->kind, KN_EVENT_THROTTLED);
+    CHECK_EQ(event->throttle_ms, 300);
+    kn_event_free(event);
+    produce(topic, 0, "b");
+    int64_t now_us = kn_clock_us(), at_us = step();
+    CHECK(kn_list_empty(&fake.sent));
+    CHECK(at_us > now_us + 200000 && at_us <= now_us + 300000);
+    step_at(at_us);
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    CHECK_EQ(list_count(&fake.delivered), 2);
+    teardown();
+}
+
+static void test_partition_that_moved_away_needs_no_connection(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    sender->produce_version = -1;
+    step();
+    CHECK(kn_sender_wants_connection(sender));
+    kn_accumulator_set_leader(atomic_load(&topic->table)->partitions[0], &other, 2);
+    CHECK(!kn_sender_wants_connection(sender));
+    CHECK_EQ(fake.notices[0].broker == &other, 1);
+    kn_topic_fail(topic, KN_ERR_CLOSED, 0, NULL);
+    teardown();
+}
+
+/* The bug behind CVE-2026-35554: a batch expires while its request is still being written, its buffer is reused, and other bytes go out. */
+static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
+{
+    setup();
+    engine->config.message_timeout_ms = 1;
+    produce(topic, 0, "the bytes that were promised");
+    step();
+    struct kn_produce *request = sent_first();
+    kn_topic_expire(topic, kn_clock_us() + 3600000000);
+    CHECK(kn_list_empty(&fake.delivered));
+    for (int i = 0; i < 50; i++) produce(second_topic, 0, "somebody else's bytes, which may come to lie anywhere");
+    size_t size;
+    uint8_t *frame = frame_of(request, &size);
+    CHECK(memmem(frame, size, "the bytes that were promised", 28));
+    CHECK_EQ(check_wire(&request->partitions[0], 1), KN_CODEC_NONE);
+    free(frame);
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->status, KN_OK); /* acknowledged after all */
+    kn_batch_free(batch);
+    kn_topic_fail(second_topic, KN_ERR_CLOSED, 0, NULL);
+    teardown();
+}
+
+int main(void)
+{
+    RUN(test_one_request_carries_a_batch_of_each_ready_partition);
+    RUN(test_lingering_partition_is_looked_at_again_in_time);
+    RUN(test_flushing_sends_what_lingers_at_once);
+    RUN(test_requests_in_flight_and_unsent_bytes_are_limited);
+    RUN(test_request_ends_at_about_a_megabyte);
+    RUN(test_topic_ids_are_used_only_when_every_topic_has_one);
+    RUN(test_nothing_is_sent_to_a_broker_without_produce);
+    RUN(test_compressed_form_is_sent_where_it_is_smaller);
+    RUN(test_zstd_isnt_sent_to_a_broker_that_doesnt_know_it);
+    RUN(test_plain_bytes_are_kept_only_if_a_report_may_need_them);
+    RUN(test_leader_change_asks_for_metadata_and_retries_the_same_bytes);
+    RUN(test_backoff_doubles_up_to_its_maximum);
+    RUN(test_permanent_error_is_reported_with_the_brokers_words);
+    RUN(test_lost_connection_is_retried_and_counts_only_what_was_written);
+    RUN(test_clean_refusal_doesnt_undo_possibly_persisted);
+    RUN(test_message_timeout_ends_retries);
+    RUN(test_closing_client_settles_instead_of_retrying);
+    RUN(test_partition_missing_from_the_response_is_a_protocol_error_of_it_alone);
+    RUN(test_response_that_cant_be_is_believed_in_no_part);
+    RUN(test_without_acks_written_is_all_there_is);
+    RUN(test_throttled_sender_holds_back);
+    RUN(test_partition_that_moved_away_needs_no_connection);
+    RUN(test_expiry_never_touches_bytes_that_a_request_points_into);
+    return check_done();
+}
