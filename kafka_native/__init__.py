@@ -1,0 +1,56 @@
+"""kafka_native: a Kafka client whose hot path never touches the interpreter.
+
+The names are confluent_kafka's; docs/ARCHITECTURE.md says how it works inside.
+"""
+
+from __future__ import annotations
+
+from kafka_native._native.message import Message
+from kafka_native.consumer import Consumer
+from kafka_native.errors import (
+    ConcurrentModificationException,
+    IllegalStateException,
+    KafkaError,
+    KafkaException,
+)
+from kafka_native.producer import Producer
+from kafka_native.types import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Node,
+    ThrottleEvent,
+    TopicPartition,
+    Uuid,
+    libversion,
+    version,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "OFFSET_BEGINNING",
+    "OFFSET_END",
+    "OFFSET_INVALID",
+    "OFFSET_STORED",
+    "TIMESTAMP_CREATE_TIME",
+    "TIMESTAMP_LOG_APPEND_TIME",
+    "TIMESTAMP_NOT_AVAILABLE",
+    "ConcurrentModificationException",
+    "Consumer",
+    "IllegalStateException",
+    "KafkaError",
+    "KafkaException",
+    "Message",
+    "Node",
+    "Producer",
+    "ThrottleEvent",
+    "TopicPartition",
+    "Uuid",
+    "libversion",
+    "version",
+]

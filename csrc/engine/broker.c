@@ -181,10 +181,11 @@ static int64_t broker_backoff_us(const struct kn_broker *broker)
     return backoff_us - backoff_us / 5 + (int64_t)kn_random_below((uint32_t)(backoff_us / 1000 * 400 + 1));
 }
 
-static void broker_count_traffic(struct kn_broker *broker)
+static void broker_count_traffic(struct kn_broker *broker, int64_t now_us)
 {
     const struct kn_connection_stats *now = kn_connection_stats(broker->connection);
     struct kn_connection_stats *seen = &broker->seen;
+    if (now->tx != seen->tx || now->rx != seen->rx) broker->last_used_us = now_us;
     if (now->tx != seen->tx) atomic_fetch_add_explicit(&broker->tx, now->tx - seen->tx, memory_order_relaxed);
     if (now->tx_bytes != seen->tx_bytes) atomic_fetch_add_explicit(&broker->tx_bytes, now->tx_bytes - seen->tx_bytes, memory_order_relaxed);
     if (now->rx != seen->rx) atomic_fetch_add_explicit(&broker->rx, now->rx - seen->rx, memory_order_relaxed);
@@ -208,7 +209,7 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
         snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(broker->connection));
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
-    broker_count_traffic(broker);
+    broker_count_traffic(broker, now_us);
     kn_fetcher_on_down(&broker->fetcher);
     broker->sender.produce_version = broker->fetcher.fetch_version = -1;
     if (was != KN_BROKER_CONNECTING) atomic_fetch_add_explicit(&broker->disconnects, 1, memory_order_relaxed);
@@ -446,10 +447,8 @@ static int64_t broker_check_idle(struct kn_broker *broker, int64_t now_us)
 {
     int32_t idle_ms = broker->engine->config.connections_max_idle_ms;
     if (idle_ms <= 0 || broker_state(broker) != KN_BROKER_UP) return KN_NEVER;
-    if (kn_connection_in_flight(broker->connection) || broker_wants_connection(broker)) {
-        broker->last_used_us = now_us;
-        return KN_NEVER; /* whatever ends this wakes the thread, and the next turn stamps last_used_us for the last time */
-    }
+    /* Whatever ends this (a response, a detach) wakes the thread, and the next turn looks again. */
+    if (kn_connection_in_flight(broker->connection) || broker_wants_connection(broker)) return KN_NEVER;
     int64_t close_at_us = broker->last_used_us + (int64_t)idle_ms * 1000;
     if (now_us < close_at_us) return close_at_us;
     broker_down_because(broker, KN_OK, "idle for connections.max.idle.ms", 1, now_us);
@@ -490,6 +489,7 @@ int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
         broker_connect(broker, now_us);
     }
     next_us = broker_work(broker, now_us); /* in every state: what was fetched before the connection went is still opened */
+    broker_count_traffic(broker, now_us);
     next_us = earlier(next_us, broker_check_idle(broker, now_us));
     next_us = earlier(next_us, broker_expire_unsent(broker, now_us));
     state = broker_state(broker);
@@ -498,7 +498,6 @@ int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
     if (kn_connection_state(broker->connection) != KN_CONNECTION_CLOSED) {
         next_us = earlier(next_us, kn_connection_next_deadline_us(broker->connection));
     }
-    broker_count_traffic(broker);
     return next_us;
 }
 

@@ -20,7 +20,7 @@
 
 struct kn_engine;
 
-enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_STOP };
+enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_STOP };
 
 struct kn_op {
     struct kn_list node;
@@ -70,6 +70,7 @@ struct kn_broker {
     int32_t taken_capacity;
     struct kn_event *down_event;/* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */
     int32_t generation;
+    int wanted;                 /* CONNECT was asked for: one attempt, also when there is nothing to send */
     int32_t failures;           /* connects failed in a row */
     int64_t connect_at_us;      /* not before */
     int64_t connected_us;       /* when this or the last connection came up */
@@ -91,7 +92,8 @@ void kn_broker_free(struct kn_broker *broker); /* joined already */
 void kn_broker_post(struct kn_broker *broker, struct kn_op *op);
 /* Any thread, no lock held: look at this accumulator from at_us on. Wakes the thread only if it would sleep longer than that. */
 void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us);
-void kn_broker_wake(struct kn_broker *broker); /* one more turn, whatever for */
+void kn_broker_wake(struct kn_broker *broker);
+static inline int kn_broker_state_now(struct kn_broker *broker) { return atomic_load_explicit(&broker->state, memory_order_acquire); } /* one more turn, whatever for */
 void kn_broker_stop(struct kn_broker *broker); /* for good; needs no memory, so it can't fail. The thread ends soon. */
 void kn_broker_join(struct kn_broker *broker); /* after stop; twice is harmless */
 /* One turn: inbox, connection, sender, fetcher, timeouts. `revents` from poll(2) on the connection. Returns when to run again at the latest. */

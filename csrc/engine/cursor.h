@@ -61,6 +61,19 @@ struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int
 struct kn_cursor *kn_cursor_ref(struct kn_cursor *cursor);
 void kn_cursor_unref(struct kn_cursor *cursor);
 long kn_cursor_live(void);
+static inline uint32_t kn_cursor_epoch(struct kn_cursor *cursor)
+{
+    return atomic_load_explicit(&cursor->epoch, memory_order_acquire);
+}
+/* As the last fetch response told them, KN_OFFSET_UNKNOWN before. */
+static inline int64_t kn_cursor_high_watermark(struct kn_cursor *cursor)
+{
+    return atomic_load_explicit(&cursor->high_watermark, memory_order_relaxed);
+}
+static inline int64_t kn_cursor_log_start_offset(struct kn_cursor *cursor)
+{
+    return atomic_load_explicit(&cursor->log_start_offset, memory_order_relaxed);
+}
 /* New fetch epoch: returned, to be passed to kn_engine_fetch_start(). Segments of older epochs are stale from now on. */
 uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor);
 static inline int kn_segment_is_stale(const struct kn_segment *segment)

@@ -312,6 +312,15 @@ int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t gen
     return KN_OK;
 }
 
+int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_op *op = broker ? op_new(KN_OP_CONNECT, 0) : NULL;
+    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
 int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);

@@ -96,6 +96,8 @@ struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle); /*
 int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
                      int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms);
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version);
+/* Connects once, also when there is nothing to send; CONNECTED or DISCONNECTED tells how it went. */
+int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle);
 int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t generation, int status); /* may reconnect */
 int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle);                          /* for good */
 

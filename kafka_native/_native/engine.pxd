@@ -1,0 +1,37 @@
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from kafka_native._native.kn_engine cimport kn_cursor, kn_engine, kn_queue, kn_topic
+
+
+cdef class Engine:
+    cdef kn_engine *engine  # NULL once abandoned (a forked child)
+    cdef readonly bint closed
+    cdef readonly object error_of  # (status, error_code, text) -> KafkaError
+    cdef readonly list topics  # Topic by token - 1
+    cdef dict topics_by_name
+    cdef readonly list cursors  # Cursor by token - 1, None once dropped
+    cdef readonly object callbacks  # collections.deque of callables for the application's poll()
+    cdef readonly object notices  # collections.deque of (topic, partition, offset, error) for the consumer's poll()
+    cdef int waiting
+
+    cdef Topic topic_at(self, str name)
+    cdef int wait(self, kn_queue *queue, double timeout_s) except -100
+    cdef _check(self, int status)
+    cdef kn_engine *_alive(self) except NULL
+
+
+cdef class Topic:
+    cdef kn_topic *topic
+    cdef readonly Engine owner
+    cdef readonly str name
+
+
+cdef class Cursor:
+    cdef kn_cursor *cursor
+    cdef readonly Engine owner
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef readonly bytes topic_id
+    cdef public int64_t position
+    cdef readonly int32_t broker
+    cdef readonly uint64_t token

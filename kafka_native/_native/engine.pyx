@@ -1,0 +1,429 @@
+# cython: freethreading_compatible=False
+"""Engine: the binding of csrc/engine/engine.h, used by the control plane and, through its cores, by Producer and Consumer.
+
+Holds no policy: it owns lifetimes, releases the interpreter lock where the engine may wait, checks statuses and converts.
+"""
+cimport cython
+from collections import deque
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from kafka_native._native.kn_engine cimport *
+
+
+cdef class Event:
+    """What happened in the engine, for the control plane: see csrc/engine/events.h for what each kind fills."""
+
+    cdef readonly int kind
+    cdef readonly int broker
+    cdef readonly int generation
+    cdef readonly uint64_t token
+    cdef readonly int status
+    cdef readonly int error_code
+    cdef readonly int api_key
+    cdef readonly int partition
+    cdef readonly int leader_id
+    cdef readonly int leader_epoch
+    cdef readonly unsigned int epoch
+    cdef readonly int throttle_ms
+    cdef readonly int attempts
+    cdef readonly int64_t offset
+    cdef readonly object body
+    cdef readonly str text
+
+    def __repr__(self):
+        return f"Event(kind={self.kind}, broker={self.broker}, token={self.token}, status={self.status}, text={self.text!r})"
+
+
+cdef Event _event_of(kn_event *source):
+    cdef Event event = Event.__new__(Event)
+    event.kind = source.kind
+    event.broker = source.broker
+    event.generation = source.generation
+    event.token = source.token
+    event.status = source.status
+    event.error_code = source.error_code
+    event.api_key = source.api_key
+    event.partition = source.partition
+    event.leader_id = source.leader_id
+    event.leader_epoch = source.leader_epoch
+    event.epoch = source.epoch
+    event.throttle_ms = source.throttle_ms
+    event.attempts = source.attempts
+    event.offset = source.offset
+    event.body = PyBytes_FromStringAndSize(<const char *>source.body, source.body_bytes) if source.body != NULL else None
+    event.text = (<bytes>source.text).decode("ascii", "replace")
+    return event
+
+
+cdef void _fill_text(char *to, size_t room, text) except *:
+    cdef bytes data = text.encode()
+    if <size_t>len(data) >= room:
+        raise ValueError(f"longer than {room - 1} bytes: {text[:40]!r}...")
+    memcpy(to, PyBytes_AS_STRING(data), len(data) + 1)
+
+
+cdef void _fill_connection(kn_connection_config *to, dict settings) except *:
+    to.receive_max_bytes = settings["receive_max_bytes"]
+    to.setup_timeout_ms = settings["setup_timeout_ms"]
+    to.send_buffer_bytes = settings["send_buffer_bytes"]
+    to.receive_buffer_bytes = settings["receive_buffer_bytes"]
+    to.keepalive = settings["keepalive"]
+    to.nagle_disable = settings["nagle_disable"]
+    to.address_family = settings["address_family"]
+
+
+cdef void _fill(kn_engine_config *to, dict settings) except *:
+    _fill_text(to.client_id, 256, settings["client_id"])
+    _fill_text(to.rack, 256, settings["rack"])
+    _fill_connection(&to.connection, settings)
+    to.reconnect_backoff_ms = settings["reconnect_backoff_ms"]
+    to.reconnect_backoff_max_ms = settings["reconnect_backoff_max_ms"]
+    to.request_timeout_ms = settings["request_timeout_ms"]
+    to.connections_max_idle_ms = settings["connections_max_idle_ms"]
+    to.queue_messages_max = settings["queue_messages_max"]
+    to.queue_bytes_max = settings["queue_bytes_max"]
+    to.linger_us = settings["linger_us"]
+    to.batch_bytes = settings["batch_bytes"]
+    to.batch_messages = settings["batch_messages"]
+    to.message_max_bytes = settings["message_max_bytes"]
+    to.max_in_flight = settings["max_in_flight"]
+    to.acks = settings["acks"]
+    to.produce_timeout_ms = settings["produce_timeout_ms"]
+    to.message_timeout_ms = settings["message_timeout_ms"]
+    to.retries = settings["retries"]
+    to.retry_backoff_ms = settings["retry_backoff_ms"]
+    to.retry_backoff_max_ms = settings["retry_backoff_max_ms"]
+    to.codec = settings["codec"]
+    to.codec_level = settings["codec_level"]
+    to.partitioner = <kn_partitioner><int>settings["partitioner"]
+    to.report_all = settings["report_all"]
+    to.report_errors_only = settings["report_errors_only"]
+    to.fetch_min_bytes = settings["fetch_min_bytes"]
+    to.fetch_wait_max_ms = settings["fetch_wait_max_ms"]
+    to.fetch_max_bytes = settings["fetch_max_bytes"]
+    to.partition_fetch_bytes = settings["partition_fetch_bytes"]
+    to.queued_max_bytes = settings["queued_max_bytes"]
+    to.fetch_error_backoff_ms = settings["fetch_error_backoff_ms"]
+    to.check_crcs = settings["check_crcs"]
+    to.partition_eof = settings["partition_eof"]
+    to.isolation_level = settings["isolation_level"]
+    to.decompressed_max_bytes = settings["decompressed_max_bytes"]
+
+
+cdef class Engine:
+    """One client's broker threads and queues.
+
+    ``settings`` has one entry a field of struct kn_engine_config (see `kafka_native.control.settings`); ``error_of(status, error_code, text)`` makes the
+    KafkaError for a failed delivery or fetch. Broker threads start with `broker_add()` and end with `close()`.
+    """
+
+    def __cinit__(self, dict settings, error_of):
+        cdef kn_engine_config config
+        kn_engine_config_init(&config)
+        _fill(&config, settings)
+        self.engine = kn_engine_new(&config)
+        if self.engine == NULL:
+            raise MemoryError("no memory or file descriptors for a client")
+        self.error_of = error_of
+        self.topics = []
+        self.topics_by_name = {}
+        self.cursors = []
+        self.callbacks = deque()
+        self.notices = deque()
+
+    def __dealloc__(self):
+        if self.engine != NULL:
+            with nogil:
+                kn_engine_stop(self.engine)
+                kn_engine_free(self.engine)
+
+    def close(self):
+        """Stops and joins every broker thread; what was queued is delivered with an error. Harmless when called twice."""
+        self.closed = True
+        if self.engine != NULL:
+            with nogil:
+                kn_engine_stop(self.engine)
+            self.kick()
+
+    def abandon(self):
+        """In a forked child: the threads are gone, so nothing is joined or freed; every further call fails."""
+        self.closed = True
+        if self.engine != NULL:
+            kn_engine_abandon(self.engine)
+            self.engine = NULL
+
+    cdef int wait(self, kn_queue *queue, double timeout_s) except -100:
+        # Sleeps until something is queued, the timeout (seconds, < 0: none) or a signal, whose handler then runs.
+        cdef int status
+        cdef int timeout_ms = -1
+        if timeout_s >= 0:
+            timeout_ms = 2147483647 if timeout_s > 2147483 else <int>(timeout_s * 1000 + 0.999)
+        self.waiting += 1
+        with nogil:
+            status = kn_queue_wait(queue, timeout_ms)
+        self.waiting -= 1
+        if status == KN_ERR_INTERRUPTED:
+            PyErr_CheckSignals()
+        return status
+
+    def kick(self):
+        """Ends one wait in poll(), flush() or consume()."""
+        if self.engine != NULL:
+            kn_queue_kick(&self.engine.deliveries)
+            kn_queue_kick(&self.engine.fetched)
+
+    def kick_control(self):
+        """Ends a wait in `next_events()`."""
+        if self.engine != NULL:
+            kn_queue_kick(&self.engine.events)
+
+    def next_events(self, double timeout_s):
+        """Control thread: waits up to ``timeout_s`` (< 0: for ever) and returns the list of new `Event`s."""
+        cdef kn_list items
+        cdef kn_list *node
+        if self.engine == NULL:
+            return []
+        kn_list_init(&items)
+        kn_queue_take_all(&self.engine.events, &items)
+        if kn_list_empty(&items) and timeout_s != 0:
+            self.wait(&self.engine.events, timeout_s)
+            kn_queue_take_all(&self.engine.events, &items)
+        events = []
+        while not kn_list_empty(&items):
+            node = kn_list_pop_front(&items)
+            events.append(_event_of(<kn_event *>node))
+            kn_event_free(<kn_event *>node)
+        return events
+
+    cdef _check(self, int status):
+        if status < 0:
+            raise RuntimeError((<bytes>kn_status_text(status)).decode())
+
+    cdef kn_engine *_alive(self) except NULL:
+        if self.engine == NULL or self.closed:
+            raise RuntimeError("the client is closed")
+        return self.engine
+
+    # --- brokers: control thread ---
+
+    def broker_add(self, int node_id, str host, int port):
+        """A broker with a thread of its own; returns its handle. It connects when there is a reason to."""
+        cdef kn_engine *engine = self._alive()
+        cdef bytes name = host.encode("idna") if not host.isascii() else host.encode()
+        cdef const char *host_text = name
+        cdef int handle
+        with nogil:
+            handle = kn_engine_broker_add(engine, node_id, host_text, <uint16_t>port)
+        self._check(handle)
+        return handle
+
+    def broker_connect(self, int handle):
+        """Connects now rather than when there is something to send."""
+        self._check(kn_engine_broker_connect(self._alive(), handle))
+
+    def broker_state(self, int handle):
+        """The broker's state as a number: enum kn_broker_state."""
+        return kn_broker_state_now(kn_engine_broker(self._alive(), handle))
+
+    def submit(self, int handle, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
+               uint64_t token, int timeout_ms, *, int generation=0, bint handshake=False):
+        """Sends a request body to a broker; its outcome is one REPLY event with ``token``."""
+        cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(body)
+        self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,
+                                     KN_REQUEST_HANDSHAKE if handshake else 0, data, len(body), token, timeout_ms))
+
+    def broker_open(self, int handle, int generation, int produce_version, int fetch_version):
+        """The handshake on this connection is done: data may flow, in these versions (-1: the broker has none)."""
+        self._check(kn_engine_broker_open(self._alive(), handle, generation, produce_version, fetch_version))
+
+    def broker_close(self, int handle, int generation, int status):
+        """Closes this connection; the broker reconnects when there is a reason to, after its back-off."""
+        self._check(kn_engine_broker_close(self._alive(), handle, generation, status))
+
+    def broker_stop(self, int handle):
+        """Closes the connection for good."""
+        self._check(kn_engine_broker_stop(self._alive(), handle))
+
+    # --- producing ---
+
+    cdef Topic topic_at(self, str name):
+        cdef Topic topic = self.topics_by_name.get(name)
+        if topic is None:
+            topic = _new_topic(self, name)
+            self.topics.append(topic)
+            self.topics_by_name[name] = topic
+        return topic
+
+    def topic(self, str name not None):
+        """The `Topic` of this name, made at first use."""
+        return self.topic_at(name)
+
+    def expire(self):
+        """Control thread, about once a second: fails what has waited longer than message.timeout.ms; trims idle memory."""
+        cdef kn_engine *engine = self._alive()
+        with nogil:
+            kn_engine_expire(engine, kn_clock_us())
+
+    @property
+    def outstanding(self):
+        """Messages queued or in flight, and delivery reports not served."""
+        return 0 if self.engine == NULL else kn_engine_outstanding(self.engine)
+
+    # --- consuming ---
+
+    def cursor(self, str topic not None, bytes topic_id not None, int32_t partition):
+        """A new `Cursor`, not yet fetching."""
+        cdef Cursor cursor = _new_cursor(self, topic, topic_id, partition, len(self.cursors) + 1)
+        self.cursors.append(cursor)
+        return cursor
+
+    def drop_cursor(self, Cursor cursor not None):
+        """Stops it for good and forgets it."""
+        cursor.stop()
+        self.cursors[cursor.token - 1] = None
+
+
+cdef Topic _new_topic(Engine owner, str name):
+    cdef Topic topic = Topic.__new__(Topic)
+    cdef Py_ssize_t size
+    cdef const char *text = PyUnicode_AsUTF8AndSize(name, &size)
+    if size == 0 or size > 32767:
+        raise ValueError(f"a topic's name has 1 to 249 characters, this one {len(name)}")
+    topic.owner = owner
+    topic.name = name
+    topic.topic = kn_engine_topic(owner._alive(), text, <int32_t>size, len(owner.topics) + 1)
+    if topic.topic == NULL:
+        raise MemoryError
+    return topic
+
+
+@cython.final
+cdef class Topic:
+    """A topic that is produced to; the control plane tells it where its partitions are."""
+
+    def set_partitions(self, bytes topic_id not None, list leaders not None, list epochs not None):
+        """``leaders``: a broker handle a partition (-1: none now). Staged records move to their partitions."""
+        cdef kn_engine *engine = self.owner._alive()
+        cdef int32_t count = len(leaders)
+        cdef kn_broker **brokers
+        cdef int32_t *leader_epochs
+        cdef const uint8_t *id_data = <const uint8_t *>PyBytes_AS_STRING(topic_id)
+        cdef int status
+        if len(topic_id) != 16 or len(epochs) != count:
+            raise ValueError("a topic id has 16 bytes, and each partition has a leader and an epoch")
+        brokers = <kn_broker **>malloc((count + 1) * sizeof(kn_broker *))
+        leader_epochs = <int32_t *>malloc((count + 1) * sizeof(int32_t))
+        try:
+            if brokers == NULL or leader_epochs == NULL:
+                raise MemoryError
+            for i in range(count):
+                brokers[i] = NULL if leaders[i] < 0 else kn_engine_broker(engine, leaders[i])
+                leader_epochs[i] = epochs[i]
+            with nogil:
+                status = kn_topic_set_partitions(self.topic, id_data, count, brokers, leader_epochs)
+        finally:
+            free(brokers)
+            free(leader_epochs)
+        self.owner._check(status)
+
+    def fail(self, int status, int error_code, str text not None):
+        """The topic can't be produced to: everything that waits for it is delivered with this error."""
+        cdef bytes data = text.encode()
+        cdef const char *error_text = data
+        self.owner._alive()
+        with nogil:
+            kn_topic_fail(self.topic, status, error_code, error_text)
+
+    def __repr__(self):
+        return f"Topic({self.name!r})"
+
+
+cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partition, uint64_t token):
+    cdef Cursor cursor = Cursor.__new__(Cursor)
+    cdef Py_ssize_t size
+    cdef const char *text = PyUnicode_AsUTF8AndSize(topic, &size)
+    if len(topic_id) != 16:
+        raise ValueError("a topic id has 16 bytes")
+    cursor.owner = owner
+    cursor.topic = topic
+    cursor.partition = partition
+    cursor.topic_id = topic_id
+    cursor.position = -1001
+    cursor.broker = -1
+    cursor.token = token
+    cursor.cursor = kn_cursor_new(owner._alive(), text, <int32_t>size, <const uint8_t *>PyBytes_AS_STRING(topic_id), partition, token)
+    if cursor.cursor == NULL:
+        raise MemoryError
+    return cursor
+
+
+@cython.final
+cdef class Cursor:
+    """A partition that is consumed. ``position`` is the next offset the application will be given, -1001 before the first."""
+
+    def __dealloc__(self):
+        kn_cursor_unref(self.cursor)
+
+    def start(self, int broker, int64_t offset, int leader_epoch):
+        """Fetches from ``offset`` at ``broker`` from now on; whatever was fetched before is dropped. Returns the fetch epoch."""
+        cdef kn_engine *engine = self.owner._alive()
+        cdef unsigned int epoch
+        if self.broker >= 0 and self.broker != broker:
+            self.owner._check(kn_engine_fetch_stop(engine, self.cursor, self.broker))
+        epoch = kn_cursor_next_epoch(self.cursor)
+        self.broker = broker
+        self.owner._check(kn_engine_fetch_start(engine, self.cursor, broker, epoch, offset, leader_epoch))
+        return epoch
+
+    def stop(self):
+        """Fetches no more; what was fetched and not handed out is dropped."""
+        kn_cursor_next_epoch(self.cursor)
+        if self.broker >= 0 and self.owner.engine != NULL and not self.owner.closed:
+            kn_engine_fetch_stop(self.owner.engine, self.cursor, self.broker)
+        self.broker = -1
+
+    def move(self, int broker, int64_t offset, int leader_epoch, unsigned int epoch):
+        """Goes on fetching at ``offset`` within the same fetch epoch (a new leader, a retry): what was handed over stays valid."""
+        cdef kn_engine *engine = self.owner._alive()
+        if epoch != kn_cursor_epoch(self.cursor):
+            return False
+        if self.broker >= 0 and self.broker != broker:
+            self.owner._check(kn_engine_fetch_stop(engine, self.cursor, self.broker))
+        self.broker = broker
+        self.owner._check(kn_engine_fetch_start(engine, self.cursor, broker, epoch, offset, leader_epoch))
+        return True
+
+    @property
+    def epoch(self):
+        """The current fetch epoch."""
+        return kn_cursor_epoch(self.cursor)
+
+    @property
+    def high_watermark(self):
+        """As the last fetch told it, -1001 before."""
+        return kn_cursor_high_watermark(self.cursor)
+
+    @property
+    def log_start_offset(self):
+        """As the last fetch told it, -1001 before."""
+        return kn_cursor_log_start_offset(self.cursor)
+
+    def __repr__(self):
+        return f"Cursor({self.topic!r}, {self.partition}, position={self.position})"
+
+
+def live_objects():
+    """How many C objects of each kind are alive in this process, for leak checks."""
+    return {
+        "batches": kn_batch_live(),
+        "buffers": kn_buffer_live(),
+        "chunks": kn_chunk_live(),
+        "cursors": kn_cursor_live(),
+        "segments": kn_segment_live(),
+    }

@@ -1,0 +1,293 @@
+# What the bindings call of csrc/engine. Comments, threads and owners are in the headers.
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "base/status.h" nogil:
+    enum:
+        KN_OK
+        KN_ERR_NOMEM
+        KN_ERR_TRUNCATED
+        KN_ERR_FULL
+        KN_ERR_TIMED_OUT
+        KN_ERR_INTERRUPTED
+        KN_ERR_CLOSED
+        KN_ERR_TOO_LARGE
+        KN_ERR_UNKNOWN_PARTITION
+    const char *kn_status_text(int status)
+
+cdef extern from "base/list.h" nogil:
+    struct kn_list:
+        kn_list *next
+        kn_list *prev
+    void kn_list_init(kn_list *head)
+    int kn_list_empty(const kn_list *head)
+    kn_list *kn_list_pop_front(kn_list *head)
+
+cdef extern from "base/buffer.h" nogil:
+    struct kn_pool:
+        pass
+    struct kn_buffer:
+        uint8_t *data
+        size_t size_bytes
+    long kn_buffer_live()
+    int kn_buffer_reserve(kn_buffer **buffer, size_t more_bytes)
+    kn_buffer *kn_buffer_take(kn_pool *pool, size_t capacity_bytes)
+    void kn_buffer_give(kn_buffer *buffer)
+    void kn_pool_trim(kn_pool *pool, size_t keep_bytes)
+
+cdef extern from "base/span.h" nogil:
+    struct kn_span:
+        const uint8_t *at
+        const uint8_t *end
+        int failed
+    kn_span kn_span_of(const void *data, size_t size_bytes)
+
+cdef extern from "records/codec.h" nogil:
+    struct kn_codec_table:
+        pass
+
+cdef extern from "records/batch_writer.h" nogil:
+    enum:
+        KN_BATCH_HEADER_BYTES
+    struct kn_batch_writer:
+        int32_t record_count
+        int64_t base_timestamp_ms
+        int64_t max_timestamp_ms
+    uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value, int32_t value_bytes)
+
+cdef extern from "records/batch_reader.h" nogil:
+    struct kn_batch_view:
+        int64_t base_offset
+        int64_t last_offset
+        int64_t base_timestamp_ms
+        int32_t partition_leader_epoch
+        int32_t record_count
+        int8_t magic
+        const uint8_t *records
+        size_t records_bytes
+    struct kn_record:
+        int64_t offset
+        int64_t timestamp_ms
+        const uint8_t *key
+        const uint8_t *value
+        const uint8_t *headers
+        int32_t key_bytes
+        int32_t value_bytes
+        int32_t headers_bytes
+        int32_t header_count
+        int8_t timestamp_type
+    struct kn_record_reader:
+        pass
+    struct kn_header:
+        const uint8_t *key
+        const uint8_t *value
+        int32_t key_bytes
+        int32_t value_bytes
+    int kn_batch_view_next(kn_span *span, kn_batch_view *view)
+    int kn_record_reader_init(kn_record_reader *reader, const kn_batch_view *view)
+    int kn_record_reader_next(kn_record_reader *reader, kn_record *record)
+    int kn_header_next(kn_span *span, kn_header *header)
+
+cdef extern from "engine/thread.h" nogil:
+    int64_t kn_clock_us()
+    int64_t kn_wall_ms()
+
+cdef extern from "engine/chunk.h" nogil:
+    struct kn_chunk:
+        kn_buffer *buffer
+    kn_chunk *kn_chunk_new(kn_buffer *buffer)
+    kn_chunk *kn_chunk_ref(kn_chunk *chunk)
+    void kn_chunk_unref(kn_chunk *chunk)
+    long kn_chunk_live()
+
+cdef extern from "engine/queue.h" nogil:
+    struct kn_queue:
+        pass
+    kn_list *kn_queue_pop(kn_queue *queue)
+    void kn_queue_take_all(kn_queue *queue, kn_list *into)
+    long kn_queue_count(kn_queue *queue)
+    int kn_queue_wait(kn_queue *queue, int timeout_ms)
+    void kn_queue_kick(kn_queue *queue)
+
+cdef extern from "engine/events.h" nogil:
+    enum kn_event_kind:
+        KN_EVENT_REPLY
+    struct kn_event:
+        kn_list node
+        kn_event_kind kind
+        int32_t broker
+        int32_t generation
+        uint64_t token
+        int status
+        int16_t error_code
+        int16_t api_key
+        int32_t partition
+        int32_t leader_id
+        int32_t leader_epoch
+        uint32_t epoch
+        int32_t throttle_ms
+        int32_t attempts
+        int64_t offset
+        const uint8_t *body
+        size_t body_bytes
+        char *text
+    void kn_event_free(kn_event *event)
+
+cdef extern from "engine/connection.h" nogil:
+    enum:
+        KN_REQUEST_HANDSHAKE
+    struct kn_connection_config:
+        size_t receive_max_bytes
+        int32_t setup_timeout_ms
+        int32_t send_buffer_bytes
+        int32_t receive_buffer_bytes
+        int keepalive
+        int nagle_disable
+        int address_family
+
+cdef extern from "engine/accumulator.h" nogil:
+    struct kn_batch:
+        kn_list node
+        kn_topic *topic
+        kn_buffer *plain
+        kn_buffer *wire
+        kn_batch_writer writer
+        void **opaques
+        int32_t *partitions
+        int32_t partition
+        int64_t created_us
+        int64_t acked_us
+        uint8_t persistence
+        int status
+        int16_t error_code
+        int64_t base_offset
+        int64_t log_append_time_ms
+        char *error_text
+    void kn_batch_free(kn_batch *batch)
+    long kn_batch_live()
+
+cdef extern from "engine/topic.h" nogil:
+    enum kn_partitioner:
+        KN_PARTITIONER_CONSISTENT_RANDOM
+    struct kn_topic:
+        char *name
+        int32_t name_bytes
+        uint64_t token
+    struct kn_message:
+        const uint8_t *key
+        const uint8_t *value
+        const uint8_t *headers
+        size_t headers_bytes
+        int32_t key_bytes
+        int32_t value_bytes
+        int32_t header_count
+        int32_t partition
+        int64_t timestamp_ms
+        void *opaque
+    int kn_topic_produce(kn_topic *topic, const kn_message *message)
+    int kn_topic_set_partitions(kn_topic *topic, const uint8_t *id, int32_t count, kn_broker *const *leaders, const int32_t *leader_epochs)
+    void kn_topic_fail(kn_topic *topic, int status, int16_t error_code, const char *text)
+
+cdef extern from "engine/cursor.h" nogil:
+    enum kn_segment_kind:
+        KN_SEGMENT_DATA
+        KN_SEGMENT_EOF
+        KN_SEGMENT_ERROR
+    struct kn_cursor:
+        uint64_t token
+    struct kn_segment_batch:
+        kn_batch_view view
+        kn_chunk *chunk
+    struct kn_segment:
+        kn_list node
+        kn_segment_kind kind
+        kn_cursor *cursor
+        int64_t fetch_offset
+        int64_t next_offset
+        int status
+        int16_t error_code
+        int32_t batch_count
+        int32_t batch_next
+        kn_segment_batch *batches
+    kn_cursor *kn_cursor_new(kn_engine *engine, const char *topic, int32_t topic_bytes, const uint8_t *topic_id, int32_t partition,
+                             uint64_t token)
+    void kn_cursor_unref(kn_cursor *cursor)
+    long kn_cursor_live()
+    uint32_t kn_cursor_next_epoch(kn_cursor *cursor)
+    uint32_t kn_cursor_epoch(kn_cursor *cursor)
+    int kn_segment_is_stale(const kn_segment *segment)
+    void kn_segment_free(kn_segment *segment)
+    long kn_segment_live()
+    int64_t kn_cursor_high_watermark(kn_cursor *cursor)
+    int64_t kn_cursor_log_start_offset(kn_cursor *cursor)
+
+cdef extern from "engine/broker.h" nogil:
+    struct kn_broker:
+        pass
+    int kn_broker_state_now(kn_broker *broker)
+
+cdef extern from "engine/engine.h" nogil:
+    struct kn_engine_config:
+        char *client_id
+        kn_connection_config connection
+        int32_t reconnect_backoff_ms
+        int32_t reconnect_backoff_max_ms
+        int32_t request_timeout_ms
+        int32_t connections_max_idle_ms
+        int64_t queue_messages_max
+        int64_t queue_bytes_max
+        int32_t linger_us
+        int32_t batch_bytes
+        int32_t batch_messages
+        int32_t message_max_bytes
+        int32_t max_in_flight
+        int16_t acks
+        int32_t produce_timeout_ms
+        int32_t message_timeout_ms
+        int32_t retries
+        int32_t retry_backoff_ms
+        int32_t retry_backoff_max_ms
+        int32_t codec
+        int32_t codec_level
+        kn_partitioner partitioner
+        int report_all
+        int report_errors_only
+        int32_t fetch_min_bytes
+        int32_t fetch_wait_max_ms
+        int32_t fetch_max_bytes
+        int32_t partition_fetch_bytes
+        int64_t queued_max_bytes
+        int32_t fetch_error_backoff_ms
+        int check_crcs
+        int partition_eof
+        int8_t isolation_level
+        size_t decompressed_max_bytes
+        char *rack
+    struct kn_engine:
+        kn_engine_config config
+        kn_codec_table codecs
+        kn_pool *pool
+        kn_queue events
+        kn_queue deliveries
+        kn_queue fetched
+    void kn_engine_config_init(kn_engine_config *config)
+    kn_engine *kn_engine_new(const kn_engine_config *config)
+    void kn_engine_stop(kn_engine *engine)
+    void kn_engine_free(kn_engine *engine)
+    void kn_engine_abandon(kn_engine *engine)
+    int kn_engine_broker_add(kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
+    kn_broker *kn_engine_broker(kn_engine *engine, int32_t handle)
+    int kn_engine_submit(kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
+                         int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms)
+    int kn_engine_broker_open(kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
+    int kn_engine_broker_close(kn_engine *engine, int32_t handle, int32_t generation, int status)
+    int kn_engine_broker_connect(kn_engine *engine, int32_t handle)
+    int kn_engine_broker_stop(kn_engine *engine, int32_t handle)
+    kn_topic *kn_engine_topic(kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
+    void kn_engine_delivered(kn_engine *engine, kn_batch *batch)
+    int64_t kn_engine_outstanding(kn_engine *engine)
+    void kn_engine_flush_begin(kn_engine *engine)
+    void kn_engine_flush_end(kn_engine *engine)
+    void kn_engine_expire(kn_engine *engine, int64_t now_us)
+    int kn_engine_fetch_start(kn_engine *engine, kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset, int32_t leader_epoch)
+    int kn_engine_fetch_stop(kn_engine *engine, kn_cursor *cursor, int32_t handle)

@@ -1,0 +1,404 @@
+# cython: freethreading_compatible=False
+"""ProducerCore: produce(), poll(), flush() over the engine. The public `kafka_native.Producer` derives from it.
+
+Thread: any, under the interpreter lock; waiting releases it. produce() takes one leaf lock of the engine, whose other holders never block.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
+from kafka_native._native.engine cimport Engine, Topic
+from kafka_native._native.kn_engine cimport *
+from kafka_native._native.message cimport Chunk, Message
+
+# The two varints of an encoded header, at their longest.
+cdef enum:
+    HEADER_VARINTS_BYTES = 20
+
+
+cdef struct Piece:
+    # A key, a value or a header's part, borrowed from a Python object; `view` is held only when `buffered`.
+    const uint8_t *data
+    Py_ssize_t size
+    bint buffered
+    Py_buffer view
+
+
+cdef int _borrow(object source, Piece *piece, str what) except -1:
+    piece.buffered = False
+    if PyBytes_CheckExact(source):
+        piece.data = <const uint8_t *>PyBytes_AS_STRING(source)
+        piece.size = PyBytes_GET_SIZE(source)
+    elif source is None:
+        piece.data = NULL
+        piece.size = 0
+    elif isinstance(source, str):
+        piece.data = <const uint8_t *>PyUnicode_AsUTF8AndSize(source, &piece.size)
+    else:
+        try:
+            PyObject_GetBuffer(source, &piece.view, PyBUF_SIMPLE)
+        except TypeError:
+            raise TypeError(f"{what} must be bytes, str or None, not {type(source).__name__}: encode it first") from None
+        except BufferError:
+            raise TypeError(f"{what} must be contiguous bytes, str or None") from None
+        piece.buffered = True
+        piece.data = <const uint8_t *>piece.view.buf
+        piece.size = piece.view.len
+    if piece.size > 2147483647:
+        _release(piece)
+        raise ValueError(f"{what} has {piece.size} bytes, more than a record can hold")
+    return 0
+
+
+cdef inline void _release(Piece *piece) noexcept:
+    if piece.buffered:
+        PyBuffer_Release(&piece.view)
+        piece.buffered = False
+
+
+@cython.no_gc_clear
+cdef class ProducerCore:
+    """The compiled half of `kafka_native.Producer`."""
+
+    cdef readonly Engine engine
+    cdef object _on_delivery  # client-wide callback or None
+    cdef Topic _last_topic
+    cdef str _last_name
+    cdef bint _closed
+    # Where headers are encoded; only used between two Python calls, so one a producer is enough.
+    cdef uint8_t *_scratch
+    cdef size_t _scratch_bytes
+    # The batch whose reports are being served. All of it advances before a callback runs, so that a callback may raise, or poll() itself.
+    cdef kn_batch *_batch
+    cdef Chunk _batch_chunk
+    cdef kn_record_reader _reader
+    cdef int32_t _index
+    cdef object _batch_error
+    cdef str _batch_topic
+
+    def _open(self, Engine engine not None, on_delivery):
+        """Called once by the constructor of the public class."""
+        self.engine = engine
+        self._on_delivery = on_delivery
+
+    def __dealloc__(self):
+        free(self._scratch)
+
+    # --- produce ---
+
+    def produce(self, topic, value=None, key=None, int32_t partition=-1, callback=None, on_delivery=None, int64_t timestamp=0, headers=None):
+        """Queues one message and returns at once.
+
+        Parameters
+        ----------
+        topic : str
+        value, key : bytes, str (encoded as UTF-8), any contiguous buffer, or None for a null.
+        partition : int
+            -1 leaves the choice to the ``partitioner``.
+        callback, on_delivery : callable, optional
+            ``f(error, message)``, called from `poll()` or `flush()` with None or a KafkaError, and the Message as it was delivered.
+        timestamp : int
+            Milliseconds since 1970 (CreateTime), 0 for now.
+        headers : list of (str, bytes | str | None), or dict
+
+        Raises
+        ------
+        BufferError
+            The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``): call `poll()` and try again.
+        KafkaException
+            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _UNKNOWN_PARTITION.
+        RuntimeError
+            The producer is closed.
+        TypeError
+            A value, key or header of another type.
+        """
+        cdef kn_message message
+        cdef Topic target
+        cdef Piece value_piece, key_piece
+        cdef int status
+        cdef PyObject *opaque = NULL
+        if self._closed or self.engine is None:
+            raise RuntimeError("Producer has been closed" if self._closed else "Producer is not initialised: call super().__init__(conf)")
+        if topic is self._last_name:
+            target = self._last_topic
+        else:
+            target = self._find_topic(topic)
+        if on_delivery is None:
+            on_delivery = callback
+        if on_delivery is not None:
+            if not callable(on_delivery):
+                raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+            opaque = <PyObject *>on_delivery
+        if partition < -1:
+            raise ValueError(f"partition must be a number from 0 on, or -1 for the partitioner's choice, not {partition}")
+        message.headers = NULL
+        message.headers_bytes = 0
+        message.header_count = 0
+        value_piece.buffered = key_piece.buffered = False
+        try:
+            _borrow(value, &value_piece, "value")
+            _borrow(key, &key_piece, "key")
+            if headers is not None:
+                self._encode_headers(headers, &message)
+            message.value = value_piece.data
+            message.value_bytes = <int32_t>value_piece.size
+            message.key = key_piece.data
+            message.key_bytes = <int32_t>key_piece.size
+            message.partition = partition
+            message.timestamp_ms = timestamp
+            message.opaque = opaque
+            status = kn_topic_produce(target.topic, &message)
+        finally:
+            _release(&value_piece)
+            _release(&key_piece)
+        if status != KN_OK:
+            self._refuse(status, target.name, partition)
+        elif opaque != NULL:
+            Py_INCREF(on_delivery)
+
+    cdef Topic _find_topic(self, topic):
+        if not isinstance(topic, str):
+            raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+        self._last_topic = self.engine.topic_at(topic)
+        self._last_name = topic
+        return self._last_topic
+
+    cdef _refuse(self, int status, str topic, int partition):
+        if status == KN_ERR_FULL:
+            raise BufferError("Local: Queue full")
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
+        if status == KN_ERR_CLOSED:
+            raise RuntimeError("Producer has been closed")
+        text = f"{topic} has no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
+        raise self.exception_of(status, text)
+
+    def exception_of(self, status, text):
+        """The exception for a status of the engine; the public class knows how."""
+        raise NotImplementedError
+
+    cdef int _encode_headers(self, headers, kn_message *message) except -1:
+        cdef size_t used = 0
+        cdef size_t wanted
+        cdef uint8_t *scratch
+        cdef Piece name, data
+        items = headers.items() if isinstance(headers, dict) else headers
+        if not isinstance(headers, (list, tuple, dict)):
+            raise TypeError(f"headers must be a list of (str, bytes) pairs or a dict, not {type(headers).__name__}")
+        for item in items:
+            if not isinstance(item, (tuple, list)) or len(item) != 2:
+                raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")
+            if not isinstance(item[0], str):
+                raise TypeError(f"a header's name must be a str, not {type(item[0]).__name__}")
+            _borrow(item[0], &name, "header name")
+            _borrow(item[1], &data, f"value of header {item[0]!r}")
+            try:
+                wanted = used + HEADER_VARINTS_BYTES + name.size + data.size
+                if wanted > 2147483647:
+                    raise ValueError("headers have more bytes than a record can hold")
+                if wanted > self._scratch_bytes:
+                    scratch = <uint8_t *>realloc(self._scratch, wanted * 2)
+                    if scratch == NULL:
+                        raise MemoryError
+                    self._scratch = scratch
+                    self._scratch_bytes = wanted * 2
+                used = kn_header_encode(self._scratch + used, name.data, <int32_t>name.size, data.data, <int32_t>data.size) - self._scratch
+            finally:
+                _release(&data)
+            message.header_count += 1
+        message.headers = self._scratch
+        message.headers_bytes = used
+        return 0
+
+    # --- reports ---
+
+    cdef bint _next_batch(self) except -1:
+        # Opens the next delivered batch; False when there is none.
+        cdef kn_batch_view view
+        cdef kn_batch *batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
+        if batch == NULL:
+            return False
+        self._batch = batch
+        self._index = 0
+        self._batch_topic = (<bytes>batch.topic.name[:batch.topic.name_bytes]).decode()
+        self._batch_error = None
+        if batch.status != KN_OK or batch.error_code != 0:
+            text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
+            self._batch_error = self.engine.error_of(batch.status, batch.error_code, text)
+        # Not by the header: a batch that failed early never got one.
+        memset(&view, 0, sizeof(view))
+        view.magic = 2
+        view.record_count = batch.writer.record_count
+        view.last_offset = batch.writer.record_count - 1
+        view.base_timestamp_ms = batch.writer.base_timestamp_ms
+        view.records = batch.plain.data + KN_BATCH_HEADER_BYTES
+        view.records_bytes = batch.plain.size_bytes - KN_BATCH_HEADER_BYTES
+        if kn_record_reader_init(&self._reader, &view) != KN_OK:
+            raise SystemError("a delivered batch can't be read back")
+        self._batch_chunk = Chunk.of(kn_chunk_new(batch.plain))
+        # The chunk's now: Messages may outlive the batch.
+        if batch.wire == batch.plain:
+            batch.wire = NULL
+        batch.plain = NULL
+        return True
+
+    cdef _finish_batch(self):
+        cdef kn_batch *batch = self._batch
+        self._batch = NULL
+        self._batch_chunk = None
+        self._batch_error = None
+        kn_engine_delivered(self.engine.engine, batch)
+
+    cdef Message _message_of(self, kn_batch *batch, int32_t index, kn_record *record):
+        cdef Message message
+        cdef int32_t partition = batch.partition
+        if batch.partitions != NULL:
+            partition = batch.partitions[index]
+        if batch.log_append_time_ms >= 0:
+            record.timestamp_ms = batch.log_append_time_ms
+            record.timestamp_type = 1
+        record.offset = batch.base_offset + index if batch.base_offset >= 0 else -1001
+        message = Message.of(self._batch_chunk, self._batch_topic, partition, record, -1)
+        message._error = self._batch_error
+        message._latency_s = (batch.acked_us - batch.created_us) / 1e6
+        return message
+
+    cdef int _serve(self) except -1:
+        # Runs every callback that is due. A callback that raises ends it: the rest waits for the next call.
+        cdef int served = 0
+        cdef kn_batch *batch
+        cdef kn_record record
+        cdef int32_t index
+        while self.engine.callbacks:
+            self.engine.callbacks.popleft()()
+            served += 1
+        while self.engine.engine != NULL:
+            if self._batch == NULL and not self._next_batch():
+                return served
+            batch = self._batch
+            index = self._index
+            if index >= batch.writer.record_count:
+                self._finish_batch()
+                continue
+            if kn_record_reader_next(&self._reader, &record) != KN_OK:
+                raise SystemError("a delivered batch can't be read back")
+            self._index = index + 1
+            callback = self._on_delivery
+            if batch.opaques != NULL and batch.opaques[index] != NULL:
+                callback = <object><PyObject *>batch.opaques[index]
+                Py_DECREF(callback)  # the engine's reference
+                batch.opaques[index] = NULL
+            if callback is None or (self.engine.engine.config.report_errors_only and self._batch_error is None):
+                continue
+            served += 1
+            callback(self._batch_error, self._message_of(batch, index, &record))
+        return served
+
+    def poll(self, double timeout=-1):
+        """Serves delivery reports and other callbacks.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for the first event; 0 doesn't wait, negative waits for ever.
+
+        Returns
+        -------
+        int
+            How many callbacks were made. An exception raised in a callback comes out of here; the remaining reports wait for the next call.
+        """
+        cdef int served
+        cdef int64_t deadline_us
+        self._check_open()
+        served = self._serve()
+        if served or timeout == 0:
+            return served
+        deadline_us = kn_clock_us() + <int64_t>(timeout * 1e6)
+        while not served:
+            left = -1.0 if timeout < 0 else (deadline_us - kn_clock_us()) / 1e6
+            if timeout >= 0 and left <= 0:
+                break
+            self.engine.wait(&self.engine.engine.deliveries, left)
+            if self.engine.engine == NULL or self.engine.closed:
+                break
+            served = self._serve()
+        return served
+
+    def flush(self, double timeout=-1):
+        """Sends everything that is queued without lingering, and serves callbacks until nothing is outstanding.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits for ever.
+
+        Returns
+        -------
+        int
+            Messages still queued or in flight.
+        """
+        cdef int64_t deadline_us
+        self._check_open()
+        deadline_us = kn_clock_us() + <int64_t>(timeout * 1e6)
+        kn_engine_flush_begin(self.engine.engine)
+        try:
+            while True:
+                self._serve()
+                if kn_engine_outstanding(self.engine.engine) == 0:
+                    break
+                left = -1.0 if timeout < 0 else (deadline_us - kn_clock_us()) / 1e6
+                if timeout >= 0 and left <= 0:
+                    break
+                self.engine.wait(&self.engine.engine.deliveries, left)
+                if self.engine.engine == NULL:
+                    return 0
+                if self.engine.closed:
+                    break
+        finally:
+            if self.engine.engine != NULL:
+                kn_engine_flush_end(self.engine.engine)
+                if self.engine.waiting:
+                    self.engine.kick()  # a wake-up ends one wait: pass it on
+        return kn_engine_outstanding(self.engine.engine)
+
+    cdef _check_open(self):
+        if self._closed or self.engine is None or self.engine.engine == NULL:
+            raise RuntimeError("Producer has been closed")
+
+    def _mark_closed(self):
+        """No further produce(); the public class's close() calls it first."""
+        self._closed = True
+
+    def _serve_last(self):
+        """After the engine has stopped: makes the callbacks of what was given up."""
+        self._serve()
+
+    def _drain(self):
+        """After the engine has stopped: gives every callback's reference back and frees the batches. Nothing is called."""
+        cdef kn_batch *batch
+        cdef int32_t i
+        while self.engine is not None and self.engine.engine != NULL:
+            batch = self._batch if self._batch != NULL else <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
+            if batch == NULL:
+                break
+            self._batch = NULL
+            if batch.opaques != NULL:
+                for i in range(batch.writer.record_count):
+                    if batch.opaques[i] != NULL:
+                        callback = <object><PyObject *>batch.opaques[i]
+                        batch.opaques[i] = NULL
+                        Py_DECREF(callback)
+            kn_engine_delivered(self.engine.engine, batch)
+        self._batch_chunk = None
+
+    def __len__(self):
+        """Messages queued or in flight, and delivery reports not served yet."""
+        return 0 if self.engine is None else self.engine.outstanding
+
+    def __bool__(self):
+        return True

@@ -1,0 +1,165 @@
+"""What Producer and Consumer have in common: the engine and its control thread, their life, errors, and cluster metadata.
+
+Layer: public API. Everything that decides is in ``control``; everything that moves bytes is in the engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from kafka_native._native.engine import Engine
+from kafka_native.config import Config
+from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.main_thread import MainThread
+from kafka_native.control.metadata import Metadata
+from kafka_native.errors import KafkaError, KafkaException, from_status
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, version
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_names = iter(range(1, 1 << 62))
+
+
+class Client:
+    """One client's engine and control thread."""
+
+    def __init__(self, config: Config, kind: str, settings: Mapping[str, Any], on_error_extra: Callable[[KafkaError], None] | None = None) -> None:
+        """``kind`` is "producer" or "consumer"; ``settings`` the engine's, whole."""
+        self.config = config
+        self.name = f"{config['client.id']}#{kind}-{next(_names)}"
+        self.logger: logging.Logger = config.logger or logging.getLogger(f"kafka_native.{config['client.id']}")
+        self.engine = Engine(dict(settings), _error_of)
+        self.closed = False
+        self.forked = False
+        self._error_cb = config.function("error_cb")
+        self._on_error_extra = on_error_extra
+        self._closing = threading.Lock()
+        pool = BrokerPool(
+            self.engine,
+            config.bootstrap,
+            client_version=version()[0],
+            handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
+            on_error=self.on_error,
+        )
+        metadata = Metadata(
+            pool,
+            refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
+            fast_s=config.integer("topic.metadata.refresh.fast.interval.ms") / 1000,
+            fast_most_s=config.integer("retry.backoff.max.ms") / 1000,
+            propagation_s=config.integer("topic.metadata.propagation.max.ms") / 1000,
+            timeout_s=config.integer("socket.timeout.ms") / 1000,
+        )
+        self.main = MainThread(self.engine, pool, metadata, self.name, self.logger)
+        _clients.add(self)
+
+    def on_error(self, error: KafkaError) -> None:
+        """Control thread: an error of the client as a whole, to ``error_cb`` in the application's next poll(), else to the log."""
+        if self._on_error_extra is not None:
+            self._on_error_extra(error)
+        if self._error_cb is None:
+            self.logger.warning("%s: %s", self.name, error.str())
+        else:
+            self.engine.callbacks.append(partial(self._error_cb, error))
+            self.engine.kick()
+
+    def check_open(self, closed_text: str) -> None:
+        """RuntimeError for a client that is closed, or that belongs to the parent of a fork."""
+        if self.forked:
+            raise RuntimeError("this client belongs to the parent process: make a new one after fork()")
+        if self.closed:
+            raise RuntimeError(closed_text)
+
+    def close(self) -> None:
+        """Ends the control thread, then the engine's threads. Once."""
+        with self._closing:
+            if self.closed:
+                return
+            self.closed = True
+            if not self.forked:
+                self.main.stop()
+                self.engine.close()
+
+    def abandon(self) -> None:
+        """In a forked child: nothing of this client works any more, and nothing is waited for."""
+        self.forked = True
+        self.closed = True
+        self.engine.abandon()
+
+    def list_topics(self, topic: str | None, timeout: float) -> ClusterMetadata:
+        """Asks any broker for the cluster's metadata, of one topic or of all."""
+        if topic is not None and not isinstance(topic, str):
+            raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
+        topics = None if topic is None else [MetadataRequest.Topic(name=topic)]
+        message = MetadataRequest(topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"]))
+        try:
+            reply: MetadataResponse = self.main.call(message, None, timeout)
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            text = f"Failed to get metadata: {cause.str()}"
+            raise KafkaException(KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there") from None
+        return _cluster_of(reply)
+
+
+def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:
+    """What the engine makes KafkaErrors with: the broker's code, or else what a status means for a message."""
+    if error_code:
+        return KafkaError(error_code, text)
+    if status == STATUS_TIMED_OUT:
+        return KafkaError(KafkaError._MSG_TIMED_OUT, text)
+    if status == STATUS_CLOSED:
+        return KafkaError(KafkaError._PURGE_QUEUE, text)
+    return from_status(status, text)
+
+
+STATUS_TIMED_OUT = -9  # csrc/base/status.h
+STATUS_CLOSED = -11
+
+
+def _cluster_of(reply: MetadataResponse) -> ClusterMetadata:
+    cluster = ClusterMetadata()
+    cluster.cluster_id = reply.cluster_id
+    cluster.controller_id = reply.controller_id
+    for source in reply.brokers:
+        broker = BrokerMetadata()
+        broker.id, broker.host, broker.port = source.node_id, source.host, source.port
+        cluster.brokers[broker.id] = broker
+    for source_topic in reply.topics:
+        topic = _topic_of(source_topic)
+        if topic.topic is not None:
+            cluster.topics[topic.topic] = topic
+    return cluster
+
+
+def _topic_of(source: MetadataResponse.Topic) -> TopicMetadata:
+    topic = TopicMetadata()
+    topic.topic = source.name
+    topic.error = KafkaError(source.error_code) if source.error_code else None
+    for source_partition in source.partitions:
+        partition = PartitionMetadata()
+        partition.id = source_partition.partition_index
+        partition.leader = source_partition.leader_id
+        partition.replicas = list(source_partition.replica_nodes)
+        partition.isrs = list(source_partition.isr_nodes)
+        partition.error = KafkaError(source_partition.error_code) if source_partition.error_code else None
+        topic.partitions[partition.id] = partition
+    return topic
+
+
+def remaining_s(deadline: float) -> float:
+    """Seconds left until a monotonic deadline, at least 0."""
+    return max(0.0, deadline - time.monotonic())
+
+
+def _after_fork_in_child() -> None:
+    for client in list(_clients):
+        client.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,260 @@
+"""Consumer: fetches the messages of assigned partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.engine import Cursor
+from kafka_native._native.message import Message
+from kafka_native.client import Client, remaining_s
+from kafka_native.config import parse
+from kafka_native.control.calls import Call, Reply
+from kafka_native.control.fetching import MOVED, OFFSET_INVALID, Fetching
+from kafka_native.control.offsets import EARLIEST, LATEST, Lookup, lookup_calls
+from kafka_native.control.settings import ISOLATION_LEVELS, connection_settings, consumer_settings, producer_settings
+from kafka_native.errors import KafkaError, KafkaException, from_status
+from kafka_native.types import ClusterMetadata, TopicPartition
+
+CLOSED_TEXT = "Consumer closed"
+RESETS = {
+    "smallest": EARLIEST,
+    "earliest": EARLIEST,
+    "beginning": EARLIEST,
+    "largest": LATEST,
+    "latest": LATEST,
+    "end": LATEST,
+    "error": None,
+}
+RETRY_EVERY_S = 0.1
+
+
+class Consumer(ConsumerCore):
+    """Reads partitions that are assigned to it by hand.
+
+        with Consumer({"bootstrap.servers": "localhost:9092", "auto.offset.reset": "earliest"}) as consumer:
+            consumer.assign([TopicPartition("greetings", 0)])
+            for message in consumer:
+                print(message.value())
+
+    Messages are fetched in the background, up to ``queued.max.messages.kbytes``. Configuration: librdkafka's properties (docs/CONFIGURATION.md), as a dict,
+    keywords, or both. A consumer belongs to one thread at a time; after ``fork()`` the child has to make its own.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
+        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
+        settings = parse({**(config or {}), **kwargs}, "consumer")
+        everything = {**connection_settings(settings), **producer_settings(settings, 0, False), **consumer_settings(settings)}
+        self._client = Client(settings, "consumer", everything)
+        self._isolation_level = ISOLATION_LEVELS[settings.text("isolation.level")]
+        self._open(self._client.engine)
+        main = self._client.main
+        self._fetching = main.fetching = Fetching(
+            self._client.engine,
+            main.metadata,
+            main.pool,
+            reset=RESETS[settings.text("auto.offset.reset")],
+            isolation_level=self._isolation_level,
+            timeout_s=settings.integer("socket.timeout.ms") / 1000,
+            create_topics=settings.flag("allow.auto.create.topics"),
+            on_error=self._on_partition_error,
+        )
+        main.start()
+
+    # --- errors ---
+
+    def _on_partition_error(self, topic: str, partition: int, offset: int, error: KafkaError) -> None:
+        """Control thread: the application gets it as a Message."""
+        self.engine.notices.append((topic, partition, offset, error))
+        self.engine.kick()
+
+    def error_for(self, eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int) -> KafkaError:
+        """The error of a Message that stands for an end of partition or for a batch that can't be used."""
+        if eof:
+            return KafkaError(KafkaError._PARTITION_EOF)
+        if error_code:
+            return KafkaError(error_code)
+        code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else from_status(status).code()
+        text = f"{_CAUSES.get(status, from_status(status).str())} in {cursor.topic} [{cursor.partition}] at offset {offset}"
+        return KafkaError(code, f"{text}; it is fetched again, or seek to {next_offset} to skip it")
+
+    def raise_unless_eof(self, message: Message) -> None:
+        """Iteration goes on at the end of a partition, and raises any other error."""
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+
+    # --- assignment ---
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Reads these partitions from now on, and no others.
+
+        :param partitions: Each with the offset to start from, or OFFSET_BEGINNING, OFFSET_END, or (the default) where ``auto.offset.reset`` says.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        wanted = [(each.topic, each.partition, each.offset) for each in _checked(partitions)]
+        self._client.main.run(lambda: self._fetching.assign(wanted, time.monotonic()))
+
+    def unassign(self) -> None:
+        """Reads nothing any more."""
+        self.assign([])
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        self._client.check_open(CLOSED_TEXT)
+        return self._client.main.run(lambda: [TopicPartition(topic, partition) for topic, partition in self._fetching.assigned])
+
+    def seek(self, partition: TopicPartition) -> None:
+        """Goes on at ``partition.offset`` (absolute or OFFSET_BEGINNING, OFFSET_END). What was fetched and not handed out is dropped.
+
+        :raises KafkaException: _STATE when the partition isn't assigned.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        [wanted] = _checked([partition])
+        if wanted.offset == OFFSET_INVALID:
+            raise ValueError("seek() needs an offset: set TopicPartition(..., offset=...)")
+        self._raise(self._client.main.run(lambda: self._fetching.seek(wanted.topic, wanted.partition, wanted.offset)))
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        """Hands out no messages of these partitions until `resume()`; their positions stay."""
+        self._client.check_open(CLOSED_TEXT)
+        for each in _checked(partitions):
+            self._raise(self._client.main.run(lambda each=each: self._fetching.pause(each.topic, each.partition)))  # type: ignore[misc]
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """Undoes `pause()`."""
+        self._client.check_open(CLOSED_TEXT)
+        for each in _checked(partitions):
+            self._raise(self._client.main.run(lambda each=each: self._fetching.resume(each.topic, each.partition)))  # type: ignore[misc]
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """The next offset to be handed out of each partition: one more than the last message's, OFFSET_INVALID before the first."""
+        self._client.check_open(CLOSED_TEXT)
+        wanted = _checked(partitions)
+        assigned = self._fetching.assigned
+        found = [assigned.get((each.topic, each.partition)) for each in wanted]
+        return [
+            TopicPartition(each.topic, each.partition, OFFSET_INVALID if state is None else state.position)
+            for each, state in zip(wanted, found, strict=True)
+        ]
+
+    @staticmethod
+    def _raise(error: KafkaError | None) -> None:
+        if error is not None:
+            raise KafkaException(error)
+
+    # --- the cluster ---
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
+        self._client.check_open(CLOSED_TEXT)
+        return self._client.list_topics(topic, timeout)
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float = -1, cached: bool = False) -> tuple[int, int]:
+        """The partition's first offset, and the one after its last message.
+
+        :param timeout: Seconds to wait; negative waits for ever.
+        :param cached: Only what the last fetch told, without asking: OFFSET_INVALID where nothing is known.
+        :raises KafkaException: No answer in time, or the leader's error.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        [wanted] = _checked([partition])
+        if cached:
+            state = self._fetching.assigned.get((wanted.topic, wanted.partition))
+            if state is None or state.cursor is None:
+                return OFFSET_INVALID, OFFSET_INVALID
+            return state.cursor.log_start_offset, state.cursor.high_watermark
+        deadline = time.monotonic() + (timeout if timeout >= 0 else LONG_S)
+        return self._look_up(wanted, EARLIEST, deadline), self._look_up(wanted, LATEST, deadline)
+
+    def _look_up(self, partition: TopicPartition, timestamp: int, deadline: float) -> int:
+        """Asks the leader, again while it moves."""
+        metadata = self._client.main.metadata
+        while True:
+            self._client.main.run(lambda: metadata.want(partition.topic, time.monotonic()))
+            leader = metadata.leader(partition.topic, partition.partition)
+            topic = metadata.topics[partition.topic]
+            if topic.failed is not None:
+                raise KafkaException(topic.failed)
+            if topic.known and leader is None:
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, f"{partition.topic} has no partition {partition.partition}"))
+            if leader is not None and leader.leader >= 0:
+                try:
+                    offset: int = self._client.main.gather(self._lookup_maker(partition, leader.leader, leader.epoch, timestamp), remaining_s(deadline))
+                    return offset
+                except KafkaException as error:
+                    if error.args[0].code() not in MOVED or time.monotonic() >= deadline:
+                        raise
+                    self._client.main.run(lambda: metadata.refresh(time.monotonic()))
+            if time.monotonic() >= deadline:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no leader of {partition.topic} [{partition.partition}] was found in time"))
+            time.sleep(min(RETRY_EVERY_S, remaining_s(deadline)))
+
+    def _lookup_maker(self, partition: TopicPartition, leader: int, epoch: int, timestamp: int) -> Any:
+        def make(deadline: float, done: Any) -> list[Call]:
+            def on_result(result: Reply) -> None:
+                done(result if isinstance(result, KafkaError) else result[0])
+
+            lookup = Lookup(partition.topic, partition.partition, leader, epoch, timestamp, on_result)
+            timeout_ms = min(int(remaining_s(deadline) * 1000), INT32_MAX)
+            return lookup_calls([lookup], self._isolation_level, deadline, timeout_ms)
+
+        return make
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """Stops fetching and ends the background threads. Waiting `poll()` calls of other threads end. Harmless when called again."""
+        if self._client.closed:
+            return
+        self._mark_closed()
+        self._client.close()
+        if not self._client.forked:
+            self._drain()
+
+    def __enter__(self) -> Consumer:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Closes."""
+        self.close()
+
+    def __del__(self) -> None:
+        """A consumer that was dropped without close() ends its threads."""
+        client = getattr(self, "_client", None)
+        if client is not None:
+            self.close()
+
+    def __repr__(self) -> str:
+        """Name and state."""
+        state = "closed" if self._client.closed else f"{len(self._fetching.assigned)} partitions assigned"
+        return f"<Consumer {self._client.name} ({state})>"
+
+
+LONG_S = 1e6
+INT32_MAX = 2**31 - 1
+STATUS_TOO_LARGE = -5  # csrc/base/status.h
+_CAUSES = {
+    -4: "checksum mismatch (CRC32C)",
+    STATUS_TOO_LARGE: "a batch is larger than decompressed.batch.max.bytes when decompressed",
+    -6: "compressed data that can't be decompressed",
+    -3: "malformed records",
+    -7: "a codec or format that this build doesn't know",
+}
+
+
+def _checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """The list, after making sure that it is one of TopicPartitions."""
+    if isinstance(partitions, (str, TopicPartition)):
+        raise TypeError("a list of TopicPartition is expected")
+    checked = list(partitions)
+    for each in checked:
+        if not isinstance(each, TopicPartition):
+            raise TypeError(f"a TopicPartition is expected, not {type(each).__name__}")
+        if each.partition < 0:
+            raise ValueError(f"{each.topic}: a partition's number is 0 or more, not {each.partition}")
+    return checked

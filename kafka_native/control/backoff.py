@@ -1,0 +1,29 @@
+"""Exponential back-off with jitter (KIP-580)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+JITTER = 0.2
+
+
+class Backoff:
+    """Delays that double from ``first_s`` to ``most_s`` seconds, each drawn from +-20 % around its value."""
+
+    def __init__(self, first_s: float, most_s: float, uniform: Callable[[float, float], float] = random.uniform) -> None:
+        """``uniform`` is replaced by tests."""
+        self._first_s = first_s
+        self._most_s = most_s
+        self._uniform = uniform
+        self.failures = 0
+
+    def next_s(self) -> float:
+        """The delay before the next attempt, in seconds."""
+        delay = min(self._first_s * 2 ** min(self.failures, 30), self._most_s)
+        self.failures += 1
+        return delay * self._uniform(1 - JITTER, 1 + JITTER)
+
+    def reset(self) -> None:
+        """It worked: start over."""
+        self.failures = 0

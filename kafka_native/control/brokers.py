@@ -1,0 +1,318 @@
+"""The brokers a client knows: their connections' handshakes, and getting a call to the right one.
+
+Thread: the control thread only. The engine is injected, so tests drive this with a fake one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.versions import ApiRanges, Handshake
+from kafka_native.errors import KafkaError, from_status
+from kafka_native.protocol import ApiKey, ProtocolError, registry
+from kafka_native.protocol.headers import request_header_version, response_header_version
+from kafka_native.protocol.versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine, Event
+
+BOOTSTRAP = -1
+STATUS_PROTOCOL = -15  # csrc/base/status.h
+STATUS_TIMED_OUT = -9
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker, or one bootstrap address (``node_id`` -1)."""
+
+    handle: int
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    generation: int = 0
+    handshake: Handshake | None = None
+    ranges: ApiRanges | None = None  # None: not up
+    failing: bool = False
+    waiting: deque[Call] = field(default_factory=deque)
+
+    @property
+    def up(self) -> bool:
+        """Connected, with its versions known."""
+        return self.ranges is not None
+
+    @property
+    def name(self) -> str:
+        """As logs and errors name it: host:port/id."""
+        return f"{self.host}:{self.port}/{'bootstrap' if self.node_id == BOOTSTRAP else self.node_id}"
+
+
+class BrokerPool:
+    """Opens connections when there is a reason to, does their handshakes, and keeps calls until they can be sent."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        bootstrap: Iterable[tuple[str, int]],
+        *,
+        client_version: str,
+        handshake_timeout_s: float,
+        on_error: Callable[[KafkaError], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``on_error`` is told of transport errors, and once when every broker is down."""
+        self._engine = engine
+        self._client_version = client_version
+        self._handshake_timeout_s = handshake_timeout_s
+        self._on_error = on_error
+        self._clock = clock
+        self._by_handle: dict[int, Broker] = {}
+        self.nodes: dict[int, Broker] = {}
+        self._any: deque[Call] = deque()
+        self._tokens = itertools.count(1)
+        self._pending: dict[int, tuple[Call, int, Broker]] = {}
+        self._handshakes: dict[int, Broker] = {}
+        self._all_down_told = False
+        self._turn = itertools.count()
+        self.on_up: Callable[[Broker], None] = lambda broker: None
+        self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
+
+    # --- who there is ---
+
+    def _add(self, node_id: int, host: str, port: int, rack: str | None = None) -> Broker:
+        handle = self._engine.broker_add(node_id, host, port)
+        broker = Broker(handle, node_id, host, port, rack)
+        self._by_handle[handle] = broker
+        return broker
+
+    def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
+        """What metadata says of a broker; one that has moved gets a new connection."""
+        known = self.nodes.get(node_id)
+        if known is not None and (known.host, known.port) == (host, port):
+            known.rack = rack
+            return
+        self.nodes[node_id] = self._add(node_id, host, port, rack)
+        if known is not None:
+            self._retire(known, self.nodes[node_id])
+
+    def _retire(self, old: Broker, new: Broker) -> None:
+        self._engine.broker_stop(old.handle)
+        old.ranges = None
+        del self._by_handle[old.handle]
+        while old.waiting:
+            self._enqueue(new, old.waiting.popleft())
+
+    def remove_missing(self, node_ids: set[int]) -> None:
+        """Forgets brokers that metadata no longer names."""
+        for node_id in self.nodes.keys() - node_ids:
+            broker = self.nodes.pop(node_id)
+            self._engine.broker_stop(broker.handle)
+            broker.ranges = None
+            del self._by_handle[broker.handle]
+            self._fail_waiting(broker, KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node_id} has left the cluster"))
+
+    def handle(self, node_id: int) -> int:
+        """The engine's handle of a node, -1 when it isn't known."""
+        broker = self.nodes.get(node_id)
+        return -1 if broker is None else broker.handle
+
+    # --- sending ---
+
+    def send(self, call: Call) -> None:
+        """Sends the call, or keeps it until its broker is up."""
+        if call.target is not None:
+            broker = self.nodes.get(call.target)
+            if broker is None:
+                call.on_reply(KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {call.target} isn't known"))
+            else:
+                self._enqueue(broker, call)
+            return
+        candidates = [broker for broker in self.nodes.values() if broker.up] or [broker for broker in self.bootstrap if broker.up]
+        if candidates:
+            self._submit(candidates[next(self._turn) % len(candidates)], call)
+        else:
+            self._any.append(call)
+            self._connect_one()
+
+    def _enqueue(self, broker: Broker, call: Call) -> None:
+        if broker.up:
+            self._submit(broker, call)
+        else:
+            broker.waiting.append(call)
+            self._engine.broker_connect(broker.handle)
+
+    def _connect_one(self) -> None:
+        candidates = [*self.nodes.values(), *self.bootstrap]
+        if candidates and not any(broker.handshake for broker in candidates):
+            self._engine.broker_connect(candidates[next(self._turn) % len(candidates)].handle)
+
+    def _submit(self, broker: Broker, call: Call) -> None:
+        assert broker.ranges is not None
+        message = call.message
+        version = broker.ranges.choose(type(message))
+        if version < 0:
+            text = f"{broker.name} has no version of {type(message).__name__} that this client speaks"
+            call.on_reply(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
+            return
+        try:
+            body = message.encode(version)
+        except ProtocolError as error:
+            call.on_reply(KafkaError(KafkaError._INVALID_ARG, str(error)))
+            return
+        token = next(self._tokens)
+        self._pending[token] = (call, version, broker)
+        self._submit_body(broker, message.api_key, version, body, token, call.deadline - self._clock())
+
+    def _submit_body(self, broker: Broker, api_key: int, version: int, body: bytes, token: int, timeout_s: float, **how: Any) -> None:
+        flexible = request_header_version(api_key, version) == 2
+        reply_flexible = response_header_version(api_key, version) == 1
+        timeout_ms = max(1, int(timeout_s * 1000))
+        self._engine.submit(broker.handle, api_key, version, flexible, reply_flexible, body, token, timeout_ms, **how)
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """Ends calls whose time is up while they wait for a connection; closes bootstrap connections that are no longer needed."""
+        wake_up = NEVER
+        for queue in [self._any, *(broker.waiting for broker in self._by_handle.values() if broker.waiting)]:
+            expired = [call for call in queue if call.deadline <= now]
+            for call in expired:
+                queue.remove(call)
+                call.on_reply(KafkaError(KafkaError._TRANSPORT, "no broker could be reached in time"))
+            wake_up = min([wake_up, *(call.deadline for call in queue)])
+        if any(broker.up for broker in self.nodes.values()):
+            busy = {broker.handle for _, _, broker in self._pending.values()}
+            for broker in self.bootstrap:
+                if broker.up and broker.handle not in busy:
+                    broker.ranges = None
+                    self._engine.broker_close(broker.handle, broker.generation, 0)
+        return [], wake_up
+
+    # --- events ---
+
+    def on_connected(self, event: Event) -> None:
+        """TCP is up: start the handshake."""
+        broker = self._by_handle.get(event.broker)
+        if broker is not None:
+            broker.generation = event.generation
+            broker.handshake = Handshake(self._client_version)
+            self._send_handshake(broker)
+
+    def _send_handshake(self, broker: Broker) -> None:
+        assert broker.handshake is not None
+        token = next(self._tokens)
+        self._handshakes[token] = broker
+        self._submit_body(
+            broker,
+            ApiVersionsRequest.api_key,
+            broker.handshake.version,
+            broker.handshake.request(),
+            token,
+            self._handshake_timeout_s,
+            generation=broker.generation,
+            handshake=True,
+        )
+
+    def _on_handshake(self, broker: Broker, event: Event) -> None:
+        handshake = broker.handshake
+        if handshake is None or event.generation not in (0, broker.generation):
+            return
+        if event.status != 0:
+            broker.handshake = None  # DISCONNECTED says why
+            if event.status == STATUS_TIMED_OUT:
+                self._refuse(broker, KafkaError(KafkaError._TRANSPORT, f"{broker.name}: no reply to ApiVersions: is this a Kafka broker?"))
+            return
+        outcome = handshake.on_reply(event.body)
+        if outcome is None:
+            self._send_handshake(broker)
+        elif isinstance(outcome, KafkaError):
+            self._refuse(broker, KafkaError(outcome.code(), f"{broker.name}: {outcome.str()}"))
+        else:
+            self._open(broker, outcome)
+
+    def _refuse(self, broker: Broker, error: KafkaError) -> None:
+        broker.handshake = None
+        self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
+        self._on_error(error)
+        self._fail_waiting(broker, error)
+
+    def _open(self, broker: Broker, ranges: ApiRanges) -> None:
+        broker.handshake = None
+        broker.ranges = ranges
+        broker.failing = False
+        self._all_down_told = False
+        self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
+        waiting = [*broker.waiting, *self._any]
+        broker.waiting.clear()
+        self._any.clear()
+        for call in waiting:
+            self._submit(broker, call)
+        self.on_up(broker)
+
+    def on_disconnected(self, event: Event) -> None:
+        """A connection, or the attempt to make one, has ended. attempts 0: nothing was wrong (the peer closed an idle connection)."""
+        broker = self._by_handle.get(event.broker)
+        if broker is None:
+            return
+        broker.ranges = None
+        broker.handshake = None
+        if event.attempts:
+            error = KafkaError(from_status(event.status).code(), event.text)
+            if not broker.failing:  # once a change, not once an attempt
+                self._on_error(error)
+            broker.failing = True
+            self._fail_waiting(broker, error)
+            self._tell_if_all_down()
+        if broker.waiting:
+            self._engine.broker_connect(broker.handle)
+        if self._any:
+            self._connect_one()
+
+    def _fail_waiting(self, broker: Broker, error: KafkaError) -> None:
+        waiting = list(broker.waiting)
+        broker.waiting.clear()
+        for call in waiting:
+            call.on_reply(error)
+
+    def _tell_if_all_down(self) -> None:
+        brokers = list(self._by_handle.values())
+        if self._all_down_told or not all(broker.failing for broker in brokers if broker.node_id != BOOTSTRAP or not self.nodes):
+            return
+        self._all_down_told = True
+        count = len(self.nodes) or len(self.bootstrap)
+        self._on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, f"{count}/{count} brokers are down"))
+
+    def on_reply(self, event: Event) -> None:
+        """A reply, or its failure, for one of our tokens."""
+        broker = self._handshakes.pop(event.token, None)
+        if broker is not None:
+            self._on_handshake(broker, event)
+            return
+        pending = self._pending.pop(event.token, None)
+        if pending is None:
+            return
+        call, version, broker = pending
+        if event.status != 0:
+            call.on_reply(KafkaError(from_status(event.status).code(), f"{broker.name}: {event.text or from_status(event.status).str()}"))
+            return
+        try:
+            reply = registry.response(call.message.api_key).decode(event.body, version)
+        except ProtocolError as error:
+            call.on_reply(KafkaError(KafkaError._BAD_MSG, f"{broker.name}: reply to {ApiKey(call.message.api_key).name} can't be read: {error}"))
+            return
+        call.on_reply(reply)
+
+    def fail_all(self, error: KafkaError) -> None:
+        """The client closes: every call that is still open ends."""
+        calls = [*self._any, *(call for call, _, _ in self._pending.values())]
+        self._any.clear()
+        self._pending.clear()
+        for broker in self._by_handle.values():
+            calls.extend(broker.waiting)
+            broker.waiting.clear()
+        for call in calls:
+            call.on_reply(error)

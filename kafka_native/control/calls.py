@@ -1,0 +1,46 @@
+"""A request on its way: what managers hand to the broker pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.schema import Request
+
+ANY_BROKER = None
+"""As a target: whichever broker is up, or comes up first."""
+
+NEVER = float("inf")
+"""As a time: nothing to do until something happens."""
+
+Reply: TypeAlias = Any
+"""A decoded response, or the KafkaError that came in its place."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, where it goes and who waits for the reply.
+
+    ``deadline`` is on the monotonic clock, in seconds; ``on_reply`` runs on the control thread exactly once, with the decoded response or a
+    KafkaError.
+    """
+
+    message: Request
+    target: int | None
+    deadline: float
+    on_reply: Callable[[Reply], None]
+    broker_name: str = field(default="", repr=False)
+
+
+class Manager(Protocol):
+    """What the main thread asks of each part of the control plane. No method sleeps, locks or touches a socket."""
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """The calls to make now, and the time (monotonic seconds) at which to poll again at the latest."""
+
+
+def failed(reply: Reply) -> bool:
+    """True when a call ended in an error instead of a response."""
+    return isinstance(reply, KafkaError)

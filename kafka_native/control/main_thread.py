@@ -1,0 +1,175 @@
+"""The control thread of one client, and the door to it for application threads.
+
+Runs the managers: their calls go to the broker pool, the engine's events come back to them. Application threads hand work over with `run()`
+and wait for the outcome; nothing of the control plane is touched by another thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.calls import NEVER, Call, Manager, Reply
+from kafka_native.control.fetching import Fetching
+from kafka_native.control.metadata import Metadata
+from kafka_native.control.routing import Routing
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.protocol.schema import Request
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine, Event
+
+T = TypeVar("T")
+
+# enum kn_event_kind, csrc/engine/events.h
+CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED = range(1, 8)
+
+JOIN_TIMEOUT_S = 10.0
+
+
+class MainThread:
+    """Owns the control plane of one client."""
+
+    def __init__(self, engine: Engine, pool: BrokerPool, metadata: Metadata, name: str, logger: logging.Logger) -> None:
+        """Not running yet: `start()` it once the managers are in."""
+        self.engine = engine
+        self.pool = pool
+        self.metadata = metadata
+        self.routing: Routing | None = None
+        self.fetching: Fetching | None = None
+        self._logger = logger
+        self._work: deque[Callable[[], None]] = deque()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._loop, name=f"kafka-native {name}", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; calls that are still open end with _DESTROY. Not from the control thread itself."""
+        self._stopping = True
+        self.engine.kick_control()
+        self._thread.join(JOIN_TIMEOUT_S)
+        if self._thread.is_alive():
+            self._logger.error("the control thread has not ended within %.0f s", JOIN_TIMEOUT_S)
+
+    # --- for application threads ---
+
+    def post(self, work: Callable[[], None]) -> None:
+        """Runs ``work`` on the control thread, some time soon."""
+        self._work.append(work)
+        self.engine.kick_control()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Runs ``work`` on the control thread and returns what it returns, or raises what it raises."""
+        future: Future[T] = Future()
+
+        def step() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self.post(step)
+        return self._outcome(future, None)
+
+    def call(self, message: Request, target: int | None, timeout_s: float) -> Any:
+        """Sends a request and waits for its response; KafkaException when there is none."""
+        return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
+
+    def gather(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
+        """Makes calls on the control thread; the first value given to ``done`` is the outcome, a KafkaError is raised."""
+        future: Future[Any] = Future()
+        wait_s = timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX
+
+        def done(reply: Reply) -> None:
+            if not future.done():
+                future.set_result(reply)
+
+        def start() -> None:
+            try:
+                for call in make(time.monotonic() + wait_s, done):
+                    self.pool.send(call)
+            except BaseException as error:
+                if not future.done():
+                    future.set_exception(error)
+
+        self.post(start)
+        reply = self._outcome(future, wait_s + 1.0)
+        if isinstance(reply, KafkaError):
+            raise KafkaException(reply)
+        return reply
+
+    def _outcome(self, future: Future[T], timeout_s: float | None) -> T:
+        if self._stopping:
+            raise RuntimeError("the client is closed")
+        try:
+            return future.result(timeout_s)
+        except FutureTimeoutError:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+
+    # --- the thread ---
+
+    def _managers(self) -> list[Manager]:
+        optional: list[Manager | None] = [self.fetching, self.routing, self.metadata, self.pool]
+        return [manager for manager in optional if manager is not None]
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            try:
+                wake_up = self._turn()
+            except Exception:
+                # A defect of ours must not end the client in silence: say so, and go on with what still works.
+                self._logger.exception("the control thread has met an unexpected error and goes on")
+                wake_up = time.monotonic() + 1.0
+            if self._stopping:
+                break
+            wait_s = -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
+            for event in self.engine.next_events(wait_s if not self._work else 0.0):
+                self._guarded(event)
+        self.pool.fail_all(KafkaError(KafkaError._DESTROY, "the client is closed"))
+        while self._work:
+            self._work.popleft()()
+
+    def _turn(self) -> float:
+        while self._work:
+            self._work.popleft()()
+        wake_up = NEVER
+        for manager in self._managers():
+            calls, at = manager.poll(time.monotonic())
+            wake_up = min(wake_up, at)
+            for call in calls:
+                self.pool.send(call)
+                wake_up = 0.0  # a call may have failed at once: poll again
+        return 0.0 if self._work else wake_up
+
+    def _guarded(self, event: Event) -> None:
+        try:
+            self._on_event(event)
+        except Exception:
+            self._logger.exception("the control thread could not handle %r", event)
+
+    def _on_event(self, event: Event) -> None:
+        now = time.monotonic()
+        if event.kind == REPLY:
+            self.pool.on_reply(event)
+        elif event.kind == CONNECTED:
+            self.pool.on_connected(event)
+        elif event.kind == DISCONNECTED:
+            self.pool.on_disconnected(event)
+        elif event.kind == TOPIC_WANTED and self.routing is not None:
+            self.routing.on_topic_wanted(event, now)
+        elif event.kind == PARTITION and self.routing is not None:
+            self.routing.on_partition_error(event, now)
+        elif event.kind == CURSOR and self.fetching is not None:
+            self.fetching.on_cursor_error(event, now)
+        elif event.kind == THROTTLED:
+            self._logger.debug("broker %d throttles this client for %d ms", event.broker, event.throttle_ms)

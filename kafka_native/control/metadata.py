@@ -1,0 +1,229 @@
+"""The metadata cache: which topics there are, their ids, and who leads their partitions.
+
+Refreshes on a schedule (topic.metadata.refresh.interval.ms), quickly while something wanted is missing or a leader has moved
+(topic.metadata.refresh.fast.interval.ms, doubling), and never more than one request at a time. A leader that is older than one already known
+(by leader epoch, KIP-320) is ignored: some broker was behind.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+
+NO_ID = b"\0" * 16
+NO_LEADER = -1
+
+# What passes by itself: the topic or its leader is about to be there.
+PASSING = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+@dataclass(slots=True)
+class Partition:
+    """Who leads a partition; ``leader`` is -1 when nobody does."""
+
+    leader: int = NO_LEADER
+    epoch: int = -1
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic that somebody wants. ``known`` once a reply named its partitions."""
+
+    name: str
+    create: bool
+    wanted_since: float
+    id: bytes = NO_ID
+    partitions: list[Partition] = field(default_factory=list)
+    known: bool = False
+    missing_since: float | None = None
+    failed: KafkaError | None = None
+
+
+class Metadata:
+    """Keeps the topics that routing and fetching have asked for up to date."""
+
+    def __init__(
+        self,
+        pool: BrokerPool,
+        *,
+        refresh_s: float,
+        fast_s: float,
+        fast_most_s: float,
+        propagation_s: float,
+        timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Times in seconds, from the properties named in the module's text; ``refresh_s`` <= 0 never refreshes by itself."""
+        self._pool = pool
+        self._refresh_s = refresh_s if refresh_s > 0 else NEVER
+        self._propagation_s = propagation_s
+        self._timeout_s = timeout_s
+        self._backoff = Backoff(fast_s, max(fast_s, fast_most_s))
+        self._in_flight = False
+        self._again = False
+        self._next_at = NEVER
+        self._clock = clock
+        self.topics: dict[str, Topic] = {}
+        self.on_topic: list[Callable[[Topic], None]] = []
+        """Called with a topic whose partitions or leaders have changed."""
+        self.on_failure: list[Callable[[Topic, KafkaError], None]] = []
+        """Called with a topic that can't be had, and why."""
+
+    def want(self, name: str, now: float, *, create: bool = False) -> Topic:
+        """From now on this topic is kept up to date. ``create``: the broker may create it."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = Topic(name, create, now)
+            self.refresh(now)
+        elif topic.failed is not None:
+            topic.failed = None
+            topic.wanted_since = now
+            topic.missing_since = None
+            self.refresh(now)
+        topic.create = topic.create or create
+        return topic
+
+    def refresh(self, now: float) -> None:
+        """Ask soon: something looks out of date. The first time at once, then with back-off."""
+        if self._in_flight:
+            self._again = True
+        else:
+            self._next_at = min(self._next_at, now if self._backoff.failures == 0 else now + self._backoff.next_s())
+
+    def leader(self, name: str, partition: int) -> Partition | None:
+        """The partition's leader, None when the topic or the partition isn't known."""
+        topic = self.topics.get(name)
+        if topic is None or partition >= len(topic.partitions):
+            return None
+        return topic.partitions[partition]
+
+    def on_hint(self, name: str, partition: int, leader: int, epoch: int, now: float) -> None:
+        """A broker has named a partition's new leader (KIP-951): use it if it is news and the node is known; ask in any case."""
+        known = self.leader(name, partition)
+        if known is not None and leader >= 0 and epoch > known.epoch and leader in self._pool.nodes:
+            known.leader, known.epoch = leader, epoch
+            self._tell(self.topics[name])
+        else:
+            self.refresh(now)
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        if self._in_flight or now < self._next_at or not self.topics:
+            return [], NEVER if self._in_flight or not self.topics else self._next_at
+        self._in_flight = True
+        self._again = False
+        names = [MetadataRequest.Topic(name=name) for name in self.topics]
+        create = any(topic.create for topic in self.topics.values())
+        message = MetadataRequest(topics=names, allow_auto_topic_creation=create)
+        return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_reply)], NEVER
+
+    def _on_reply(self, reply: Reply) -> None:
+        self._in_flight = False
+        now = self._clock()
+        if isinstance(reply, KafkaError) or reply.error_code:
+            self._next_at = now + self._backoff.next_s()
+            return
+        self.take(reply)
+        if self._fail_missing(now) or self._again:
+            self._next_at = now + self._backoff.next_s()
+        else:
+            self._backoff.reset()
+            self._next_at = now + self._refresh_s
+
+    def take(self, reply: MetadataResponse) -> None:
+        """Brokers and topics of a reply, ours or one that a caller has asked for."""
+        for broker in reply.brokers:
+            self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
+        if reply.brokers:
+            self._pool.remove_missing({broker.node_id for broker in reply.brokers})
+        for source in reply.topics:
+            topic = self.topics.get(source.name or "")
+            if topic is not None:
+                self._take_topic(topic, source)
+
+    def _take_topic(self, topic: Topic, source: MetadataResponse.Topic) -> None:
+        if source.error_code and source.error_code not in PASSING:
+            self._fail(topic, KafkaError(source.error_code, f"topic {topic.name}: {KafkaError(source.error_code).str()}"))
+            return
+        if source.error_code:
+            if topic.missing_since is None:
+                topic.missing_since = self._clock()
+            return
+        topic.missing_since = None
+        topic.failed = None
+        changed = not topic.known or self._is_another(topic, source)
+        topic.known = True
+        while len(topic.partitions) < len(source.partitions):
+            topic.partitions.append(Partition())
+            changed = True
+        for partition in source.partitions:
+            changed |= self._take_partition(topic, partition)
+        if changed:
+            self._tell(topic)
+
+    def _is_another(self, topic: Topic, source: MetadataResponse.Topic) -> bool:
+        """True when the topic was deleted and made again: what was known of the old one is forgotten."""
+        if source.topic_id == topic.id:
+            return False
+        if topic.id != NO_ID:
+            topic.partitions = []
+        topic.id = source.topic_id
+        return True
+
+    def _take_partition(self, topic: Topic, source: MetadataResponse.Topic.Partition) -> bool:
+        if not 0 <= source.partition_index < len(topic.partitions):
+            return False
+        known = topic.partitions[source.partition_index]
+        if 0 <= source.leader_epoch < known.epoch:
+            self._again = True
+            return False
+        if source.leader_id not in self._pool.nodes:
+            self._again = True
+            leader = NO_LEADER
+        else:
+            leader = source.leader_id
+        changed = (known.leader, known.epoch) != (leader, source.leader_epoch)
+        known.leader, known.epoch = leader, source.leader_epoch
+        return changed
+
+    def _tell(self, topic: Topic) -> None:
+        for listener in self.on_topic:
+            listener(topic)
+
+    def _fail(self, topic: Topic, error: KafkaError) -> None:
+        topic.failed = error
+        for listener in self.on_failure:
+            listener(topic, error)
+
+    def _fail_missing(self, now: float) -> bool:
+        """Gives up topics that have stayed away for topic.metadata.propagation.max.ms; True while others are still waited for."""
+        waiting = False
+        for topic in list(self.topics.values()):
+            if topic.failed is not None or (topic.known and topic.missing_since is None):
+                continue
+            since = topic.missing_since if topic.missing_since is not None else topic.wanted_since
+            if now - since < self._propagation_s:
+                waiting = True
+            else:
+                topic.known = False
+                topic.partitions = []
+                self._fail(topic, KafkaError(KafkaError._UNKNOWN_TOPIC, f"topic {topic.name} doesn't exist on this cluster"))
+        return waiting

@@ -1,0 +1,63 @@
+"""Tells the engine where produced partitions go: from metadata and the engine's events to topics and their leaders.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.calls import Call
+from kafka_native.control.metadata import Metadata, Topic
+from kafka_native.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine, Event
+
+EXPIRE_EVERY_S = 0.5
+"""How often messages are checked against message.timeout.ms."""
+
+
+class Routing:
+    """The producer's manager."""
+
+    def __init__(self, engine: Engine, metadata: Metadata, pool: BrokerPool) -> None:
+        """Listens to ``metadata`` from here on."""
+        self._engine = engine
+        self._metadata = metadata
+        self._pool = pool
+        self._expire_at = 0.0
+        self._produced: set[str] = set()
+        metadata.on_topic.append(self._on_topic)
+        metadata.on_failure.append(self._on_failure)
+
+    def on_topic_wanted(self, event: Event, now: float) -> None:
+        """The first message to a topic that has no partitions yet."""
+        name = self._engine.topics[event.token - 1].name
+        self._produced.add(name)
+        topic = self._metadata.want(name, now, create=True)
+        if topic.known:
+            self._on_topic(topic)
+
+    def on_partition_error(self, event: Event, now: float) -> None:
+        """A leader has refused a batch: it may have moved."""
+        name = self._engine.topics[event.token - 1].name
+        self._metadata.on_hint(name, event.partition, event.leader_id, event.leader_epoch, now)
+
+    def _on_topic(self, topic: Topic) -> None:
+        if topic.name not in self._produced or not topic.partitions:
+            return
+        leaders = [self._pool.handle(partition.leader) for partition in topic.partitions]
+        self._engine.topic(topic.name).set_partitions(topic.id, leaders, [partition.epoch for partition in topic.partitions])
+
+    def _on_failure(self, topic: Topic, error: KafkaError) -> None:
+        if topic.name in self._produced:
+            self._engine.topic(topic.name).fail(0, error.code(), error.str())
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        if now >= self._expire_at:
+            self._expire_at = now + EXPIRE_EVERY_S
+            self._engine.expire()
+        return [], self._expire_at

@@ -1,0 +1,72 @@
+"""From configuration properties to the engine's settings: one entry a field of struct kn_engine_config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka_native.config import Config
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+ADDRESS_FAMILIES = {"any": 0, "v4": 4, "v6": 6}
+ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+KIB = 1024
+
+
+def connection_settings(config: Config) -> dict[str, Any]:
+    """What every client has."""
+    return {
+        "client_id": config["client.id"],
+        "rack": "",
+        "receive_max_bytes": config["receive.message.max.bytes"],
+        "setup_timeout_ms": config["socket.connection.setup.timeout.ms"],
+        "send_buffer_bytes": config["socket.send.buffer.bytes"],
+        "receive_buffer_bytes": config["socket.receive.buffer.bytes"],
+        "keepalive": config["socket.keepalive.enable"],
+        "nagle_disable": config["socket.nagle.disable"],
+        "address_family": ADDRESS_FAMILIES[config.text("broker.address.family")],
+        "reconnect_backoff_ms": config["reconnect.backoff.ms"],
+        "reconnect_backoff_max_ms": config["reconnect.backoff.max.ms"],
+        "request_timeout_ms": config["socket.timeout.ms"],
+        "connections_max_idle_ms": config["connections.max.idle.ms"],
+    }
+
+
+def producer_settings(config: Config, partitioner: int, report_all: bool) -> dict[str, Any]:
+    """What a producer has; ``partitioner`` is an id of `kafka_native.partitioners`."""
+    return {
+        "queue_messages_max": config["queue.buffering.max.messages"],
+        "queue_bytes_max": config.integer("queue.buffering.max.kbytes") * KIB,
+        "linger_us": int(config.number("linger.ms") * 1000),
+        "batch_bytes": config["batch.size"],
+        "batch_messages": config["batch.num.messages"],
+        "message_max_bytes": config["message.max.bytes"],
+        "max_in_flight": config["max.in.flight.requests.per.connection"],
+        "acks": config["acks"],
+        "produce_timeout_ms": config["request.timeout.ms"],
+        "message_timeout_ms": config["message.timeout.ms"],
+        "retries": config["message.send.max.retries"],
+        "retry_backoff_ms": config["retry.backoff.ms"],
+        "retry_backoff_max_ms": config["retry.backoff.max.ms"],
+        "codec": CODECS[config.text("compression.codec")],
+        "codec_level": config["compression.level"],
+        "partitioner": partitioner,
+        "report_all": report_all,
+        "report_errors_only": config["delivery.report.only.error"],
+    }
+
+
+def consumer_settings(config: Config) -> dict[str, Any]:
+    """What a consumer has."""
+    return {
+        "fetch_min_bytes": config["fetch.min.bytes"],
+        "fetch_wait_max_ms": config["fetch.wait.max.ms"],
+        "fetch_max_bytes": config["fetch.max.bytes"],
+        "partition_fetch_bytes": config["max.partition.fetch.bytes"],
+        "queued_max_bytes": config.integer("queued.max.messages.kbytes") * KIB,
+        "fetch_error_backoff_ms": config["fetch.error.backoff.ms"],
+        "check_crcs": config["check.crcs"],
+        "partition_eof": config["enable.partition.eof"],
+        "isolation_level": ISOLATION_LEVELS[config.text("isolation.level")],
+        "decompressed_max_bytes": config["decompressed.batch.max.bytes"],
+    }

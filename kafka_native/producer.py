@@ -1,0 +1,111 @@
+"""Producer: sends messages, reports their delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from kafka_native._native.producing import ProducerCore
+from kafka_native.client import Client
+from kafka_native.config import parse
+from kafka_native.control.routing import Routing
+from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.errors import KafkaError, KafkaException, from_status
+from kafka_native.partitioners import partitioner_id
+from kafka_native.types import ClusterMetadata
+
+CLOSED_TEXT = "Producer has been closed"
+STATUS_TOO_LARGE = -5  # csrc/base/status.h
+
+
+class Producer(ProducerCore):
+    """An asynchronous producer.
+
+    ``produce()`` queues a message and returns; background threads batch, compress and send. ``poll()`` and ``flush()`` serve the delivery reports.
+
+        with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
+            producer.produce("greetings", "hello", on_delivery=lambda error, message: print(error or message.offset()))
+
+    Leaving the ``with`` block flushes. Configuration: librdkafka's properties (docs/CONFIGURATION.md), as a dict, keywords, or both.
+
+    Safe to use from several threads. After ``fork()`` the child has to make a producer of its own.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
+        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
+        settings = parse({**(config or {}), **kwargs}, "producer")
+        on_delivery = settings.function("on_delivery")
+        report_all = on_delivery is not None
+        everything = {
+            **connection_settings(settings),
+            **consumer_settings(settings),
+            **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
+        }
+        self._client = Client(settings, "producer", everything)
+        self._open(self._client.engine, on_delivery)
+        main = self._client.main
+        main.routing = Routing(self._client.engine, main.metadata, main.pool)
+        main.start()
+
+    def exception_of(self, status: int, text: str | None) -> KafkaException:
+        """The exception that `produce()` raises for a status of the engine."""
+        if status == STATUS_TOO_LARGE:
+            limit = self._client.config["message.max.bytes"]
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, f"Broker: Message size too large: over message.max.bytes={limit}")
+            return KafkaException(error, hint="raise message.max.bytes here and on the broker, or send less")
+        return KafkaException(from_status(status, text))
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """The cluster's brokers, topics and partitions.
+
+        :param topic: Only this topic; None for all.
+        :param timeout: Seconds to wait; negative waits for ever.
+        :raises KafkaException: No broker answered in time.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        return self._client.list_topics(topic, timeout)
+
+    def close(self, timeout: float = -1) -> int:
+        """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
+
+        Messages that are still queued after that are given up, and their callbacks are called with _PURGE_QUEUE.
+
+        :return: How many messages were given up.
+        """
+        if self._client.closed:
+            return 0
+        left = self.flush(timeout) if timeout != 0 else len(self)
+        self._shut()
+        return left
+
+    def _shut(self) -> None:
+        self._mark_closed()
+        try:
+            self._client.close()
+            if not self._client.forked:
+                self._serve_last()
+        finally:
+            if not self._client.forked:
+                self._drain()
+
+    def __enter__(self) -> Producer:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Flushes and closes; after KeyboardInterrupt and the like without waiting for what can't be sent."""
+        self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
+
+    def __del__(self) -> None:
+        """A producer that was dropped without close() ends its threads; what was queued is lost, as documented."""
+        client = getattr(self, "_client", None)
+        if client is not None and not client.closed:
+            self._mark_closed()
+            client.close()
+            self._drain()
+
+    def __repr__(self) -> str:
+        """Name, state and what is queued."""
+        state = "closed" if self._client.closed else f"{len(self)} outstanding"
+        return f"<Producer {self._client.name} ({state})>"
