@@ -47,7 +47,7 @@ static _Atomic int checks;
 #define RUN(test)                        \
     do {                                 \
         test();                          \
-        if (getenv("VERBOSE")) puts(#test); \
+        if (getenv("VERBOSE")) fprintf(stderr, "%s\n", #test);\
     } while (0)
 
 /* A listener on 127.0.0.1, at a port of the system's choice. */

@@ -1,0 +1,449 @@
+/* A broker driven by hand, turn by turn and with a clock of the test: states, generations, back-off, deadlines, stopping. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "engine_check.h"
+#include "engine/engine.h"
+
+#define MS INT64_C(1000)
+
+struct bench {
+    struct kn_engine *engine;
+    struct kn_broker *broker;
+    int listener, peer;
+    uint16_t port;
+};
+
+static struct bench bench_new(void (*configure)(struct kn_engine_config *config))
+{
+    struct bench bench = {.peer = -1};
+    struct kn_engine_config config;
+    kn_engine_config_init(&config);
+    if (configure) configure(&config);
+    bench.engine = kn_engine_new(&config);
+    CHECK(bench.engine);
+    bench.listener = peer_listen(&bench.port, 8);
+    /* A broker of the engine's table, whose thread is this one. */
+    bench.broker = kn_broker_new(bench.engine, 0, 1, "127.0.0.1", bench.port);
+    CHECK(bench.broker);
+    bench.engine->brokers = malloc(8 * sizeof *bench.engine->brokers);
+    bench.engine->broker_capacity = 8;
+    bench.engine->brokers[bench.engine->broker_count++] = bench.broker;
+    return bench;
+}
+
+static void bench_free(struct bench *bench)
+{
+    kn_engine_stop(bench->engine);
+    CHECK_EQ(atomic_load(&bench->broker->state), KN_BROKER_STOPPED);
+    kn_engine_free(bench->engine);
+    if (bench->peer >= 0) close(bench->peer);
+    if (bench->listener >= 0) close(bench->listener);
+    CHECK_EQ(kn_engine_live(), 0);
+    CHECK_EQ(kn_broker_live(), 0);
+    CHECK_EQ(kn_event_live(), 0);
+    CHECK_EQ(kn_chunk_live(), 0);
+    CHECK_EQ(kn_batch_live(), 0);
+    CHECK_EQ(kn_control_request_live(), 0);
+    CHECK_EQ(kn_buffer_live(), 0);
+}
+
+/* What the thread does around step(), but with the test's clock. */
+static int64_t turn(struct bench *bench, int timeout_ms, int64_t now_us)
+{
+    struct pollfd fd;
+    fd.fd = kn_connection_poll_fd(bench->broker->connection, &fd.events);
+    fd.revents = 0;
+    poll(&fd, 1, fd.fd < 0 ? 0 : timeout_ms);
+    return kn_broker_step(bench->broker, fd.revents, now_us);
+}
+
+static enum kn_broker_state state(struct bench *bench) { return (enum kn_broker_state)atomic_load(&bench->broker->state); }
+
+/* The next event, which must be of this kind. */
+static struct kn_event *event(struct bench *bench, enum kn_event_kind kind)
+{
+    struct kn_list *node = kn_queue_pop(&bench->engine->events);
+    CHECK(node != NULL);
+    struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
+    CHECK_EQ(event->kind, kind);
+    CHECK_EQ(event->broker, 0);
+    return event;
+}
+
+static void no_event(struct bench *bench) { CHECK_EQ(kn_queue_count(&bench->engine->events), 0); }
+
+static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token, int32_t timeout_ms)
+{
+    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, 18, 0, 0, 0, flags, (const uint8_t *)"BODY", 4, token, timeout_ms), KN_OK);
+}
+
+/* One REPLY with this token and status. */
+static void reply(struct bench *bench, uint64_t token, int status)
+{
+    struct kn_event *got = event(bench, KN_EVENT_REPLY);
+    CHECK_EQ(got->token, token);
+    CHECK_EQ(got->status, status);
+    CHECK_EQ(got->api_key, 18);
+    CHECK(status == KN_OK || got->text[0]);
+    kn_event_free(got);
+}
+
+/* Connects (there must be demand) and returns the generation of the CONNECTED event. */
+static int32_t connect_now(struct bench *bench, int64_t now_us)
+{
+    for (int i = 0; i < 100 && state(bench) != KN_BROKER_HANDSHAKE; i++) turn(bench, 100, now_us);
+    CHECK_EQ(state(bench), KN_BROKER_HANDSHAKE);
+    if (bench->peer >= 0) close(bench->peer);
+    bench->peer = peer_accept(bench->listener);
+    struct kn_event *got = event(bench, KN_EVENT_CONNECTED);
+    int32_t generation = got->generation;
+    CHECK_TEXT(got->text, "127.0.0.1");
+    kn_event_free(got);
+    return generation;
+}
+
+static int32_t open_now(struct bench *bench, int64_t now_us)
+{
+    int32_t generation = connect_now(bench, now_us);
+    CHECK_EQ(kn_engine_broker_open(bench->engine, 0, generation, 9, 12), KN_OK);
+    turn(bench, 0, now_us);
+    CHECK_EQ(state(bench), KN_BROKER_UP);
+    return generation;
+}
+
+/* Reads a request at the peer and answers it. */
+static void serve(struct bench *bench, const char *body)
+{
+    size_t size;
+    int32_t correlation_id;
+    uint8_t *frame = peer_read_request(bench->peer, &size, &correlation_id);
+    CHECK(memcmp(frame + size - 4, "BODY", 4) == 0);
+    free(frame);
+    peer_reply(bench->peer, correlation_id, body, strlen(body));
+}
+
+static void test_nothing_connects_without_demand(void)
+{
+    struct bench bench = bench_new(NULL);
+    CHECK_EQ(turn(&bench, 0, 1), KN_NEVER);
+    CHECK_EQ(turn(&bench, 0, 1000000 * MS), KN_NEVER);
+    CHECK_EQ(state(&bench), KN_BROKER_INIT);
+    no_event(&bench);
+    bench_free(&bench);
+}
+
+static void test_requests_wait_for_open_and_then_go_out_in_order(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 100, 60000);
+    submit(&bench, 0, 0, 101, 60000);
+    int32_t generation = connect_now(&bench, 1);
+    CHECK_EQ(generation, 1);
+    submit(&bench, generation, KN_REQUEST_HANDSHAKE, 200, 60000);
+    turn(&bench, 0, 1);
+    CHECK_EQ(kn_connection_in_flight(bench.broker->connection), 1); /* the handshake's only */
+    serve(&bench, "versions");
+    turn(&bench, 1000, 1);
+    struct kn_event *got = event(&bench, KN_EVENT_REPLY);
+    CHECK_EQ(got->token, 200);
+    CHECK_EQ(got->body_bytes, 8);
+    CHECK(memcmp(got->body, "versions", 8) == 0);
+    kn_event_free(got);
+
+    CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 9, 12), KN_OK);
+    turn(&bench, 0, 1);
+    CHECK_EQ(state(&bench), KN_BROKER_UP);
+    CHECK_EQ(bench.broker->sender.produce_version, 9);
+    CHECK_EQ(bench.broker->fetcher.fetch_version, 12);
+    serve(&bench, "a");
+    serve(&bench, "b");
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 2; i++) turn(&bench, 1000, 1);
+    reply(&bench, 100, KN_OK);
+    reply(&bench, 101, KN_OK);
+    CHECK_EQ(atomic_load(&bench.broker->tx), 3);
+    CHECK_EQ(atomic_load(&bench.broker->rx), 3);
+    CHECK_EQ(turn(&bench, 0, 1), KN_NEVER); /* idle: nothing to wake up for */
+    bench_free(&bench);
+}
+
+static void test_only_the_current_generation_may_open_close_or_shake_hands(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1, 60000);
+    int32_t generation = connect_now(&bench, 1);
+    submit(&bench, generation + 1, KN_REQUEST_HANDSHAKE, 2, 60000);
+    CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation + 1, 9, 12), KN_OK);
+    CHECK_EQ(kn_engine_broker_close(bench.engine, 0, generation + 1, KN_ERR_PROTOCOL), KN_OK);
+    turn(&bench, 0, 1);
+    CHECK_EQ(state(&bench), KN_BROKER_HANDSHAKE);
+    reply(&bench, 2, KN_ERR_STALE);
+    submit(&bench, generation, 0, 3, 60000); /* for this connection only */
+    CHECK_EQ(kn_engine_broker_close(bench.engine, 0, generation, KN_ERR_PROTOCOL), KN_OK);
+    turn(&bench, 0, 1);
+    CHECK_EQ(state(&bench), KN_BROKER_DOWN);
+    reply(&bench, 3, KN_ERR_PROTOCOL); /* the one without a generation still waits */
+    struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+    CHECK_EQ(got->generation, generation);
+    CHECK_EQ(got->status, KN_ERR_PROTOCOL);
+    CHECK_EQ(got->attempts, 1);
+    kn_event_free(got);
+    submit(&bench, 0, KN_REQUEST_HANDSHAKE, 4, 60000);
+    turn(&bench, 0, 1);
+    reply(&bench, 4, KN_ERR_TRANSPORT); /* no connection to shake hands on */
+    CHECK_EQ(connect_now(&bench, 60000 * MS - 1), generation + 1);
+    bench_free(&bench);
+}
+
+static void test_requests_time_out_while_there_is_no_connection(void)
+{
+    struct bench bench = bench_new(NULL);
+    close(bench.listener);
+    bench.listener = -1;
+    int64_t start_us = kn_clock_us(); /* submit() counts on the real clock */
+    submit(&bench, 0, 0, 1, 50);
+    submit(&bench, 0, 0, 2, 5000);
+    turn(&bench, 0, start_us);
+    for (int i = 0; i < 100 && state(&bench) != KN_BROKER_DOWN; i++) turn(&bench, 100, start_us);
+    struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+    CHECK_EQ(got->status, KN_ERR_TRANSPORT);
+    CHECK_EQ(got->attempts, 1);
+    CHECK_TEXT(got->text, "Connection refused");
+    kn_event_free(got);
+    bench.broker->connect_at_us = KN_NEVER; /* no further attempt in this test */
+    CHECK(turn(&bench, 0, start_us + 49 * MS) >= start_us + 50 * MS);
+    no_event(&bench);
+    turn(&bench, 0, start_us + 3000 * MS);
+    struct kn_event *late = event(&bench, KN_EVENT_REPLY);
+    CHECK_EQ(late->token, 1);
+    CHECK_EQ(late->status, KN_ERR_TIMED_OUT);
+    CHECK_TEXT(late->text, "Connection refused"); /* says why there was no connection */
+    kn_event_free(late);
+    no_event(&bench);
+    kn_engine_stop(bench.engine);
+    reply(&bench, 2, KN_ERR_CLOSED);
+    bench_free(&bench);
+}
+
+static void test_back_off_doubles_up_to_its_maximum_within_the_jitter(void)
+{
+    struct bench bench = bench_new(NULL);
+    int64_t now_us = 1, expected_us = 100 * MS;
+    int64_t shortest = KN_NEVER, longest = 0;
+    close(bench.listener);
+    bench.listener = -1;
+    submit(&bench, 0, 0, 1, -1);
+    for (int failure = 1; failure <= 40; failure++) {
+        int64_t next_us = 0;
+        for (int i = 0; i < 100 && (i == 0 || state(&bench) == KN_BROKER_CONNECTING); i++) next_us = turn(&bench, 100, now_us);
+        struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+        CHECK_EQ(got->attempts, failure);
+        CHECK_EQ(got->generation, 0); /* never came up */
+        kn_event_free(got);
+        int64_t wait_us = bench.broker->connect_at_us - now_us;
+        CHECK(next_us == bench.broker->connect_at_us); /* sleeps exactly until then */
+        CHECK(wait_us >= expected_us * 79 / 100 && wait_us <= expected_us * 121 / 100);
+        if (expected_us == 10000 * MS) {
+            if (wait_us < shortest) shortest = wait_us;
+            if (wait_us > longest) longest = wait_us;
+        }
+        turn(&bench, 0, bench.broker->connect_at_us - 1);
+        CHECK_EQ(state(&bench), KN_BROKER_DOWN);
+        now_us = bench.broker->connect_at_us;
+        expected_us = expected_us * 2 < 10000 * MS ? expected_us * 2 : 10000 * MS;
+    }
+    CHECK(longest - shortest > 1000 * MS); /* the jitter is there */
+    bench_free(&bench);
+}
+
+static void test_back_off_starts_anew_after_a_good_connection(void)
+{
+    struct bench bench = bench_new(NULL);
+    bench.broker->failures = 7;
+    submit(&bench, 0, 0, 1, -1);
+    open_now(&bench, 1);
+    CHECK_EQ(bench.broker->failures, 0);
+    shutdown(bench.peer, SHUT_RDWR);
+    turn(&bench, 1000, 500 * MS);
+    CHECK_EQ(state(&bench), KN_BROKER_DOWN);
+    struct kn_event *got = event(&bench, KN_EVENT_REPLY);
+    CHECK_EQ(got->status, KN_ERR_TRANSPORT);
+    kn_event_free(got);
+    got = event(&bench, KN_EVENT_DISCONNECTED);
+    CHECK_EQ(got->attempts, 1);
+    CHECK_EQ(got->status, KN_ERR_TRANSPORT);
+    kn_event_free(got);
+    /* It had been up for longer than the back-off: new demand connects at once. */
+    submit(&bench, 0, 0, 2, -1);
+    connect_now(&bench, 500 * MS);
+    bench_free(&bench);
+}
+
+static void test_a_peer_that_closes_an_idle_connection_is_no_failure(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1, -1);
+    open_now(&bench, 1);
+    serve(&bench, "");
+    turn(&bench, 1000, 1);
+    reply(&bench, 1, KN_OK);
+    close(bench.peer);
+    bench.peer = -1;
+    turn(&bench, 1000, 2);
+    struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+    CHECK_EQ(got->attempts, 0);
+    CHECK_TEXT(got->text, "idle");
+    kn_event_free(got);
+    CHECK_EQ(turn(&bench, 0, 1000000 * MS), KN_NEVER); /* and nothing reconnects without demand */
+    CHECK_EQ(state(&bench), KN_BROKER_DOWN);
+    bench_free(&bench);
+}
+
+static void short_idle(struct kn_engine_config *config) { config->connections_max_idle_ms = 1000; }
+
+static void test_an_unused_connection_is_closed_after_max_idle(void)
+{
+    struct bench bench = bench_new(short_idle);
+    submit(&bench, 0, 0, 1, -1);
+    open_now(&bench, 1);
+    turn(&bench, 0, 5000 * MS); /* a request is in flight: not idle */
+    CHECK_EQ(state(&bench), KN_BROKER_UP);
+    serve(&bench, "");
+    CHECK_EQ(turn(&bench, 1000, 6000 * MS), 7000 * MS); /* sleeps exactly until then */
+    CHECK_EQ(turn(&bench, 0, 6999 * MS), 7000 * MS);
+    CHECK_EQ(turn(&bench, 0, 7000 * MS), KN_NEVER);
+    CHECK_EQ(state(&bench), KN_BROKER_DOWN);
+    reply(&bench, 1, KN_OK);
+    struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+    CHECK_EQ(got->status, KN_OK);
+    CHECK_EQ(got->attempts, 0);
+    kn_event_free(got);
+    bench_free(&bench);
+}
+
+static void test_a_handshake_without_end_is_given_up(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1, -1);
+    connect_now(&bench, 1);
+    CHECK_EQ(turn(&bench, 0, 2), 30000 * MS + 1);
+    turn(&bench, 0, 30000 * MS + 1);
+    CHECK_EQ(state(&bench), KN_BROKER_DOWN);
+    struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+    CHECK_EQ(got->status, KN_ERR_TIMED_OUT);
+    CHECK_EQ(got->attempts, 1);
+    kn_event_free(got);
+    bench_free(&bench);
+}
+
+static void test_stop_fails_what_waits_and_refuses_what_comes(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1, -1);
+    int32_t generation = open_now(&bench, 1);
+    submit(&bench, 0, 0, 2, -1);
+    CHECK_EQ(kn_engine_broker_stop(bench.engine, 0), KN_OK);
+    CHECK_EQ(turn(&bench, 0, 2), KN_NEVER);
+    CHECK_EQ(state(&bench), KN_BROKER_STOPPED);
+    reply(&bench, 1, KN_ERR_CLOSED);
+    reply(&bench, 2, KN_ERR_CLOSED);
+    struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+    CHECK_EQ(got->status, KN_ERR_CLOSED);
+    CHECK_EQ(got->generation, generation);
+    kn_event_free(got);
+    submit(&bench, 0, 0, 3, -1);
+    reply(&bench, 3, KN_ERR_CLOSED);
+    CHECK_EQ(kn_engine_submit(bench.engine, 7, 0, 18, 0, 0, 0, 0, NULL, 0, 9, -1), KN_ERR_INVALID);
+    bench_free(&bench);
+}
+
+static int descriptor_signalled(struct bench *bench)
+{
+    struct pollfd fd = {.fd = bench->broker->wake.read_fd, .events = POLLIN};
+    return poll(&fd, 1, 0) == 1;
+}
+
+static void test_a_notification_signals_only_a_thread_that_would_oversleep(void)
+{
+    struct bench bench = bench_new(NULL);
+    struct kn_topic *topic = kn_engine_topic(bench.engine, "t", 1, 1);
+    struct kn_accumulator accumulator;
+    kn_accumulator_init(&accumulator, topic, 0);
+    kn_broker_notify(bench.broker, &accumulator, 5000); /* awake: it will look */
+    CHECK(!descriptor_signalled(&bench));
+    turn(&bench, 0, 1);
+    bench.broker->sleep_until_us = 5000; /* what the thread stores before poll(2) */
+    kn_broker_notify(bench.broker, &accumulator, 6000);
+    kn_broker_notify(bench.broker, &accumulator, 5000);
+    CHECK(!descriptor_signalled(&bench));
+    kn_broker_notify(bench.broker, &accumulator, 4999);
+    CHECK(descriptor_signalled(&bench));
+    CHECK_EQ(bench.broker->sleep_until_us, 0); /* the next one needs no signal */
+    turn(&bench, 0, 2);
+    kn_wake_clear(&bench.broker->wake);
+
+    bench.broker->sleep_until_us = 5000;
+    atomic_store(&bench.engine->flushing, 1);
+    kn_broker_notify(bench.broker, &accumulator, 9000); /* a flush doesn't linger */
+    CHECK(descriptor_signalled(&bench));
+    atomic_store(&bench.engine->flushing, 0);
+    turn(&bench, 0, 3);
+    kn_accumulator_deinit(&accumulator);
+    bench_free(&bench);
+}
+
+static void test_a_produced_record_reaches_the_wire_after_linger_and_is_settled(void)
+{
+    struct bench bench = bench_new(NULL);
+    struct kn_topic *topic = kn_engine_topic(bench.engine, "t", 1, 1);
+    struct kn_broker *leaders[1] = {bench.broker};
+    int32_t epochs[1] = {0};
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 1, leaders, epochs), KN_OK);
+    struct kn_message message = {.value = (const uint8_t *)"hello", .value_bytes = 5, .partition = 0};
+    int64_t before_us = kn_clock_us();
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    CHECK_EQ(kn_engine_outstanding(bench.engine), 1);
+    int32_t generation = connect_now(&bench, kn_clock_us());
+    CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 3, -1), KN_OK);
+    for (int i = 0; i < 100 && !bench.broker->sender.in_flight; i++) {
+        int64_t next_us = turn(&bench, 0, kn_clock_us());
+        if (bench.broker->sender.in_flight) break;
+        CHECK(next_us <= before_us + 6 * MS); /* it will wake up for it by itself */
+        int64_t wait_us = next_us - kn_clock_us();
+        if (wait_us > 0) usleep((useconds_t)wait_us);
+    }
+    CHECK(kn_clock_us() - before_us >= 4 * MS); /* linger.ms is 5 */
+    size_t size;
+    int32_t correlation_id;
+    uint8_t *frame = peer_read_request(bench.peer, &size, &correlation_id);
+    CHECK_EQ(frame[1], 0); /* Produce v3 */
+    CHECK_EQ(frame[3], 3);
+    CHECK(memmem(frame, size, "hello", 5) != NULL);
+    free(frame);
+    static const uint8_t body[] = {0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 42,
+                                   255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0};
+    peer_reply(bench.peer, correlation_id, body, sizeof body);
+    for (int i = 0; i < 10 && kn_engine_outstanding(bench.engine); i++) turn(&bench, 1000, kn_clock_us());
+    CHECK_EQ(kn_engine_outstanding(bench.engine), 0);
+    CHECK_EQ(kn_queue_count(&bench.engine->deliveries), 0); /* nobody asked for a report */
+    CHECK_EQ(kn_batch_live(), 0);
+    bench_free(&bench);
+}
+
+int main(void)
+{
+    RUN(test_nothing_connects_without_demand);
+    RUN(test_requests_wait_for_open_and_then_go_out_in_order);
+    RUN(test_only_the_current_generation_may_open_close_or_shake_hands);
+    RUN(test_requests_time_out_while_there_is_no_connection);
+    RUN(test_back_off_doubles_up_to_its_maximum_within_the_jitter);
+    RUN(test_back_off_starts_anew_after_a_good_connection);
+    RUN(test_a_peer_that_closes_an_idle_connection_is_no_failure);
+    RUN(test_an_unused_connection_is_closed_after_max_idle);
+    RUN(test_a_handshake_without_end_is_given_up);
+    RUN(test_stop_fails_what_waits_and_refuses_what_comes);
+    RUN(test_a_notification_signals_only_a_thread_that_would_oversleep);
+    RUN(test_a_produced_record_reaches_the_wire_after_linger_and_is_settled);
+    printf("broker: %d checks\n", atomic_load(&checks));
+    return 0;
+}
