@@ -8,6 +8,7 @@ Metadata lives in pyproject.toml. Environment switches:
     KN_DEBUG=1                   asserts, lock-rank checks, poisoned buffers, -Og
     KN_SANITIZE=address|thread   ASan+UBSan or TSan (with KN_DEBUG's checks); never in place, see `make test-asan`
     KN_COVERAGE=1                gcov for C, line tracing for Cython
+    KN_OPTIMIZE=-O1              instead of -O3, for a build that is only to be tried
     KN_WITHOUT=lz4,zstd          pretend that these codec libraries are missing (the Python packages serve instead)
     KN_ONLY=wire,records         build these extensions alone
     KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
@@ -139,7 +140,7 @@ class Flags:
             raise SystemExit(f"KN_SANITIZE={self.sanitize}: address or thread is meant")
         if switch("KN_COVERAGE"):
             return ["-O0", *checks, "--coverage", "-DCYTHON_TRACE_NOGIL=1"]
-        return ["-Og", *checks] if switch("KN_DEBUG") else ["-O3"]
+        return ["-Og", *checks] if switch("KN_DEBUG") else [os.environ.get("KN_OPTIMIZE", "-O3")]
 
     def _mode_link(self) -> list[str]:
         if switch("KN_COVERAGE"):

@@ -1,0 +1,65 @@
+"""Run by the Python of an empty environment that has the wheel and its dependencies, and nothing else.
+
+Tells in its last line which library serves each codec.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import kafka_native
+from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native._native import primitives, records
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+COUNT = 500
+
+
+def check_installation() -> None:
+    """The wheel is what was imported, and it is complete."""
+    assert Path(sys.prefix) in Path(kafka_native.__file__).parents, kafka_native.__file__
+    assert kafka_native.__version__ == metadata.version("kafka-native")
+    assert (Path(kafka_native.__file__).parent / "py.typed").exists()
+    scripts = metadata.entry_points(group="console_scripts", name="kafka-native")
+    assert [script.value for script in scripts] == ["kafka_native.cli:main"]
+
+
+def check_records() -> None:
+    """Batches come back as they went, with the library's codec and with the Python package's."""
+    assert primitives.crc32c(b"123456789") == 0xE3069283
+    rows = [(f"key {number}".encode(), b"value" * number) for number in range(COUNT)]
+    for codec in CODECS:
+        made = records.encode_batch([(0, key, value) for key, value in rows], codec=codec)
+        for python_codecs in (False, True):
+            (batch,) = records.decode_batches(made, python_codecs=python_codecs)
+            assert [(bytes(one.key), bytes(one.value)) for one in batch.records] == rows, codec
+
+
+def check_whole_path() -> None:
+    """What a producer sends to the mock cluster, a consumer reads."""
+    from kafka_native.mock import MockCluster
+
+    with MockCluster(brokers=2) as cluster:
+        settings = {"bootstrap.servers": cluster.bootstrap_servers}
+        with Producer({**settings, "compression.codec": "lz4"}) as producer:
+            for number in range(COUNT):
+                producer.produce("smoke", f"value {number}".encode(), partition=0)
+            assert producer.flush(30) == 0
+        with Consumer({**settings, "group.id": "smoke", "auto.offset.reset": "earliest"}) as consumer:
+            consumer.assign([TopicPartition("smoke", 0, 0)])
+            got: list[bytes | None] = []
+            while len(got) < COUNT:
+                messages = consumer.consume(COUNT, 10)
+                assert messages, f"only {len(got)} of {COUNT} came back"
+                assert [message.error() for message in messages if message.error()] == []
+                got += [message.value() for message in messages]
+        assert got == [f"value {number}".encode() for number in range(COUNT)]
+
+
+if __name__ == "__main__":
+    check_installation()
+    check_records()
+    check_whole_path()
+    print("codecs:", records.features())

@@ -1,0 +1,135 @@
+"""An sdist becomes a wheel, the wheel works in an empty environment, for each CPython we support that this machine has.
+
+The oldest Python gets the lowest versions of the dependencies that pyproject.toml allows, the others the newest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SMOKE = Path(__file__).with_name("smoke.py")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+LOWEST = VERSIONS[0]
+FULLY_OPTIMIZED = VERSIONS[-1]  # the others are only tried: less of the compiler's time
+CONSTRAINT = re.compile(r'^\s+"([A-Za-z0-9_-]+)>=([0-9.]+)",$', re.M)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
+    """What a command prints; its complaints are the error of the test."""
+    drop = {"PYTHONPATH", "LD_PRELOAD", "VIRTUAL_ENV", "KN_SANITIZE", "KN_DEBUG"}
+    env = {name: value for name, value in os.environ.items() if name not in drop}
+    env |= {"KN_JOBS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables}
+    done = subprocess.run(list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def find_python(version: str) -> Path | None:
+    """A CPython of this minor version, with headers: this one, on the PATH, or under pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates = [Path(sys._base_executable), *pyenv.glob(f"versions/{version}.*/bin/python")]  # type: ignore[attr-defined]
+    if on_path := shutil.which(f"python{version}"):
+        candidates.append(Path(on_path))
+    check = "import sys, sysconfig, os, venv, ensurepip; print('%d.%d' % sys.version_info[:2]); "
+    check += "assert os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h'))"
+    for candidate in candidates:
+        done = subprocess.run([candidate, "-c", check], capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout.strip() == version:
+            return candidate
+    return None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of one Python version."""
+
+    wheel: Path
+    printed: str
+    installed: str
+
+
+def lowest_dependencies() -> list[str]:
+    """The run-time dependencies, at the lower bounds of pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = text.split("\ndependencies = [", 1)[1].split("]", 1)[0]
+    return [f"{name}=={version}" for name, version in CONSTRAINT.findall(block)]
+
+
+def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Tried:
+    """Wheel from the sdist, empty environment, smoke test."""
+    run(python, "-m", "venv", folder / "venv")
+    own = folder / "venv" / "bin" / "python"
+    optimize = "-O3" if version == FULLY_OPTIMIZED else "-O1"
+    run(own, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, sdist, KN_OPTIMIZE=optimize)
+    (wheel,) = folder.glob("*.whl")
+    pinned = lowest_dependencies() if version == LOWEST else []
+    run(own, "-m", "pip", "install", "-q", wheel, *pinned)
+    printed = run(own, "-I", SMOKE, cwd=folder)
+    return Tried(wheel, printed, run(own, "-m", "pip", "freeze"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder)
+    (path,) = folder.glob("*.tar.gz")
+    return path
+
+
+@pytest.fixture(scope="module")
+def attempts(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Tried]]]:
+    """Every version there is, two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        futures = {}
+        for version in VERSIONS:
+            if python := find_python(version):
+                folder = tmp_path_factory.mktemp(f"python{version}-")
+                futures[version] = pool.submit(try_version, python, version, sdist, folder)
+        yield futures
+
+
+def test_sdist_has_sources_and_no_builds(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {"setup.py", "LICENSE", "csrc/base/status.h", "csrc/base/status.c", "kafka_native/_native/wire.pyx"} <= names
+    assert [name for name in names if name.endswith((".so", ".o", ".pyc")) or re.search(r"_native/\w+\.c$", name)] == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_wheel_works_in_an_empty_environment(attempts: dict[str, Future[Tried]], version: str) -> None:
+    if version not in attempts:
+        pytest.skip(f"no CPython {version} with headers on this machine (PATH and pyenv were searched)")
+    tried = attempts[version].result()
+    assert f"cp{version.replace('.', '')}-" in tried.wheel.name
+    assert "codecs:" in tried.printed
+    assert "confluent" not in tried.installed
+    assert "Cython" not in tried.installed, "the wheel must not need Cython"
+
+
+def test_wheel_carries_the_core_and_no_sources(attempts: dict[str, Future[Tried]]) -> None:
+    tried = next(iter(attempts.values())).result()
+    names = zipfile.ZipFile(tried.wheel).namelist()
+    assert any("_native/libkafka_native_core." in name for name in names)
+    assert "kafka_native/py.typed" in names
+    assert "kafka_native/_native/wire.pyi" in names
+    assert [name for name in names if name.endswith((".pyx", ".pxd", ".c", ".h"))] == []
+    assert [name for name in names if not name.startswith(("kafka_native/", "kafka_native-"))] == []
+
+
+def test_one_version_is_found(attempts: dict[str, Future[Tried]]) -> None:
+    assert attempts, "not even the Python that runs this test can build"
