@@ -1,4 +1,4 @@
-"""What Producer and Consumer have in common: the engine and its control thread, their life, errors, and cluster metadata.
+"""What Producer and Consumer have in common: engine, control thread, errors, cluster metadata.
 
 Layer: public API. Everything that decides is in ``control``; everything that moves bytes is in the engine.
 """
@@ -30,7 +30,13 @@ _names = iter(range(1, 1 << 62))
 class Client:
     """One client's engine and control thread."""
 
-    def __init__(self, config: Config, kind: str, settings: Mapping[str, Any], on_error_extra: Callable[[KafkaError], None] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        kind: str,
+        settings: Mapping[str, Any],
+        on_error_extra: Callable[[KafkaError], None] | None = None,
+    ) -> None:
         """``kind`` is "producer" or "consumer"; ``settings`` the engine's, whole."""
         self.config = config
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
@@ -60,7 +66,7 @@ class Client:
         _clients.add(self)
 
     def on_error(self, error: KafkaError) -> None:
-        """Control thread: an error of the client as a whole, to ``error_cb`` in the application's next poll(), else to the log."""
+        """Control thread: takes an error to ``error_cb``, in the application's next poll(), or else to the log."""
         if self._on_error_extra is not None:
             self._on_error_extra(error)
         if self._error_cb is None:
@@ -97,13 +103,17 @@ class Client:
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
         topics = None if topic is None else [MetadataRequest.Topic(name=topic)]
-        message = MetadataRequest(topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"]))
+        message = MetadataRequest(
+            topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"])
+        )
         try:
             reply: MetadataResponse = self.main.call(message, None, timeout)
         except KafkaException as error:
             cause: KafkaError = error.args[0]
             text = f"Failed to get metadata: {cause.str()}"
-            raise KafkaException(KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there") from None
+            raise KafkaException(
+                KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there"
+            ) from None
         return _cluster_of(reply)
 
 

@@ -40,14 +40,19 @@ class Consumer(ConsumerCore):
             for message in consumer:
                 print(message.value())
 
-    Messages are fetched in the background, up to ``queued.max.messages.kbytes``. Configuration: librdkafka's properties (docs/CONFIGURATION.md), as a dict,
+    Messages are fetched in the background, up to ``queued.max.messages.kbytes``. Configuration: librdkafka's
+    properties (docs/CONFIGURATION.md), as a dict,
     keywords, or both. A consumer belongs to one thread at a time; after ``fork()`` the child has to make its own.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
         settings = parse({**(config or {}), **kwargs}, "consumer")
-        everything = {**connection_settings(settings), **producer_settings(settings, 0, False), **consumer_settings(settings)}
+        everything = {
+            **connection_settings(settings),
+            **producer_settings(settings, 0, False),
+            **consumer_settings(settings),
+        }
         self._client = Client(settings, "consumer", everything)
         self._isolation_level = ISOLATION_LEVELS[settings.text("isolation.level")]
         self._open(self._client.engine)
@@ -71,14 +76,17 @@ class Consumer(ConsumerCore):
         self.engine.notices.append((topic, partition, offset, error))
         self.engine.kick()
 
-    def error_for(self, eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int) -> KafkaError:
+    def error_for(
+        self, eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int
+    ) -> KafkaError:
         """The error of a Message that stands for an end of partition or for a batch that can't be used."""
         if eof:
             return KafkaError(KafkaError._PARTITION_EOF)
         if error_code:
             return KafkaError(error_code)
         code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else from_status(status).code()
-        text = f"{_CAUSES.get(status, from_status(status).str())} in {cursor.topic} [{cursor.partition}] at offset {offset}"
+        cause = _CAUSES.get(status, from_status(status).str())
+        text = f"{cause} in {cursor.topic} [{cursor.partition}] at offset {offset}"
         return KafkaError(code, f"{text}; it is fetched again, or seek to {next_offset} to skip it")
 
     def raise_unless_eof(self, message: Message) -> None:
@@ -92,7 +100,8 @@ class Consumer(ConsumerCore):
     def assign(self, partitions: list[TopicPartition]) -> None:
         """Reads these partitions from now on, and no others.
 
-        :param partitions: Each with the offset to start from, or OFFSET_BEGINNING, OFFSET_END, or (the default) where ``auto.offset.reset`` says.
+        :param partitions: Each with the offset to start from, or OFFSET_BEGINNING, OFFSET_END, or (the default) where
+        ``auto.offset.reset`` says.
         """
         self._client.check_open(CLOSED_TEXT)
         wanted = [(each.topic, each.partition, each.offset) for each in _checked(partitions)]
@@ -105,10 +114,14 @@ class Consumer(ConsumerCore):
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         self._client.check_open(CLOSED_TEXT)
-        return self._client.main.run(lambda: [TopicPartition(topic, partition) for topic, partition in self._fetching.assigned])
+        return self._client.main.run(
+            lambda: [TopicPartition(topic, partition) for topic, partition in self._fetching.assigned]
+        )
 
     def seek(self, partition: TopicPartition) -> None:
-        """Goes on at ``partition.offset`` (absolute or OFFSET_BEGINNING, OFFSET_END). What was fetched and not handed out is dropped.
+        """Goes on at ``partition.offset``, absolute or OFFSET_BEGINNING or OFFSET_END.
+
+        What was fetched and not handed out is dropped.
 
         :raises KafkaException: _STATE when the partition isn't assigned.
         """
@@ -131,7 +144,7 @@ class Consumer(ConsumerCore):
             self._raise(self._client.main.run(lambda each=each: self._fetching.resume(each.topic, each.partition)))  # type: ignore[misc]
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """The next offset to be handed out of each partition: one more than the last message's, OFFSET_INVALID before the first."""
+        """The next offset to be handed out of each partition; OFFSET_INVALID before its first message."""
         self._client.check_open(CLOSED_TEXT)
         wanted = _checked(partitions)
         assigned = self._fetching.assigned
@@ -153,7 +166,9 @@ class Consumer(ConsumerCore):
         self._client.check_open(CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
-    def get_watermark_offsets(self, partition: TopicPartition, timeout: float = -1, cached: bool = False) -> tuple[int, int]:
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = -1, cached: bool = False
+    ) -> tuple[int, int]:
         """The partition's first offset, and the one after its last message.
 
         :param timeout: Seconds to wait; negative waits for ever.
@@ -180,17 +195,28 @@ class Consumer(ConsumerCore):
             if topic.failed is not None:
                 raise KafkaException(topic.failed)
             if topic.known and leader is None:
-                raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, f"{partition.topic} has no partition {partition.partition}"))
+                raise KafkaException(
+                    KafkaError(
+                        KafkaError._UNKNOWN_PARTITION, f"{partition.topic} has no partition {partition.partition}"
+                    )
+                )
             if leader is not None and leader.leader >= 0:
                 try:
-                    offset: int = self._client.main.gather(self._lookup_maker(partition, leader.leader, leader.epoch, timestamp), remaining_s(deadline))
+                    offset: int = self._client.main.gather(
+                        self._lookup_maker(partition, leader.leader, leader.epoch, timestamp), remaining_s(deadline)
+                    )
                     return offset
                 except KafkaException as error:
                     if error.args[0].code() not in MOVED or time.monotonic() >= deadline:
                         raise
                     self._client.main.run(lambda: metadata.refresh(time.monotonic()))
             if time.monotonic() >= deadline:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no leader of {partition.topic} [{partition.partition}] was found in time"))
+                raise KafkaException(
+                    KafkaError(
+                        KafkaError._TIMED_OUT,
+                        f"no leader of {partition.topic} [{partition.partition}] was found in time",
+                    )
+                )
             time.sleep(min(RETRY_EVERY_S, remaining_s(deadline)))
 
     def _lookup_maker(self, partition: TopicPartition, leader: int, epoch: int, timestamp: int) -> Any:
@@ -207,7 +233,7 @@ class Consumer(ConsumerCore):
     # --- the end ---
 
     def close(self) -> None:
-        """Stops fetching and ends the background threads. Waiting `poll()` calls of other threads end. Harmless when called again."""
+        """Ends the background threads, and `poll()` calls that wait in other threads. Harmless when called again."""
         if self._client.closed:
             return
         self._mark_closed()
@@ -219,7 +245,9 @@ class Consumer(ConsumerCore):
         """Itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Closes."""
         self.close()
 

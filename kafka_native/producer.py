@@ -22,12 +22,14 @@ STATUS_TOO_LARGE = -5  # csrc/base/status.h
 class Producer(ProducerCore):
     """An asynchronous producer.
 
-    ``produce()`` queues a message and returns; background threads batch, compress and send. ``poll()`` and ``flush()`` serve the delivery reports.
+    ``produce()`` queues a message and returns; background threads batch, compress and send. ``poll()`` and
+    ``flush()`` serve the delivery reports.
 
         with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
             producer.produce("greetings", "hello", on_delivery=lambda error, message: print(error or message.offset()))
 
-    Leaving the ``with`` block flushes. Configuration: librdkafka's properties (docs/CONFIGURATION.md), as a dict, keywords, or both.
+    Leaving the ``with`` block flushes. Configuration: librdkafka's properties (docs/CONFIGURATION.md), as a dict,
+    keywords, or both.
 
     Safe to use from several threads. After ``fork()`` the child has to make a producer of its own.
     """
@@ -52,7 +54,9 @@ class Producer(ProducerCore):
         """The exception that `produce()` raises for a status of the engine."""
         if status == STATUS_TOO_LARGE:
             limit = self._client.config["message.max.bytes"]
-            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, f"Broker: Message size too large: over message.max.bytes={limit}")
+            error = KafkaError(
+                KafkaError.MSG_SIZE_TOO_LARGE, f"Broker: Message size too large: over message.max.bytes={limit}"
+            )
             return KafkaException(error, hint="raise message.max.bytes here and on the broker, or send less")
         return KafkaException(from_status(status, text))
 
@@ -93,7 +97,9 @@ class Producer(ProducerCore):
         """Itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Flushes and closes; after KeyboardInterrupt and the like without waiting for what can't be sent."""
         self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
 

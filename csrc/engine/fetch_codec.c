@@ -3,8 +3,9 @@
 
 #include <string.h>
 
+#include "base/endian.h"
 #include "base/status.h"
-#include "engine/put.h"
+#include "base/varint.h"
 
 static int same_topic(const struct kn_fetch_partition *a, const struct kn_fetch_partition *b)
 {
@@ -30,12 +31,12 @@ static int32_t topic_runs(const struct kn_fetch_partition *partitions, int32_t c
 
 static uint8_t *put_count(uint8_t *to, int32_t count, int flexible)
 {
-    return flexible ? kn_put_uvarint(to, (uint32_t)count + 1) : kn_put_i32(to, count);
+    return flexible ? kn_uvarint_put(to, (uint32_t)count + 1) : kn_put_i32(to, count);
 }
 
 static uint8_t *put_string(uint8_t *to, const char *text, size_t bytes, int flexible)
 {
-    to = flexible ? kn_put_uvarint(to, (uint32_t)bytes + 1) : kn_put_i16(to, (int16_t)bytes);
+    to = flexible ? kn_uvarint_put(to, (uint32_t)bytes + 1) : kn_put_i16(to, (int16_t)bytes);
     memcpy(to, text, bytes);
     return to + bytes;
 }

@@ -8,7 +8,8 @@
 
 #include "base/status.h"
 #include "engine/connection.h"
-#include "engine/put.h"
+#include "base/endian.h"
+#include "base/varint.h"
 
 size_t kn_frame_header_write(uint8_t *to, int16_t api_key, int16_t api_version, const char *client_id, int flexible)
 {

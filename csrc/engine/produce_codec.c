@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 #include "base/status.h"
-#include "engine/put.h"
+#include "base/endian.h"
+#include "base/varint.h"
 
 /* --- request --- */
 
@@ -38,7 +39,7 @@ size_t kn_produce_request_bound_bytes(const struct kn_produce_request *request)
 
 static uint8_t *put_count(uint8_t *to, int flexible, int32_t count)
 {
-    return flexible ? kn_put_uvarint(to, (uint32_t)count + 1) : kn_put_i32(to, count);
+    return flexible ? kn_uvarint_put(to, (uint32_t)count + 1) : kn_put_i32(to, count);
 }
 
 static uint8_t *put_topic(uint8_t *to, int16_t version, const struct kn_produce_partition *topic)
@@ -47,7 +48,7 @@ static uint8_t *put_topic(uint8_t *to, int16_t version, const struct kn_produce_
         memcpy(to, topic->topic_id, 16);
         return to + 16;
     }
-    if (version >= KN_PRODUCE_FLEXIBLE_SINCE) to = kn_put_uvarint(to, (uint32_t)topic->topic_bytes + 1);
+    if (version >= KN_PRODUCE_FLEXIBLE_SINCE) to = kn_uvarint_put(to, (uint32_t)topic->topic_bytes + 1);
     else to = kn_put_i16(to, (int16_t)topic->topic_bytes);
     memcpy(to, topic->topic, (size_t)topic->topic_bytes);
     return to + topic->topic_bytes;
@@ -73,7 +74,7 @@ size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8
         for (int32_t end = i + run; i < end; i++) {
             const struct kn_produce_partition *partition = &request->partitions[i];
             to = kn_put_i32(to, partition->partition);
-            if (flexible) to = kn_put_uvarint(to, (uint32_t)partition->records_bytes + 1);
+            if (flexible) to = kn_uvarint_put(to, (uint32_t)partition->records_bytes + 1);
             else to = kn_put_i32(to, (int32_t)partition->records_bytes);
             pieces[count++] = (struct iovec){from, (size_t)(to - from)};
             pieces[count++] = (struct iovec){(void *)partition->records, partition->records_bytes};

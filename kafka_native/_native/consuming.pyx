@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from kafka_native._native.engine cimport Cursor, Engine
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport Chunk, Message
 
 

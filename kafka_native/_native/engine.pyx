@@ -14,6 +14,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_records cimport *
+from kafka_native._native.records cimport codecs_fill
 
 
 cdef class Event:
@@ -130,6 +132,7 @@ cdef class Engine:
         self.engine = kn_engine_new(&config)
         if self.engine == NULL:
             raise MemoryError("no memory or file descriptors for a client")
+        codecs_fill(&self.engine.codecs)
         self.error_of = error_of
         self.topics = []
         self.topics_by_name = {}

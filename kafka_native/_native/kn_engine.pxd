@@ -2,18 +2,20 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
+from kafka_native._native.kn_records cimport (
+    kn_batch_view,
+    kn_batch_writer,
+    kn_buffer,
+    kn_codec_table,
+    kn_pool,
+)
+
 cdef extern from "base/status.h" nogil:
     enum:
-        KN_OK
-        KN_ERR_NOMEM
-        KN_ERR_TRUNCATED
-        KN_ERR_FULL
         KN_ERR_TIMED_OUT
         KN_ERR_INTERRUPTED
         KN_ERR_CLOSED
-        KN_ERR_TOO_LARGE
         KN_ERR_UNKNOWN_PARTITION
-    const char *kn_status_text(int status)
 
 cdef extern from "base/list.h" nogil:
     struct kn_list:
@@ -22,71 +24,6 @@ cdef extern from "base/list.h" nogil:
     void kn_list_init(kn_list *head)
     int kn_list_empty(const kn_list *head)
     kn_list *kn_list_pop_front(kn_list *head)
-
-cdef extern from "base/buffer.h" nogil:
-    struct kn_pool:
-        pass
-    struct kn_buffer:
-        uint8_t *data
-        size_t size_bytes
-    long kn_buffer_live()
-    int kn_buffer_reserve(kn_buffer **buffer, size_t more_bytes)
-    kn_buffer *kn_buffer_take(kn_pool *pool, size_t capacity_bytes)
-    void kn_buffer_give(kn_buffer *buffer)
-    void kn_pool_trim(kn_pool *pool, size_t keep_bytes)
-
-cdef extern from "base/span.h" nogil:
-    struct kn_span:
-        const uint8_t *at
-        const uint8_t *end
-        int failed
-    kn_span kn_span_of(const void *data, size_t size_bytes)
-
-cdef extern from "records/codec.h" nogil:
-    struct kn_codec_table:
-        pass
-
-cdef extern from "records/batch_writer.h" nogil:
-    enum:
-        KN_BATCH_HEADER_BYTES
-    struct kn_batch_writer:
-        int32_t record_count
-        int64_t base_timestamp_ms
-        int64_t max_timestamp_ms
-    uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value, int32_t value_bytes)
-
-cdef extern from "records/batch_reader.h" nogil:
-    struct kn_batch_view:
-        int64_t base_offset
-        int64_t last_offset
-        int64_t base_timestamp_ms
-        int32_t partition_leader_epoch
-        int32_t record_count
-        int8_t magic
-        const uint8_t *records
-        size_t records_bytes
-    struct kn_record:
-        int64_t offset
-        int64_t timestamp_ms
-        const uint8_t *key
-        const uint8_t *value
-        const uint8_t *headers
-        int32_t key_bytes
-        int32_t value_bytes
-        int32_t headers_bytes
-        int32_t header_count
-        int8_t timestamp_type
-    struct kn_record_reader:
-        pass
-    struct kn_header:
-        const uint8_t *key
-        const uint8_t *value
-        int32_t key_bytes
-        int32_t value_bytes
-    int kn_batch_view_next(kn_span *span, kn_batch_view *view)
-    int kn_record_reader_init(kn_record_reader *reader, const kn_batch_view *view)
-    int kn_record_reader_next(kn_record_reader *reader, kn_record *record)
-    int kn_header_next(kn_span *span, kn_header *header)
 
 cdef extern from "engine/thread.h" nogil:
     int64_t kn_clock_us()

@@ -1,6 +1,7 @@
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_engine cimport kn_chunk, kn_record
+from kafka_native._native.kn_engine cimport kn_chunk
+from kafka_native._native.kn_records cimport kn_record
 
 
 cdef class Chunk:

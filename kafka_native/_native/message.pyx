@@ -9,17 +9,8 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t
 
-from kafka_native._native.kn_engine cimport (
-    kn_chunk,
-    kn_chunk_live,
-    kn_chunk_unref,
-    kn_header,
-    kn_header_next,
-    kn_record,
-    kn_span,
-    kn_span_of,
-    KN_OK,
-)
+from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_live, kn_chunk_unref
+from kafka_native._native.kn_records cimport KN_OK, kn_header, kn_header_next, kn_record, kn_span, kn_span_of
 
 # Partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -2147483648

@@ -14,6 +14,7 @@ from libc.string cimport memset
 
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport Chunk, Message
 
 # The two varints of an encoded header, at their longest.

@@ -11,7 +11,9 @@ JITTER = 0.2
 class Backoff:
     """Delays that double from ``first_s`` to ``most_s`` seconds, each drawn from +-20 % around its value."""
 
-    def __init__(self, first_s: float, most_s: float, uniform: Callable[[float, float], float] = random.uniform) -> None:
+    def __init__(
+        self, first_s: float, most_s: float, uniform: Callable[[float, float], float] = random.uniform
+    ) -> None:
         """``uniform`` is replaced by tests."""
         self._first_s = first_s
         self._most_s = most_s
@@ -20,7 +22,7 @@ class Backoff:
 
     def next_s(self) -> float:
         """The delay before the next attempt, in seconds."""
-        delay = min(self._first_s * 2 ** min(self.failures, 30), self._most_s)
+        delay = min(self._first_s * float(1 << min(self.failures, 30)), self._most_s)
         self.failures += 1
         return delay * self._uniform(1 - JITTER, 1 + JITTER)
 

@@ -133,7 +133,9 @@ class BrokerPool:
             else:
                 self._enqueue(broker, call)
             return
-        candidates = [broker for broker in self.nodes.values() if broker.up] or [broker for broker in self.bootstrap if broker.up]
+        candidates = [broker for broker in self.nodes.values() if broker.up] or [
+            broker for broker in self.bootstrap if broker.up
+        ]
         if candidates:
             self._submit(candidates[next(self._turn) % len(candidates)], call)
         else:
@@ -169,14 +171,16 @@ class BrokerPool:
         self._pending[token] = (call, version, broker)
         self._submit_body(broker, message.api_key, version, body, token, call.deadline - self._clock())
 
-    def _submit_body(self, broker: Broker, api_key: int, version: int, body: bytes, token: int, timeout_s: float, **how: Any) -> None:
+    def _submit_body(
+        self, broker: Broker, api_key: int, version: int, body: bytes, token: int, timeout_s: float, **how: Any
+    ) -> None:
         flexible = request_header_version(api_key, version) == 2
         reply_flexible = response_header_version(api_key, version) == 1
         timeout_ms = max(1, int(timeout_s * 1000))
         self._engine.submit(broker.handle, api_key, version, flexible, reply_flexible, body, token, timeout_ms, **how)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """Ends calls whose time is up while they wait for a connection; closes bootstrap connections that are no longer needed."""
+        """Ends calls that waited too long for a connection; closes bootstrap connections once they aren't needed."""
         wake_up = NEVER
         for queue in [self._any, *(broker.waiting for broker in self._by_handle.values() if broker.waiting)]:
             expired = [call for call in queue if call.deadline <= now]
@@ -224,7 +228,12 @@ class BrokerPool:
         if event.status != 0:
             broker.handshake = None  # DISCONNECTED says why
             if event.status == STATUS_TIMED_OUT:
-                self._refuse(broker, KafkaError(KafkaError._TRANSPORT, f"{broker.name}: no reply to ApiVersions: is this a Kafka broker?"))
+                self._refuse(
+                    broker,
+                    KafkaError(
+                        KafkaError._TRANSPORT, f"{broker.name}: no reply to ApiVersions: is this a Kafka broker?"
+                    ),
+                )
             return
         outcome = handshake.on_reply(event.body)
         if outcome is None:
@@ -254,7 +263,7 @@ class BrokerPool:
         self.on_up(broker)
 
     def on_disconnected(self, event: Event) -> None:
-        """A connection, or the attempt to make one, has ended. attempts 0: nothing was wrong (the peer closed an idle connection)."""
+        """A connection or an attempt has ended; attempts 0: nothing was wrong, the peer closed an idle connection."""
         broker = self._by_handle.get(event.broker)
         if broker is None:
             return
@@ -280,7 +289,9 @@ class BrokerPool:
 
     def _tell_if_all_down(self) -> None:
         brokers = list(self._by_handle.values())
-        if self._all_down_told or not all(broker.failing for broker in brokers if broker.node_id != BOOTSTRAP or not self.nodes):
+        if self._all_down_told or not all(
+            broker.failing for broker in brokers if broker.node_id != BOOTSTRAP or not self.nodes
+        ):
             return
         self._all_down_told = True
         count = len(self.nodes) or len(self.bootstrap)
@@ -297,12 +308,21 @@ class BrokerPool:
             return
         call, version, broker = pending
         if event.status != 0:
-            call.on_reply(KafkaError(from_status(event.status).code(), f"{broker.name}: {event.text or from_status(event.status).str()}"))
+            call.on_reply(
+                KafkaError(
+                    from_status(event.status).code(), f"{broker.name}: {event.text or from_status(event.status).str()}"
+                )
+            )
             return
         try:
             reply = registry.response(call.message.api_key).decode(event.body, version)
         except ProtocolError as error:
-            call.on_reply(KafkaError(KafkaError._BAD_MSG, f"{broker.name}: reply to {ApiKey(call.message.api_key).name} can't be read: {error}"))
+            call.on_reply(
+                KafkaError(
+                    KafkaError._BAD_MSG,
+                    f"{broker.name}: reply to {ApiKey(call.message.api_key).name} can't be read: {error}",
+                )
+            )
             return
         call.on_reply(reply)
 

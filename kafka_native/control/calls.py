@@ -23,7 +23,8 @@ Reply: TypeAlias = Any
 class Call:
     """One request, where it goes and who waits for the reply.
 
-    ``deadline`` is on the monotonic clock, in seconds; ``on_reply`` runs on the control thread exactly once, with the decoded response or a
+    ``deadline`` is on the monotonic clock, in seconds; ``on_reply`` runs on the control thread exactly once, with the
+    decoded response or a
     KafkaError.
     """
 

@@ -1,6 +1,7 @@
 """The consumer's assigned partitions: from an assignment to running cursors, and back on their feet after errors.
 
-Each partition moves between three states: it needs work (a leader, an offset), it is fetching, or it rests (paused, or failed for good until a
+Each partition moves between three states: it needs work (a leader, an offset), it is fetching, or it rests (paused,
+or failed for good until a
 seek). Only those that need work are looked at when polled.
 
 Thread: the control thread only; the public API gets here through `MainThread.run()`.
@@ -91,7 +92,10 @@ class Fetching:
         on_error: Callable[[str, int, int, KafkaError], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``reset`` is auto.offset.reset as EARLIEST, LATEST or None (an error); ``on_error(topic, partition, offset, error)`` reaches the application."""
+        """``reset``: auto.offset.reset as EARLIEST, LATEST or None (an error).
+
+        ``on_error(topic, partition, offset, error)`` reaches the application.
+        """
         self._engine = engine
         self._metadata = metadata
         self._pool = pool
@@ -195,7 +199,8 @@ class Fetching:
         elif cursor is None:
             cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
         handle = self._pool.handle(leader)
-        # Going on within the fetch epoch, so that a new leader or a retry loses nothing that is queued; otherwise a new one.
+        # Going on within the fetch epoch, so that a new leader or a retry loses nothing that is queued; otherwise a
+        # new one.
         if not (assigned.keep_queued and cursor.move(handle, assigned.offset, epoch, cursor.epoch)):
             cursor.start(handle, assigned.offset, epoch)
         assigned.keep_queued = False
@@ -213,8 +218,11 @@ class Fetching:
             if not assigned.fetching:
                 assigned.not_before = 0.0
                 self._todo.add((topic.name, number))
-            elif cursor is not None and (cursor.topic_id != topic.id or cursor.broker != self._pool.handle(leader.leader)):
-                # Moved under a running fetch. Where the old leader's fetch stands only the engine knows: go back to what was handed out.
+            elif cursor is not None and (
+                cursor.topic_id != topic.id or cursor.broker != self._pool.handle(leader.leader)
+            ):
+                # Moved under a running fetch. Where the old leader's fetch stands only the engine knows: go back to
+                # what was handed out.
                 self._restart(assigned, self._resume_offset(assigned))
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
@@ -236,7 +244,9 @@ class Fetching:
         assigned.keep_queued = True
         assigned.offset = event.offset
         if event.error_code == 0:
-            self._later(assigned)  # a batch that couldn't be used: the application has its Message, here it is fetched again
+            self._later(
+                assigned
+            )  # a batch that couldn't be used: the application has its Message, here it is fetched again
         elif event.error_code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._out_of_range(assigned)
         elif event.error_code in MOVED:
@@ -247,7 +257,8 @@ class Fetching:
 
     def _out_of_range(self, assigned: Assigned) -> None:
         if self._reset is None:
-            text = f"offset {assigned.offset} of {assigned.topic} [{assigned.partition}] is out of range, and auto.offset.reset=error"
+            where = f"{assigned.topic} [{assigned.partition}]"
+            text = f"offset {assigned.offset} of {where} is out of range, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
             assigned.offset = self._reset
@@ -275,7 +286,10 @@ class Fetching:
         if topic is None or not topic.known:
             return NEVER  # metadata tells when it knows
         if assigned.partition >= len(topic.partitions):
-            self._give_up(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, f"{assigned.topic} has no partition {assigned.partition}"))
+            self._give_up(
+                assigned,
+                KafkaError(KafkaError._UNKNOWN_PARTITION, f"{assigned.topic} has no partition {assigned.partition}"),
+            )
             return NEVER
         leader = topic.partitions[assigned.partition]
         if leader.leader == NO_LEADER:

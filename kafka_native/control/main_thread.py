@@ -1,6 +1,7 @@
 """The control thread of one client, and the door to it for application threads.
 
-Runs the managers: their calls go to the broker pool, the engine's events come back to them. Application threads hand work over with `run()`
+Runs the managers: their calls go to the broker pool, the engine's events come back to them. Application threads hand
+work over with `run()`
 and wait for the outcome; nothing of the control plane is touched by another thread.
 """
 
@@ -86,7 +87,9 @@ class MainThread:
         return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
 
     def gather(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
-        """Makes calls on the control thread; the first value given to ``done`` is the outcome, a KafkaError is raised."""
+        """Makes calls on the control thread; the first value given to ``done`` is the outcome, a KafkaError is
+        raised.
+        """
         future: Future[Any] = Future()
         wait_s = timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX
 

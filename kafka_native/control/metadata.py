@@ -1,7 +1,9 @@
 """The metadata cache: which topics there are, their ids, and who leads their partitions.
 
-Refreshes on a schedule (topic.metadata.refresh.interval.ms), quickly while something wanted is missing or a leader has moved
-(topic.metadata.refresh.fast.interval.ms, doubling), and never more than one request at a time. A leader that is older than one already known
+Refreshes on a schedule (topic.metadata.refresh.interval.ms), quickly while something wanted is missing or a leader
+has moved
+(topic.metadata.refresh.fast.interval.ms, doubling), and never more than one request at a time. A leader that is older
+than one already known
 (by leader epoch, KIP-320) is ignored: some broker was behind.
 
 Thread: the control thread only.
@@ -71,7 +73,9 @@ class Metadata:
         timeout_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Times in seconds, from the properties named in the module's text; ``refresh_s`` <= 0 never refreshes by itself."""
+        """Times in seconds, from the properties named in the module's text; ``refresh_s`` <= 0 never refreshes by
+        itself.
+        """
         self._pool = pool
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
         self._propagation_s = propagation_s
@@ -116,7 +120,9 @@ class Metadata:
         return topic.partitions[partition]
 
     def on_hint(self, name: str, partition: int, leader: int, epoch: int, now: float) -> None:
-        """A broker has named a partition's new leader (KIP-951): use it if it is news and the node is known; ask in any case."""
+        """A broker has named a partition's new leader (KIP-951): use it if it is news and the node is known; ask in
+        any case.
+        """
         known = self.leader(name, partition)
         if known is not None and leader >= 0 and epoch > known.epoch and leader in self._pool.nodes:
             known.leader, known.epoch = leader, epoch
@@ -161,7 +167,9 @@ class Metadata:
 
     def _take_topic(self, topic: Topic, source: MetadataResponse.Topic) -> None:
         if source.error_code and source.error_code not in PASSING:
-            self._fail(topic, KafkaError(source.error_code, f"topic {topic.name}: {KafkaError(source.error_code).str()}"))
+            self._fail(
+                topic, KafkaError(source.error_code, f"topic {topic.name}: {KafkaError(source.error_code).str()}")
+            )
             return
         if source.error_code:
             if topic.missing_since is None:
@@ -214,7 +222,9 @@ class Metadata:
             listener(topic, error)
 
     def _fail_missing(self, now: float) -> bool:
-        """Gives up topics that have stayed away for topic.metadata.propagation.max.ms; True while others are still waited for."""
+        """Gives up topics that have stayed away for topic.metadata.propagation.max.ms; True while others are still
+        waited for.
+        """
         waiting = False
         for topic in list(self.topics.values()):
             if topic.failed is not None or (topic.known and topic.missing_since is None):
@@ -225,5 +235,7 @@ class Metadata:
             else:
                 topic.known = False
                 topic.partitions = []
-                self._fail(topic, KafkaError(KafkaError._UNKNOWN_TOPIC, f"topic {topic.name} doesn't exist on this cluster"))
+                self._fail(
+                    topic, KafkaError(KafkaError._UNKNOWN_TOPIC, f"topic {topic.name} doesn't exist on this cluster")
+                )
         return waiting

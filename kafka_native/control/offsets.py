@@ -20,7 +20,9 @@ CONSUMER = -1  # the replica id of a client
 
 @dataclass(slots=True)
 class Lookup:
-    """One partition's question. ``timestamp``: EARLIEST, LATEST or milliseconds. ``on_result`` gets (offset, leader epoch) or a KafkaError."""
+    """One partition's question. ``timestamp``: EARLIEST, LATEST or milliseconds. ``on_result`` gets (offset, leader
+    epoch) or a KafkaError.
+    """
 
     topic: str
     partition: int
@@ -31,7 +33,9 @@ class Lookup:
 
 
 def lookup_calls(lookups: Iterable[Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> list[Call]:
-    """The requests that answer these look-ups. A partition may come once for each kind of timestamp: those go in requests of their own."""
+    """The requests that answer these look-ups. A partition may come once for each kind of timestamp: those go in
+    requests of their own.
+    """
     groups: dict[tuple[int, int], list[Lookup]] = {}
     for lookup in lookups:
         groups.setdefault((lookup.leader, min(lookup.timestamp, 0)), []).append(lookup)
@@ -62,11 +66,13 @@ def _settle(waiting: dict[tuple[str, int], Lookup], reply: Reply) -> None:
         return
     for topic in reply.topics:
         for partition in topic.partitions:
-            lookup = waiting.pop((topic.name, partition.partition_index), None)
-            if lookup is not None:
-                lookup.on_result(_result(partition))
+            key = (topic.name, partition.partition_index)
+            if key in waiting:
+                waiting.pop(key).on_result(_result(partition))
     for lookup in waiting.values():
-        lookup.on_result(KafkaError(KafkaError._BAD_MSG, f"the reply to ListOffsets leaves out {lookup.topic} [{lookup.partition}]"))
+        lookup.on_result(
+            KafkaError(KafkaError._BAD_MSG, f"the reply to ListOffsets leaves out {lookup.topic} [{lookup.partition}]")
+        )
 
 
 def _result(partition: ListOffsetsResponse.Topic.Partition) -> tuple[int, int] | KafkaError:

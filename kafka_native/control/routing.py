@@ -49,7 +49,9 @@ class Routing:
         if topic.name not in self._produced or not topic.partitions:
             return
         leaders = [self._pool.handle(partition.leader) for partition in topic.partitions]
-        self._engine.topic(topic.name).set_partitions(topic.id, leaders, [partition.epoch for partition in topic.partitions])
+        self._engine.topic(topic.name).set_partitions(
+            topic.id, leaders, [partition.epoch for partition in topic.partitions]
+        )
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         if topic.name in self._produced:

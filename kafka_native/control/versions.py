@@ -54,7 +54,9 @@ def software_version(version: str) -> str:
 
 
 class Handshake:
-    """One connection's ApiVersions exchange: asks in our newest version, and once more in one that the broker names when that is too new."""
+    """One connection's ApiVersions exchange: asks in our newest version, and once more in one that the broker names
+    when that is too new.
+    """
 
     def __init__(self, client_version: str) -> None:
         """``client_version`` is told to the broker."""
@@ -67,9 +69,12 @@ class Handshake:
         return message.encode(self.version)
 
     def on_reply(self, body: bytes) -> ApiRanges | KafkaError | None:
-        """The ranges; an error that ends the connection; or None: ask again, in the version that is now ``self.version``."""
+        """The ranges; an error that ends the connection; or None: ask again, in the version that is now
+        ``self.version``.
+        """
         try:
-            # A broker that doesn't know the version answers in version 0, whose first field is the error code, as everybody's.
+            # A broker that doesn't know the version answers in version 0, whose first field is the error code, as
+            # everybody's.
             refused = int.from_bytes(body[:2], "big", signed=True) == UNSUPPORTED_VERSION
             reply = ApiVersionsResponse.decode(body, 0 if refused else self.version)
         except ProtocolError as error:
@@ -80,8 +85,8 @@ class Handshake:
         ours = (ApiVersionsRequest.min_version, self.version - 1)
         version = ApiRanges(ranges or {ApiKey.API_VERSIONS: (0, 0)}).highest(ApiKey.API_VERSIONS, ours)
         if version < 0:
-            return KafkaError(KafkaError._UNSUPPORTED_FEATURE, f"no common version of ApiVersions: {error_name(UNSUPPORTED_VERSION)}")
+            return KafkaError(
+                KafkaError._UNSUPPORTED_FEATURE, f"no common version of ApiVersions: {error_name(UNSUPPORTED_VERSION)}"
+            )
         self.version = version
         return None
-
-

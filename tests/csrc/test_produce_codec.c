@@ -4,7 +4,8 @@
 #include "base/status.h"
 #include "check.h"
 #include "engine/produce_codec.h"
-#include "engine/put.h"
+#include "base/endian.h"
+#include "base/varint.h"
 
 /* --- request --- */
 
@@ -79,7 +80,7 @@ static void test_request_bytes(void)
 static uint8_t *put_text(uint8_t *to, int flexible, const char *text)
 {
     size_t size = text ? strlen(text) : 0;
-    if (flexible) to = kn_put_uvarint(to, text ? (uint32_t)size + 1 : 0);
+    if (flexible) to = kn_uvarint_put(to, text ? (uint32_t)size + 1 : 0);
     else to = kn_put_i16(to, text ? (int16_t)size : -1);
     if (text) memcpy(to, text, size);
     return to + size;
@@ -87,7 +88,7 @@ static uint8_t *put_text(uint8_t *to, int flexible, const char *text)
 
 static uint8_t *put_count(uint8_t *to, int flexible, int32_t count)
 {
-    return flexible ? kn_put_uvarint(to, (uint32_t)count + 1) : kn_put_i32(to, count);
+    return flexible ? kn_uvarint_put(to, (uint32_t)count + 1) : kn_put_i32(to, count);
 }
 
 static uint8_t *put_partition(uint8_t *to, int16_t version, int32_t partition, int16_t error_code, int rich)
@@ -146,11 +147,11 @@ static size_t make_response(uint8_t *to, int16_t version)
     if (flexible && version < 10) *to++ = 0;
     if (version >= 10) {
         uint8_t tag[64], *end = tag;
-        end = kn_put_uvarint(end, 3); /* two endpoints */
+        end = kn_uvarint_put(end, 3); /* two endpoints */
         end = kn_put_i32(end, 3), end = put_text(end, 1, "h3"), end = kn_put_i32(end, 9093), end = put_text(end, 1, NULL), *end++ = 0;
         end = kn_put_i32(end, 4), end = put_text(end, 1, "host4"), end = kn_put_i32(end, 9094), end = put_text(end, 1, "r"), *end++ = 0;
         *to++ = 1, *to++ = 0;
-        to = kn_put_uvarint(to, (uint32_t)(end - tag));
+        to = kn_uvarint_put(to, (uint32_t)(end - tag));
         memcpy(to, tag, (size_t)(end - tag));
         to += end - tag;
     }

@@ -1,6 +1,7 @@
 /* A broker's producing half with a scripted broker behind it: what goes out, and what becomes of each batch. */
 #include "engine/produce_request.h"
-#include "engine/put.h"
+#include "base/endian.h"
+#include "base/varint.h"
 #include "produce_fakes.h"
 
 static struct kn_engine *engine;
@@ -87,18 +88,18 @@ struct answer { /* of one partition */
 static size_t write_answers(uint8_t *to, const struct answer *answers, int count, int32_t throttle_ms)
 {
     uint8_t *start = to;
-    to = kn_put_uvarint(to, (uint32_t)count + 1);
+    to = kn_uvarint_put(to, (uint32_t)count + 1);
     for (int i = 0; i < count; i++) {
         const struct answer *answer = &answers[i];
         size_t name = strlen(answer->topic), text = answer->text ? strlen(answer->text) : 0;
-        to = kn_put_uvarint(to, (uint32_t)name + 1);
+        to = kn_uvarint_put(to, (uint32_t)name + 1);
         memcpy(to, answer->topic, name), to += name;
         *to++ = 2;
         to = kn_put_i32(to, answer->partition);
         to = kn_put_i16(to, answer->error_code);
         to = kn_put_i64(to, answer->error_code ? -1 : 500 + answer->partition);
         to = kn_put_i64(to, -1), to = kn_put_i64(to, 0), *to++ = 1;
-        to = kn_put_uvarint(to, answer->text ? (uint32_t)text + 1 : 0);
+        to = kn_uvarint_put(to, answer->text ? (uint32_t)text + 1 : 0);
         if (text) memcpy(to, answer->text, text), to += text;
         if (answer->leader_id > 0) {
             *to++ = 1, *to++ = 0, *to++ = 9;
