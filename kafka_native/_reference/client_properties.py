@@ -170,8 +170,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=900_000,
         minimum=1,
         maximum=86_400_000,
-        state=State.EFFECTIVE,
-        note="metadata",
+        state=State.INERT,
+        note="planned; topic.metadata.refresh.interval.ms keeps the metadata of the topics in use fresh",
         doc="How old cached metadata may be before it has to be fetched again.",
     ),
     Property(
@@ -706,9 +706,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         maximum=255,
-        state=State.EFFECTIVE,
-        note="fetcher",
-        doc="The rack of this client, so that it may fetch from a replica nearby (KIP-392). At most 255 bytes.",
+        state=State.INERT,
+        note="planned, with fetching from the closest replica (KIP-392)",
+        doc="The rack of this client, so that it may fetch from a replica nearby. At most 255 bytes.",
     ),
     Property(
         "retry.backoff.ms",
