@@ -18,7 +18,9 @@ struct kn_span {
 
 static inline struct kn_span kn_span_of(const void *data, size_t size_bytes)
 {
-    struct kn_span span = {(const uint8_t *)data, (const uint8_t *)data + size_bytes, 0};
+    const uint8_t *start = data;
+    /* Nothing may be NULL, to which not even 0 can be added. */
+    struct kn_span span = {start, size_bytes ? start + size_bytes : start, 0};
     return span;
 }
 static inline size_t kn_span_left(const struct kn_span *span) { return (size_t)(span->end - span->at); }

@@ -87,9 +87,7 @@ class MainThread:
         return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
 
     def gather(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
-        """Makes calls on the control thread; the first value given to ``done`` is the outcome, a KafkaError is
-        raised.
-        """
+        """Makes calls on the control thread; what ``done`` is given first is the outcome, a KafkaError is raised."""
         future: Future[Any] = Future()
         wait_s = timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX
 
@@ -133,10 +131,8 @@ class MainThread:
                 # A defect of ours must not end the client in silence: say so, and go on with what still works.
                 self._logger.exception("the control thread has met an unexpected error and goes on")
                 wake_up = time.monotonic() + 1.0
-            if self._stopping:
-                break
             wait_s = -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
-            for event in self.engine.next_events(wait_s if not self._work else 0.0):
+            for event in self.engine.next_events(0.0 if self._work else wait_s):
                 self._guarded(event)
         self.pool.fail_all(KafkaError(KafkaError._DESTROY, "the client is closed"))
         while self._work:

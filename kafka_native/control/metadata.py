@@ -73,9 +73,7 @@ class Metadata:
         timeout_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Times in seconds, from the properties named in the module's text; ``refresh_s`` <= 0 never refreshes by
-        itself.
-        """
+        """Times in seconds, from the properties named above; ``refresh_s`` <= 0 never refreshes by itself."""
         self._pool = pool
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
         self._propagation_s = propagation_s
@@ -120,9 +118,7 @@ class Metadata:
         return topic.partitions[partition]
 
     def on_hint(self, name: str, partition: int, leader: int, epoch: int, now: float) -> None:
-        """A broker has named a partition's new leader (KIP-951): use it if it is news and the node is known; ask in
-        any case.
-        """
+        """A broker has named a new leader (KIP-951), or none: use it if it is news about a known node, else ask."""
         known = self.leader(name, partition)
         if known is not None and leader >= 0 and epoch > known.epoch and leader in self._pool.nodes:
             known.leader, known.epoch = leader, epoch
@@ -222,9 +218,7 @@ class Metadata:
             listener(topic, error)
 
     def _fail_missing(self, now: float) -> bool:
-        """Gives up topics that have stayed away for topic.metadata.propagation.max.ms; True while others are still
-        waited for.
-        """
+        """Gives up topics that stay away for topic.metadata.propagation.max.ms; True while some are waited for."""
         waiting = False
         for topic in list(self.topics.values()):
             if topic.failed is not None or (topic.known and topic.missing_since is None):

@@ -20,8 +20,9 @@ CONSUMER = -1  # the replica id of a client
 
 @dataclass(slots=True)
 class Lookup:
-    """One partition's question. ``timestamp``: EARLIEST, LATEST or milliseconds. ``on_result`` gets (offset, leader
-    epoch) or a KafkaError.
+    """One partition's question: the offset at ``timestamp`` (EARLIEST, LATEST or milliseconds).
+
+    ``on_result`` gets (offset, leader epoch) or a KafkaError.
     """
 
     topic: str
@@ -33,9 +34,7 @@ class Lookup:
 
 
 def lookup_calls(lookups: Iterable[Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> list[Call]:
-    """The requests that answer these look-ups. A partition may come once for each kind of timestamp: those go in
-    requests of their own.
-    """
+    """The requests that answer these look-ups, one a leader and kind of timestamp."""
     groups: dict[tuple[int, int], list[Lookup]] = {}
     for lookup in lookups:
         groups.setdefault((lookup.leader, min(lookup.timestamp, 0)), []).append(lookup)

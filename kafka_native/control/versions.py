@@ -54,9 +54,7 @@ def software_version(version: str) -> str:
 
 
 class Handshake:
-    """One connection's ApiVersions exchange: asks in our newest version, and once more in one that the broker names
-    when that is too new.
-    """
+    """One connection's ApiVersions exchange: in our newest version, then in one that the broker names."""
 
     def __init__(self, client_version: str) -> None:
         """``client_version`` is told to the broker."""
@@ -69,9 +67,7 @@ class Handshake:
         return message.encode(self.version)
 
     def on_reply(self, body: bytes) -> ApiRanges | KafkaError | None:
-        """The ranges; an error that ends the connection; or None: ask again, in the version that is now
-        ``self.version``.
-        """
+        """The ranges; an error that ends the connection; or None: ask again in what is ``self.version`` now."""
         try:
             # A broker that doesn't know the version answers in version 0, whose first field is the error code, as
             # everybody's.
