@@ -172,3 +172,18 @@ def test_version_and_libversion_tell_the_same() -> None:
     assert text == types.version()
     major, minor, patch = (int(p) if p.isdigit() else 0 for p in ([*text.split("+")[0].split("."), "0", "0"])[:3])
     assert number == major << 24 | minor << 16 | patch << 8
+
+
+def test_partition_with_an_error_reads_as_in_confluent_kafka() -> None:
+    producer = confluent_kafka.Producer({"test.mock.num.brokers": 1})
+    producer.produce("t", b"x")
+    assert producer.flush(10) == 0
+    brokers = producer.list_topics(timeout=5).brokers.values()
+    servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "g"})
+    try:
+        (theirs,) = consumer.committed([confluent_kafka.TopicPartition("t", 99)], timeout=5)
+    finally:
+        consumer.close()
+    assert theirs.error is not None
+    assert repr(TopicPartition("t", 99).with_error(KafkaError(theirs.error.code()))) == repr(theirs)
