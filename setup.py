@@ -39,6 +39,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 LAYERS = ("base", "records", "engine")
 NATIVE = "kafka_native/_native"
+JOBS = int(os.environ.get("KN_JOBS", "2"))
 DARWIN = sys.platform == "darwin"
 CORE = "libkafka_native_core" + (".dylib" if DARWIN else ".so")
 
@@ -202,7 +203,7 @@ def compile_objects(
         os.utime(target, (started, started))  # a header that changed while we compiled is newer
         return target
 
-    with ThreadPoolExecutor(int(os.environ.get("KN_JOBS", "2"))) as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         return dict(zip(sources, pool.map(one, sources), strict=True))
 
 
@@ -226,9 +227,15 @@ class BuildNative(build_ext):
         self.failures: list[str] = []
         self.core = self._build_csrc()
         only = names("KN_ONLY")
-        for extension in self.extensions:
-            if not only or extension.name.rpartition(".")[2] in only:
-                self._attempt(extension.name, lambda extension=extension: self.build_extension(extension))
+        wanted = [one for one in self.extensions if not only or one.name.rpartition(".")[2] in only]
+        with ThreadPoolExecutor(JOBS) as pool:  # Cython runs in this thread, compilers beside it
+            for extension in wanted:
+                try:
+                    source = self._cythonize(extension)
+                except Exception as error:  # one broken extension must not hide the state of the others
+                    self._note(extension.name, error)
+                else:
+                    pool.submit(self._compile_extension, extension, source)
         if self.failures:
             text = "; ".join(self.failures)
             if not switch("KN_KEEP_GOING"):
@@ -257,17 +264,18 @@ class BuildNative(build_ext):
         core = [str(Path(self.build_lib, NATIVE, CORE))] if csrc_sources() else []
         return [*super().get_outputs(), *core]
 
-    def build_extension(self, ext: Extension) -> None:
-        """One extension: .pyx to C to object to shared library."""
-        source = self._cythonize(ext)
-        objects = self._compile([source], self.flags.cython, self.work / sys.implementation.cache_tag, python=True)
-        target = Path(self.get_ext_fullpath(ext.name))
-        if self.force or is_stale(target, objects):
-            flags = [*self.flags.link]
-            if self.core:
-                here = "@loader_path" if DARWIN else "$ORIGIN"
-                flags += [str(self.core), f"-Wl,-rpath,{here}"]
-            self._link(self.compiler.linker_so, objects, flags, target)
+    def _compile_extension(self, ext: Extension, source: Path) -> None:
+        try:
+            objects = self._compile([source], self.flags.cython, self.work / sys.implementation.cache_tag, python=True)
+            target = Path(self.get_ext_fullpath(ext.name))
+            if self.force or is_stale(target, objects):
+                flags = [*self.flags.link]
+                if self.core:
+                    here = "@loader_path" if DARWIN else "$ORIGIN"
+                    flags += [str(self.core), f"-Wl,-rpath,{here}"]
+                self._link(self.compiler.linker_so, objects, flags, target)
+        except Exception as error:  # reported with the others at the end
+            self._note(ext.name, error)
 
     def _cythonize(self, ext: Extension) -> Path:
         from Cython import __version__ as cython_version
@@ -317,12 +325,9 @@ class BuildNative(build_ext):
         self.failures += missing
         return [target for target in made.values() if target is not None]
 
-    def _attempt(self, name: str, action: object) -> None:
-        try:
-            action()  # type: ignore[operator]
-        except Exception as error:  # one broken extension must not hide the state of the others
-            say(f"{name}: {type(error).__name__}: {error}")
-            self.failures.append(name)
+    def _note(self, name: str, error: Exception) -> None:
+        say(f"{name}: {type(error).__name__}: {error}")
+        self.failures.append(name)
 
 
 def extensions() -> list[Extension]:
