@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Builds the libFuzzer targets with clang (ASan + UBSan) and runs them.
+
+    tests/fuzz/run.py --runs 100000              every target, that many executions each
+    tests/fuzz/run.py --seconds 60 batch lz4     two targets for a minute each
+
+Seeds are in tests/fuzz/corpus/TARGET; what a run finds on the way goes to build/fuzz/corpus, never into the
+repository (a finding becomes a seed by hand, together with its fix). Each run appends a line to
+build/fuzz/ledger.jsonl; --totals sums them up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests" / "fuzz"
+BUILD = ROOT / "build" / "fuzz"
+LEDGER = BUILD / "ledger.jsonl"
+
+# Target name: source, defines. gzip is built twice, once for each library that may serve it.
+TARGETS: dict[str, tuple[str, dict[str, str]]] = {
+    "span": ("fuzz_span.c", {}),
+    "header": ("fuzz_header.c", {}),
+    "write": ("fuzz_write.c", {}),
+    "batch": ("fuzz_batch.c", {}),
+    "records": ("fuzz_records.c", {}),
+    "legacy": ("fuzz_legacy.c", {}),
+    "wrapped": ("fuzz_wrapped.c", {}),
+    "gzip": ("fuzz_codec.c", {"FUZZ_CODEC": "1"}),
+    "gzip_zlib": ("fuzz_codec.c", {"FUZZ_CODEC": "1", "WITHOUT": "KN_HAVE_LIBDEFLATE"}),
+    "snappy": ("fuzz_codec.c", {"FUZZ_CODEC": "2"}),
+    "lz4": ("fuzz_codec.c", {"FUZZ_CODEC": "3"}),
+    "zstd": ("fuzz_codec.c", {"FUZZ_CODEC": "4"}),
+    "lz4_legacy": ("fuzz_codec.c", {"FUZZ_CODEC": "5"}),
+}
+MAX_INPUT_BYTES = 4096
+SANITIZERS = "fuzzer,address,undefined"
+
+
+def clang() -> str | None:
+    """The compiler, or None where there is none with libFuzzer."""
+    return os.environ.get("KN_CLANG") or shutil.which("clang")
+
+
+def codec_flags(without: str) -> tuple[list[str], list[str]]:
+    """Defines and libraries as setup.py finds them; `without` takes libdeflate away, so that zlib serves gzip."""
+    spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if without:
+        os.environ["KN_WITHOUT"] = "libdeflate"
+    with contextlib.redirect_stderr(io.StringIO()):  # what it says is for whoever builds
+        codecs = module.Codecs()
+    os.environ.pop("KN_WITHOUT", None)
+    return codecs.cflags, codecs.ldflags
+
+
+def build(name: str) -> Path:
+    """The target's program, built when something it is made from has changed."""
+    source, defines = TARGETS[name]
+    defines = dict(defines)
+    cflags, ldflags = codec_flags(defines.pop("WITHOUT", ""))
+    sources = sorted([*ROOT.glob("csrc/base/*.c"), *ROOT.glob("csrc/records/*.c")])
+    headers = [*ROOT.glob("csrc/base/*.h"), *ROOT.glob("csrc/records/*.h"), HERE / "fuzz.h"]
+    binary = BUILD / "bin" / name
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    inputs = [*sources, *headers, HERE / source]
+    if binary.exists() and binary.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
+        return binary
+    compiler = clang()
+    assert compiler is not None, "clang is not installed"
+    command = [
+        compiler,
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-DKN_DEBUG=1",
+        f"-fsanitize={SANITIZERS}",
+        "-fno-sanitize-recover=undefined",
+    ]
+    command += ["-Icsrc", "-Itests/fuzz", *cflags, *(f"-D{key}={value}" for key, value in defines.items())]
+    command += [str(path) for path in (HERE / source, *sources)]
+    partial = binary.with_suffix(f".{os.getpid()}")
+    subprocess.run([*command, "-pthread", *ldflags, "-o", str(partial)], cwd=ROOT, check=True)
+    partial.rename(binary)
+    return binary
+
+
+def commit() -> str:
+    """Which version of the tree is being fuzzed."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
+    """Runs one target; returns its executions and whether it stayed without a finding."""
+    binary = build(name)
+    corpus = BUILD / "corpus" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    findings = BUILD / "findings"
+    findings.mkdir(exist_ok=True)
+    command = [
+        str(binary),
+        str(corpus),
+        f"-max_len={MAX_INPUT_BYTES}",
+        "-rss_limit_mb=1024",
+        "-timeout=10",
+        "-print_final_stats=1",
+    ]
+    command += [f"-artifact_prefix={findings}/{name}-", "-verbosity=0", f"-seed={seed}"]
+    command += [f"-runs={runs}"] if runs else []
+    command += [f"-max_total_time={seconds}"] if seconds else []
+    seeds = HERE / "corpus" / name
+    if seeds.is_dir():
+        command.append(str(seeds))
+    started = time.monotonic()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+    match = re.search(r"number_of_executed_units: (\d+)", done.stderr)
+    executed = int(match[1]) if match else 0
+    clean = done.returncode == 0 and executed > 0
+    if not clean:
+        sys.stderr.write(done.stderr[-8000:])
+    entry = {
+        "target": name,
+        "commit": commit(),
+        "seed": seed,
+        "seconds": round(time.monotonic() - started, 1),
+        "executions": executed,
+        "clean": clean,
+    }
+    with LEDGER.open("a") as ledger:
+        ledger.write(json.dumps(entry) + "\n")
+    return executed, clean
+
+
+def totals() -> int:
+    """Prints what the ledger adds up to; 1 when a run had a finding."""
+    executions: collections.Counter[str] = collections.Counter()
+    findings: collections.Counter[str] = collections.Counter()
+    for line in LEDGER.read_text().splitlines() if LEDGER.exists() else []:
+        entry = json.loads(line)
+        executions[entry["target"]] += entry["executions"]
+        findings[entry["target"]] += not entry["clean"]
+    for name in TARGETS:
+        print(f"{name:12} {executions[name]:>12,} executions, {findings[name]} findings")
+    print(f"{'all':12} {sum(executions.values()):>12,} executions, {sum(findings.values())} findings")
+    return 1 if sum(findings.values()) else 0
+
+
+def main() -> int:
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
+    parser.add_argument("--runs", type=int, default=0, help="executions of each target")
+    parser.add_argument("--seconds", type=int, default=0, help="time for each target")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (0: another one each time)")
+    parser.add_argument("--totals", action="store_true", help="sum up the ledger and stop")
+    options = parser.parse_args()
+    if options.totals:
+        return totals()
+    unknown = set(options.targets) - set(TARGETS)
+    if unknown:
+        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+    if not options.runs and not options.seconds:
+        parser.error("--runs or --seconds is needed")
+    failed = False
+    for name in options.targets or TARGETS:
+        seed = options.seed or int.from_bytes(os.urandom(3), "big") or 1
+        executed, clean = run(name, options.runs, options.seconds, seed)
+        print(
+            f"{name:12} {executed:>12,} executions, {'clean' if clean else 'FINDING: see build/fuzz/findings'}",
+            flush=True,
+        )
+        failed = failed or not clean
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Writes the seed corpus, tests/fuzz/corpus: small inputs that reach every branch of a reader.
+
+Run it when a format or a target changes; the output is the same each time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from kafka_native._native import primitives, records  # noqa: E402
+from tests.oracle import legacy  # noqa: E402
+
+CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+CODECS = records.CODEC_NAMES
+CAPS = b"\x00\x01\x02\x03"  # the first byte of a codec input chooses the cap
+
+SAMPLE: list[records.RecordLike] = [
+    (1000, b"key", b"value", None),
+    (999, None, b"x" * 70, [("h", b"1"), ("null", None)]),
+    (1 << 40, b"", None, [("", b"")]),
+    (1001, b"k" * 200, b"", None),
+]
+
+
+def write(target: str, name: str, data: bytes) -> None:
+    """One seed."""
+    path = CORPUS / target / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def batches() -> None:
+    """Seeds of the readers of batches and message sets."""
+    for codec in CODECS:
+        batch = records.encode_batch(
+            SAMPLE, codec=codec, base_offset=5, producer_id=9, producer_epoch=1, base_sequence=3
+        )
+        write("batch", f"v2-{codec}", batch)
+        write("batch", f"v2-{codec}-twice-and-partial", batch + batch + batch[:30])
+        for magic in (0, 1):
+            messages = [legacy.Message(offset, b"k", b"v" * offset, timestamp=5) for offset in range(3)]
+            data = legacy.encode_set(messages, magic=magic, codec=codec)
+            write("legacy", f"v{magic}-{codec}", data)
+            write("batch", f"v{magic}-{codec}", data)
+    plain = records.encode_batch(SAMPLE)
+    write("records", "sample", bytes([len(SAMPLE), 0]) + plain[61:])
+    write("records", "log-append", bytes([len(SAMPLE), 8]) + plain[61:])
+    for magic in (0, 1, 2):
+        inner = (
+            plain[61:]
+            if magic == 2
+            else legacy.encode_set([legacy.Message(i, None, b"v", timestamp=7) for i in range(4)], magic=magic)
+        )
+        for codec in range(4):
+            write("wrapped", f"v{magic}-{codec}", bytes([codec, magic, 4]) + inner)
+    write("write", "sample", b"\x02\x03key\x05value\x01\xff\x00\x81\x80\x01\xff\xff")
+    write("header", "sample", b"\x02h\x021\x08null\x01\x00\x00")
+    write(
+        "span",
+        "sample",
+        b"".join(primitives.varint_encode(n) for n in (0, -1, 63, 64, 1 << 31, -(1 << 63))) + b"\xff" * 11,
+    )
+
+
+def codecs() -> None:
+    """Seeds of the decompressors."""
+    text = b"".join(b"line %d of a text that repeats\n" % i for i in range(40))
+    for codec in CODECS[1:]:
+        for name, plain in (("text", text), ("empty", b""), ("zeros", bytes(100_000))):
+            packed = records.compress(codec, plain)
+            for target in ("gzip", "gzip_zlib") if codec == "gzip" else (codec,):
+                write(target, name, CAPS[3:] + packed)
+            if codec == "lz4":
+                write("lz4_legacy", name, CAPS[3:] + legacy.break_lz4_checksum(packed))
+    two = gzip.compress(text, mtime=0) + gzip.compress(b"", mtime=0) + gzip.compress(text[:50], mtime=0)
+    write("gzip", "members", CAPS[3:] + two)
+    write("gzip_zlib", "members", CAPS[3:] + two)
+    block = records.compress("snappy", text)
+    framed = legacy.XERIAL_HEADER + len(block).to_bytes(4, "big") + block
+    write("snappy", "xerial", CAPS[3:] + framed)
+    write("snappy", "xerial-twice", CAPS[3:] + framed + framed)
+    frame = records.compress("lz4", text)
+    write("lz4", "frames", CAPS[3:] + frame + frame)
+    frame = records.compress("zstd", text)
+    skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    write("zstd", "frames", CAPS[3:] + frame + skippable + frame)
+
+
+if __name__ == "__main__":
+    shutil.rmtree(CORPUS, ignore_errors=True)
+    batches()
+    codecs()
