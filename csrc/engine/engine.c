@@ -419,11 +419,7 @@ void kn_engine_flush_begin(struct kn_engine *engine)
     engine_wake_brokers(engine);
 }
 
-void kn_engine_flush_end(struct kn_engine *engine)
-{
-    atomic_fetch_sub(&engine->flushing, 1);
-    engine_settled(engine); /* a kick ends one wait: the next flush() waits for its own */
-}
+void kn_engine_flush_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->flushing, 1); }
 
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us)
 {

@@ -8,6 +8,10 @@
  *  - push between that waiter's clear and its second look: the look finds it, and signals anew, because the clear may have swallowed the push's
  *    signal while another sleeper (or an event loop) relies on the descriptor.
  *  - push after the second look: the flag is 0, so it writes, and poll returns.
+ * Kicks are counted, and each thread remembers the count that it saw last (thread-locally), so a kick reaches every waiting thread and none can use
+ * up another's: flush() in one thread isn't left asleep by poll() in another. A sleeper that a kick hasn't reached yet (`unseen`) keeps others from leaving
+ * the descriptor cleared.
+ *
  * An event loop that watches the descriptor calls kn_queue_wait(queue, 0) when it fires, takes, and is called again until that wait finds nothing and
  * clears.
  */
@@ -15,15 +19,20 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 
 #include "base/status.h"
+
+static _Atomic uint64_t last_id; /* an address may be used again, an id isn't */
 
 int kn_queue_init(struct kn_queue *queue)
 {
     kn_mutex_init(&queue->lock, KN_RANK_LEAF);
     kn_list_init(&queue->items);
     queue->count = 0;
-    queue->kicked = 0;
+    queue->id = atomic_fetch_add(&last_id, 1) + 1;
+    queue->kicks = 0;
+    queue->sleepers = queue->unseen = 0;
     return kn_wake_init(&queue->wake);
 }
 
@@ -80,12 +89,17 @@ long kn_queue_count(struct kn_queue *queue)
     return count;
 }
 
-/* Something to return for? A kick is used up by the wait that it ends. */
+/* Which kicks of which queue this thread has seen. A thread that waits on several queues in turn forgets: it may then return for an old kick. */
+static _Thread_local struct {
+    uint64_t queue_id;
+    uint64_t kicks;
+} seen;
+
+/* Something to return for? */
 static int queue_ready(struct kn_queue *queue)
 {
     kn_mutex_lock(&queue->lock);
-    int ready = queue->count > 0 || queue->kicked;
-    if (queue->count == 0) queue->kicked = 0;
+    int ready = queue->count > 0 || queue->kicks != seen.kicks;
     kn_mutex_unlock(&queue->lock);
     return ready;
 }
@@ -94,14 +108,17 @@ static int queue_ready(struct kn_queue *queue)
 static int queue_ready_after_clear(struct kn_queue *queue)
 {
     kn_wake_clear(&queue->wake);
-    if (!queue_ready(queue)) return 0;
-    kn_wake_signal(&queue->wake);
-    return 1;
+    kn_mutex_lock(&queue->lock);
+    int ready = queue->count > 0 || queue->kicks != seen.kicks;
+    int others = queue->unseen;
+    kn_mutex_unlock(&queue->lock);
+    if (ready || others) kn_wake_signal(&queue->wake);
+    if (!ready && others) sched_yield(); /* let them run, and see */
+    return ready;
 }
 
-int kn_queue_wait(struct kn_queue *queue, int timeout_ms)
+static int queue_sleep(struct kn_queue *queue, int timeout_ms)
 {
-    if (queue_ready(queue)) return KN_OK;
     /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return for nothing. */
     if (atomic_load_explicit(&queue->wake.signalled, memory_order_relaxed) && queue_ready_after_clear(queue)) return KN_OK;
     int64_t until_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + (int64_t)timeout_ms * 1000;
@@ -121,10 +138,36 @@ int kn_queue_wait(struct kn_queue *queue, int timeout_ms)
     }
 }
 
+int kn_queue_wait(struct kn_queue *queue, int timeout_ms)
+{
+    kn_mutex_lock(&queue->lock);
+    if (seen.queue_id != queue->id) {
+        seen.queue_id = queue->id;
+        seen.kicks = 0;
+    }
+    int ready = queue->count > 0 || queue->kicks != seen.kicks;
+    if (!ready) queue->sleepers++;
+    else if (queue->count == 0) seen.kicks = queue->kicks;
+    kn_mutex_unlock(&queue->lock);
+    if (ready) return KN_OK;
+
+    int status = queue_sleep(queue, timeout_ms);
+    kn_mutex_lock(&queue->lock);
+    queue->sleepers--;
+    if (queue->kicks != seen.kicks) {
+        queue->unseen--;
+        seen.kicks = queue->kicks;
+        if (status == KN_ERR_TIMED_OUT) status = KN_OK; /* it came while we gave up */
+    }
+    kn_mutex_unlock(&queue->lock);
+    return status;
+}
+
 void kn_queue_kick(struct kn_queue *queue)
 {
     kn_mutex_lock(&queue->lock);
-    queue->kicked = 1;
+    queue->kicks++;
+    queue->unseen = queue->sleepers;
     kn_mutex_unlock(&queue->lock);
     kn_wake_signal(&queue->wake);
 }

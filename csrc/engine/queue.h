@@ -11,10 +11,13 @@
 #include "engine/wake.h"
 
 struct kn_queue {
+    uint64_t id;           /* immutable: of all queues there ever were */
     struct kn_mutex lock;
     struct kn_list items;  /* under lock */
     long count;            /* under lock */
-    int kicked;            /* under lock: the next wait returns at once */
+    uint64_t kicks;        /* under lock: changes with each kick */
+    int sleepers;          /* under lock: threads in kn_queue_wait() */
+    int unseen;            /* under lock: those of them that a kick hasn't woken yet */
     struct kn_wake wake;
 };
 
@@ -26,9 +29,10 @@ void kn_queue_take_all(struct kn_queue *queue, struct kn_list *into); /* appends
 /* Puts a list back in front, in order (a callback raised halfway). */
 void kn_queue_put_back(struct kn_queue *queue, struct kn_list *from);
 long kn_queue_count(struct kn_queue *queue);
-/* Returns KN_OK at once when something is queued or the queue was kicked, KN_ERR_TIMED_OUT, or KN_ERR_INTERRUPTED. timeout_ms < 0: no limit.
- * No lock held while asleep; the caller has released the interpreter lock. */
+/* Returns KN_OK at once when something is queued or a kick has come since this thread's last wait here, KN_ERR_TIMED_OUT, or KN_ERR_INTERRUPTED.
+ * timeout_ms < 0: no limit. A thread's first wait may return for an old kick. No lock held while asleep; the caller has released the interpreter lock. */
 int kn_queue_wait(struct kn_queue *queue, int timeout_ms);
-void kn_queue_kick(struct kn_queue *queue); /* ends one wait without an item */
+/* Ends one wait of every thread, also of one that is just about to begin. */
+void kn_queue_kick(struct kn_queue *queue);
 
 #endif

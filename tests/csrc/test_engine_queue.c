@@ -82,6 +82,48 @@ static void test_a_kick_ends_one_wait_also_when_it_came_before(void)
     kn_queue_deinit(&queue);
 }
 
+#define SLEEPERS 4
+
+struct kicked {
+    struct kn_queue queue;
+    _Atomic long rounds[SLEEPERS];
+    _Atomic int next, stop;
+};
+
+/* Waits again and again: a thread that comes back early must not use up what another still has to see. */
+static void *kicked_sleeper(void *argument)
+{
+    struct kicked *kicked = argument;
+    int me = atomic_fetch_add(&kicked->next, 1);
+    while (!atomic_load(&kicked->stop)) {
+        CHECK_EQ(kn_queue_wait(&kicked->queue, 10000), KN_OK);
+        atomic_fetch_add(&kicked->rounds[me], 1);
+    }
+    return NULL;
+}
+
+static void test_a_kick_reaches_every_sleeper(void)
+{
+    struct kicked kicked = {.next = 0};
+    pthread_t threads[SLEEPERS];
+    CHECK_EQ(kn_queue_init(&kicked.queue), KN_OK);
+    for (int i = 0; i < SLEEPERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, kicked_sleeper, &kicked), 0);
+    for (int kick = 0; kick < 300; kick++) {
+        long before[SLEEPERS];
+        for (int i = 0; i < SLEEPERS; i++) before[i] = atomic_load(&kicked.rounds[i]);
+        kn_queue_kick(&kicked.queue);
+        for (int i = 0; i < SLEEPERS; i++) {
+            while (atomic_load(&kicked.rounds[i]) == before[i]) usleep(10);
+        }
+    }
+    atomic_store(&kicked.stop, 1);
+    kn_queue_kick(&kicked.queue);
+    for (int i = 0; i < SLEEPERS; i++) pthread_join(threads[i], NULL);
+    CHECK_EQ(kicked.queue.unseen, 0);
+    CHECK_EQ(kicked.queue.sleepers, 0);
+    kn_queue_deinit(&kicked.queue);
+}
+
 static void test_an_event_loop_sees_the_descriptor_until_wait_finds_nothing(void)
 {
     struct kn_queue queue;
@@ -192,6 +234,7 @@ int main(void)
     RUN(test_items_come_in_order_and_go_back_in_front);
     RUN(test_wait_returns_at_once_with_items_and_in_time_without);
     RUN(test_a_kick_ends_one_wait_also_when_it_came_before);
+    RUN(test_a_kick_reaches_every_sleeper);
     RUN(test_an_event_loop_sees_the_descriptor_until_wait_finds_nothing);
     RUN(test_a_signal_ends_the_wait_at_once);
     RUN(test_many_threads_lose_nothing_and_nobody_oversleeps);
