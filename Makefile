@@ -89,7 +89,7 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 lint: $(VENV)/.test-ready ## ruff, mypy --strict, cython-lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/cython-lint kafka_native/_native
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafka_native/_native
 
 # --- the rest ---
 
