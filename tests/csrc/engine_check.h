@@ -1,4 +1,4 @@
-/* What the engine's C tests share: checks, and a peer on a loopback socket that the test plays by hand. */
+/* What the engine's C tests share: a check, and a peer on a loopback socket that the test plays by hand. */
 #ifndef KN_TESTS_ENGINE_CHECK_H
 #define KN_TESTS_ENGINE_CHECK_H
 
@@ -15,39 +15,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/status.h"
+#include "check.h"
 
-static _Atomic int checks;
-
-#define CHECK(condition)                                                                  \
-    do {                                                                                  \
-        checks++;                                                                         \
-        if (!(condition)) {                                                               \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, __func__, #condition); \
-            abort();                                                                      \
-        }                                                                                 \
-    } while (0)
-#define CHECK_EQ(left, right)                                                                                            \
-    do {                                                                                                                 \
-        long long left_ = (long long)(left), right_ = (long long)(right);                                                \
-        checks++;                                                                                                        \
-        if (left_ != right_) {                                                                                           \
-            fprintf(stderr, "%s:%d: %s: %s is %lld, %s is %lld\n", __FILE__, __LINE__, __func__, #left, left_, #right, right_); \
-            abort();                                                                                                     \
-        }                                                                                                                \
-    } while (0)
-#define CHECK_TEXT(text, part)                                                                                         \
-    do {                                                                                                               \
-        const char *text_ = (text);                                                                                    \
-        checks++;                                                                                                      \
-        if (!strstr(text_, (part))) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s: '%s' is not in '%s'\n", __FILE__, __LINE__, __func__, (part), text_);          \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define RUN(test)                        \
-    do {                                 \
-        test();                          \
-        if (getenv("VERBOSE")) fprintf(stderr, "%s\n", #test);\
+#define CHECK_TEXT(text, part)                                                                                \
+    do {                                                                                                      \
+        const char *check_text = (text);                                                                      \
+        atomic_fetch_add(&check_count, 1);                                                                    \
+        if (!strstr(check_text, (part))) {                                                                    \
+            fprintf(stderr, "%s:%d: %s: '%s' is not in '%s'\n", __FILE__, __LINE__, __func__, (part), check_text); \
+            abort();                                                                                          \
+        }                                                                                                     \
     } while (0)
 
 /* A listener on 127.0.0.1, at a port of the system's choice. */

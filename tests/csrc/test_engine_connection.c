@@ -576,6 +576,5 @@ int main(void)
     RUN(test_an_answered_request_has_no_deadline_any_more);
     RUN(test_a_connection_can_be_opened_again);
     CHECK_EQ(kn_buffer_live(), 0);
-    printf("connection: %d checks\n", atomic_load(&checks));
-    return 0;
+    return check_done();
 }

@@ -425,6 +425,5 @@ int main(void)
     RUN(test_broker_threads_take_no_signals);
     RUN(test_a_forked_child_abandons_and_the_parent_goes_on);
     RUN(test_flush_without_reports_wakes_up_at_the_end);
-    printf("threads: %d checks\n", atomic_load(&checks));
-    return 0;
+    return check_done();
 }

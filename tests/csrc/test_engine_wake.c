@@ -181,6 +181,5 @@ int main(void)
 #ifdef KN_DEBUG
     RUN(test_debug_builds_abort_on_nested_leaf_locks);
 #endif
-    printf("wake: %d checks\n", atomic_load(&checks));
-    return 0;
+    return check_done();
 }
