@@ -173,7 +173,7 @@ class Metadata:
             return
         topic.missing_since = None
         topic.failed = None
-        changed = not topic.known or self._is_another(topic, source)
+        changed = self._is_another(topic, source) or not topic.known
         topic.known = True
         while len(topic.partitions) < len(source.partitions):
             topic.partitions.append(Partition())

@@ -1,0 +1,204 @@
+"""A fake engine and a fake clock: the control plane without threads, sockets or waiting."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.calls import Call
+from kafka_native.control.metadata import Metadata
+from kafka_native.errors import KafkaError
+from kafka_native.protocol import registry
+from kafka_native.protocol.metadata import MetadataResponse
+from kafka_native.protocol.versions import ApiVersionsResponse
+
+TOPIC_ID = bytes(range(16))
+
+
+class Clock:
+    """Time that moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeCursor:
+    """What fetching does to a cursor, recorded."""
+
+    def __init__(self, topic: str, topic_id: bytes, partition: int, token: int) -> None:
+        self.topic, self.topic_id, self.partition, self.token = topic, topic_id, partition, token
+        self.position = -1001
+        self.broker = -1
+        self.epoch = 1
+        self.log: list[tuple[Any, ...]] = []
+
+    def start(self, broker: int, offset: int, leader_epoch: int) -> int:
+        self.epoch += 1
+        self.broker = broker
+        self.log.append(("start", broker, offset, leader_epoch))
+        return self.epoch
+
+    def move(self, broker: int, offset: int, leader_epoch: int, epoch: int) -> bool:
+        if epoch != self.epoch:
+            return False
+        self.broker = broker
+        self.log.append(("move", broker, offset, leader_epoch))
+        return True
+
+    def stop(self) -> None:
+        self.epoch += 1
+        self.broker = -1
+        self.log.append(("stop",))
+
+
+class FakeTopic:
+    """What routing tells a topic, recorded."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.partitions: tuple[bytes, list[int], list[int]] | None = None
+        self.failure: tuple[int, int, str] | None = None
+
+    def set_partitions(self, topic_id: bytes, leaders: list[int], epochs: list[int]) -> None:
+        self.partitions = (topic_id, leaders, epochs)
+
+    def fail(self, status: int, error_code: int, text: str) -> None:
+        self.failure = (status, error_code, text)
+
+
+class FakeEngine:
+    """Records what the control plane asks for."""
+
+    def __init__(self) -> None:
+        self.brokers: list[tuple[int, str, int]] = []
+        self.connects: list[int] = []
+        self.opened: list[tuple[int, int, int, int]] = []
+        self.closed: list[tuple[int, int, int]] = []
+        self.stopped: list[int] = []
+        self.submitted: list[SimpleNamespace] = []
+        self.cursors: list[FakeCursor | None] = []
+        self.topics: list[FakeTopic] = []
+        self.expired = 0
+
+    def broker_add(self, node_id: int, host: str, port: int) -> int:
+        self.brokers.append((node_id, host, port))
+        return len(self.brokers) - 1
+
+    def broker_connect(self, handle: int) -> None:
+        self.connects.append(handle)
+
+    def broker_open(self, handle: int, generation: int, produce: int, fetch: int) -> None:
+        self.opened.append((handle, generation, produce, fetch))
+
+    def broker_close(self, handle: int, generation: int, status: int) -> None:
+        self.closed.append((handle, generation, status))
+
+    def broker_stop(self, handle: int) -> None:
+        self.stopped.append(handle)
+
+    def submit(self, handle: int, api_key: int, version: int, *rest: Any, **how: Any) -> None:
+        _, _, body, token, timeout_ms = rest
+        sent = SimpleNamespace(
+            handle=handle, api_key=api_key, version=version, body=body, token=token, timeout_ms=timeout_ms
+        )
+        sent.how = how
+        self.submitted.append(sent)
+
+    def topic(self, name: str) -> FakeTopic:
+        for topic in self.topics:
+            if topic.name == name:
+                return topic
+        self.topics.append(FakeTopic(name))
+        return self.topics[-1]
+
+    def cursor(self, topic: str, topic_id: bytes, partition: int) -> FakeCursor:
+        cursor = FakeCursor(topic, topic_id, partition, len(self.cursors) + 1)
+        self.cursors.append(cursor)
+        return cursor
+
+    def drop_cursor(self, cursor: FakeCursor) -> None:
+        cursor.stop()
+        self.cursors[cursor.token - 1] = None
+
+    def expire(self) -> None:
+        self.expired += 1
+
+
+def event(**fields: Any) -> Any:
+    """An engine event; what isn't given is zero."""
+    zero = {"broker": 0, "generation": 1, "token": 0, "status": 0, "error_code": 0, "partition": 0, "leader_id": -1}
+    zero |= {"leader_epoch": -1, "epoch": 0, "attempts": 0, "offset": 0, "body": None, "text": ""}
+    return SimpleNamespace(**(zero | fields))
+
+
+def api_versions(ranges: dict[int, tuple[int, int]] | None = None) -> ApiVersionsResponse:
+    """A broker's offer: by default everything that is declared."""
+    if ranges is None:
+        ranges = {
+            int(key): (registry.request(key).min_version, registry.request(key).max_version)
+            for key in registry.api_keys()
+        }
+    keys = [
+        ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in ranges.items()
+    ]
+    return ApiVersionsResponse(api_keys=keys)
+
+
+class Cluster:
+    """A pool and a metadata cache over a fake engine, with the replies that a test gives."""
+
+    def __init__(self, bootstrap: int = 1) -> None:
+        self.clock = Clock()
+        self.engine = FakeEngine()
+        self.errors: list[KafkaError] = []
+        self.pool = BrokerPool(
+            self.engine,  # type: ignore[arg-type]
+            [(f"boot{number}", 9092) for number in range(bootstrap)],
+            client_version="1.0",
+            handshake_timeout_s=10.0,
+            on_error=self.errors.append,
+            clock=self.clock,
+        )
+        self.metadata = Metadata(
+            self.pool, refresh_s=300, fast_s=0.1, fast_most_s=1.0, propagation_s=30, timeout_s=60, clock=self.clock
+        )
+
+    def bring_up(self, handle: int, offer: ApiVersionsResponse | None = None) -> None:
+        """Connects a broker and lets its handshake succeed."""
+        self.pool.on_connected(event(broker=handle))
+        sent = self.engine.submitted.pop()
+        body = (offer or api_versions()).encode(sent.version)
+        self.pool.on_reply(event(broker=handle, token=sent.token, body=body))
+
+    def turn(self, *managers: Any) -> None:
+        """One turn of the main thread."""
+        for manager in [*managers, self.metadata]:
+            calls, _ = manager.poll(self.clock.now)
+            for call in calls:
+                self.pool.send(call)
+
+    def answer(self, response: Any) -> None:
+        """Answers the oldest request that is open."""
+        sent = self.engine.submitted.pop(0)
+        self.pool.on_reply(event(broker=sent.handle, token=sent.token, body=response.encode(sent.version)))
+
+    def metadata_reply(
+        self, name: str, leaders: list[tuple[int, int]], *, nodes: int = 2, **how: Any
+    ) -> MetadataResponse:
+        """A reply with ``nodes`` brokers and one topic: (leader, epoch) a partition."""
+        topic = MetadataResponse.Topic(name=name, topic_id=how.pop("topic_id", TOPIC_ID), **how)
+        for number, (leader, epoch) in enumerate(leaders):
+            partition = MetadataResponse.Topic.Partition(partition_index=number, leader_id=leader, leader_epoch=epoch)
+            topic.partitions.append(partition)
+        brokers = [MetadataResponse.Broker(node_id=node, host=f"b{node}", port=9092) for node in range(1, nodes + 1)]
+        return MetadataResponse(brokers=brokers, topics=[topic])
+
+
+def call_to(target: int | None, message: Any, deadline: float, replies: list[Any]) -> Call:
+    """A call whose replies are collected."""
+    return Call(message, target, deadline, replies.append)

@@ -1,0 +1,166 @@
+"""The broker pool: handshakes, waiting calls, failures. No socket, no thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_native.control.versions import ApiRanges, Handshake, software_version
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.offsets import ListOffsetsRequest
+from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
+
+from .fakes import Cluster, api_versions, call_to, event
+
+TRANSPORT = -10  # enum kn_status
+
+
+def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
+    cluster = Cluster()
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    assert cluster.engine.connects == [0]
+    assert cluster.engine.submitted == []
+    cluster.bring_up(0)
+    [sent] = cluster.engine.submitted
+    assert (sent.handle, sent.api_key, sent.version) == (0, MetadataRequest.api_key, MetadataRequest.max_version)
+    assert sent.timeout_ms == 60_000
+    cluster.answer(cluster.metadata_reply("t", []))
+    assert [broker.node_id for broker in replies[0].brokers] == [1, 2]
+
+
+def test_old_broker_is_asked_again_in_a_version_it_has():
+    cluster = Cluster()
+    cluster.pool.on_connected(event())
+    first = cluster.engine.submitted.pop()
+    assert first.version == ApiVersionsRequest.max_version
+    assert first.how == {"generation": 1, "handshake": True}
+    refusal = ApiVersionsResponse(
+        error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=2)]
+    )
+    cluster.pool.on_reply(event(token=first.token, body=refusal.encode(0)))
+    second = cluster.engine.submitted.pop()
+    assert second.version == 2
+    cluster.pool.on_reply(event(token=second.token, body=api_versions({0: (3, 7), 1: (4, 11), 3: (0, 5)}).encode(2)))
+    assert cluster.engine.opened == [(0, 1, 7, 11)]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "produce", "fetch"), [({0: (0, 2)}, -1, -1), ({0: (14, 20), 1: (3, 99)}, -1, 17), ({0: (3, 99)}, 13, -1)]
+)
+def test_data_versions_are_those_that_both_sides_have(ranges, produce, fetch):
+    offer = ApiRanges(ranges)
+    assert (offer.produce, offer.fetch) == (produce, fetch)
+
+
+def test_request_that_the_broker_lacks_fails_with_a_clear_error():
+    cluster = Cluster()
+    cluster.bring_up(0, api_versions({18: (0, 4)}))
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    assert replies[0].code() == KafkaError._UNSUPPORTED_FEATURE
+    assert "MetadataRequest" in replies[0].str()
+
+
+def test_garbage_instead_of_api_versions_closes_the_connection_and_says_so():
+    cluster = Cluster()
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.pool.on_connected(event())
+    sent = cluster.engine.submitted.pop()
+    cluster.pool.on_reply(event(token=sent.token, body=b"\0\0\xff\xff\xff\xff\x0f"))
+    assert cluster.engine.closed == [(0, 1, -15)]
+    assert cluster.errors[0].code() == KafkaError._BAD_MSG
+    assert "ApiVersions" in cluster.errors[0].str()
+
+
+def test_failed_connect_is_told_once_and_the_next_candidate_is_tried():
+    cluster = Cluster(bootstrap=2)
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    first = cluster.engine.connects[-1]
+    for _ in range(3):
+        cluster.pool.on_disconnected(event(broker=first, status=TRANSPORT, attempts=1, text="boot:9092: refused"))
+    assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT]
+    assert set(cluster.engine.connects) == {0, 1}
+    assert replies == []
+    cluster.pool.on_disconnected(event(broker=1 - first, status=TRANSPORT, attempts=1, text="boot:9092: refused"))
+    assert [error.code() for error in cluster.errors][-1] == KafkaError._ALL_BROKERS_DOWN
+    cluster.bring_up(first)
+    assert len(cluster.engine.submitted) == 1
+
+
+def test_idle_close_by_the_broker_is_no_error():
+    cluster = Cluster()
+    cluster.bring_up(0)
+    cluster.pool.on_disconnected(event(broker=0, attempts=0))
+    assert cluster.errors == []
+
+
+def test_call_to_a_node_fails_when_its_broker_cannot_be_reached():
+    cluster = Cluster()
+    cluster.pool.update(7, "b7", 9092, None)
+    replies = []
+    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    cluster.pool.on_disconnected(event(broker=1, status=TRANSPORT, attempts=1, text="b7:9092: refused"))
+    assert replies == [KafkaError._TRANSPORT]
+    cluster.pool.send(call_to(8, ListOffsetsRequest(), 1060.0, replies))
+    assert replies[1] == KafkaError._UNKNOWN_BROKER
+
+
+def test_waiting_call_ends_at_its_deadline():
+    cluster = Cluster()
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1001.0, replies))
+    _, wake_up = cluster.pool.poll(1000.0)
+    assert wake_up == 1001.0
+    cluster.pool.poll(1001.0)
+    assert replies == [KafkaError._TRANSPORT]
+
+
+def test_broker_that_moved_gets_a_new_connection_and_keeps_its_calls():
+    cluster = Cluster()
+    cluster.pool.update(7, "old", 9092, None)
+    replies = []
+    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    cluster.pool.update(7, "new", 9093, None)
+    assert cluster.engine.stopped == [1]
+    cluster.bring_up(2)
+    assert [sent.handle for sent in cluster.engine.submitted] == [2]
+    assert replies == []
+
+
+def test_bootstrap_connection_closes_once_a_real_broker_is_up():
+    cluster = Cluster()
+    cluster.bring_up(0)
+    cluster.pool.update(1, "b1", 9092, None)
+    cluster.pool.poll(1000.0)
+    assert cluster.engine.closed == []
+    cluster.bring_up(1)
+    cluster.pool.poll(1000.0)
+    assert cluster.engine.closed == [(0, 1, 0)]
+
+
+def test_closing_ends_every_call():
+    cluster = Cluster()
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.pool.fail_all(KafkaError(KafkaError._DESTROY))
+    assert replies == [KafkaError._DESTROY]
+
+
+def test_reply_that_cannot_be_read_is_an_error_of_its_call_alone():
+    cluster = Cluster()
+    cluster.bring_up(0)
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    sent = cluster.engine.submitted.pop()
+    cluster.pool.on_reply(event(token=sent.token, body=b"\1"))
+    assert replies == [KafkaError._BAD_MSG]
+    assert "METADATA" in replies[0].str()
+
+
+def test_software_version_is_what_the_protocol_allows():
+    assert software_version("1.0+local/x") == "1.0-local-x"
+    assert software_version("+") == "unknown"
+    assert Handshake("1.0").request()

@@ -1,0 +1,143 @@
+"""The metadata cache and the producer's routing: refreshes, leaders, topics that come, go and come again."""
+
+from __future__ import annotations
+
+from kafka_native.control.metadata import NO_LEADER
+from kafka_native.control.routing import Routing
+from kafka_native.errors import KafkaError
+
+from .fakes import TOPIC_ID, Cluster, event
+
+
+def producing(cluster: Cluster, name: str = "t") -> Routing:
+    """Routing that has been asked for a topic, with a broker up."""
+    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)
+    cluster.bring_up(0)
+    cluster.engine.topic(name)
+    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(routing)
+    return routing
+
+
+def test_wanted_topic_is_asked_for_at_once_and_its_partitions_reach_the_engine():
+    cluster = Cluster()
+    producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6), (9, 1)]))
+    handles = [cluster.pool.handle(1), cluster.pool.handle(2), -1]
+    assert cluster.engine.topic("t").partitions == (TOPIC_ID, handles, [5, 6, 1])
+
+
+def test_partition_without_a_leader_is_asked_for_again_soon():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(NO_LEADER, 5)]))
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+    cluster.clock.now += 0.5
+    cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("t", [(2, 6)]))
+    assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
+    cluster.clock.now += 299
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+    cluster.clock.now += 2
+    cluster.turn(routing)
+    assert len(cluster.engine.submitted) == 1
+
+
+def test_older_leader_epoch_is_ignored():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("t", [(2, 4)]))
+    assert cluster.metadata.leader("t", 0).leader == 1
+
+
+def test_hint_moves_the_leader_without_asking():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    routing.on_partition_error(event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now)
+    cluster.turn(routing)
+    assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
+    assert cluster.engine.submitted == []
+
+
+def test_hint_that_is_old_or_unknown_asks():
+    for leader, epoch in [(2, 5), (77, 9), (-1, -1)]:
+        cluster = Cluster()
+        routing = producing(cluster)
+        cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+        routing.on_partition_error(event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now)
+        cluster.turn(routing)
+        assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(1)]
+        assert len(cluster.engine.submitted) == 1
+
+
+def test_topic_hidden_for_one_reply_keeps_its_partitions():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    before = cluster.engine.topic("t").partitions
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert cluster.engine.topic("t").partitions is before
+    assert cluster.engine.topic("t").failure is None
+    assert cluster.metadata.leader("t", 0).leader == 1
+
+
+def test_topic_that_stays_away_fails_after_the_propagation_time():
+    cluster = Cluster()
+    routing = producing(cluster)
+    for _ in range(60):
+        if cluster.engine.submitted:
+            cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+        cluster.clock.now += 1
+        cluster.turn(routing)
+    assert cluster.engine.topic("t").failure[1] == KafkaError._UNKNOWN_TOPIC
+    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
+    assert cluster.engine.topic("t").partitions is not None
+
+
+def test_unauthorized_topic_fails_at_once():
+    cluster = Cluster()
+    producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert cluster.engine.topic("t").failure[1] == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_recreated_topic_starts_from_its_new_epochs():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 9)]))
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("t", [(2, 0)], topic_id=b"\7" * 16))
+    assert cluster.engine.topic("t").partitions == (b"\7" * 16, [cluster.pool.handle(2)], [0])
+
+
+def test_failed_request_is_tried_again_with_back_off():
+    cluster = Cluster()
+    routing = producing(cluster)
+    sent = cluster.engine.submitted.pop()
+    cluster.pool.on_reply(event(token=sent.token, status=-9))
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+    cluster.clock.now += 1.3
+    cluster.turn(routing)
+    assert len(cluster.engine.submitted) == 1
+
+
+def test_messages_are_checked_for_their_timeout_twice_a_second():
+    cluster = Cluster()
+    routing = producing(cluster)
+    before = cluster.engine.expired
+    for _ in range(20):
+        cluster.clock.now += 0.1
+        cluster.turn(routing)
+    assert 3 <= cluster.engine.expired - before <= 5
