@@ -30,6 +30,7 @@
 #endif
 
 #define SMALLEST_SHIFT 12 /* 4 KiB */
+#define IMPOSSIBLE_BYTES (SIZE_MAX / 4) /* sums and doublings of anything below can't overflow */
 #define CLASS_COUNT 20    /* the largest class is 2 GiB; beyond it buffers are never kept */
 
 struct kn_pool {
@@ -171,6 +172,7 @@ struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
 {
     unsigned cls = class_of(capacity_bytes);
 
+    if (capacity_bytes > IMPOSSIBLE_BYTES) return NULL;
     if (pool && cls < CLASS_COUNT) {
         struct kn_buffer *warm = pool_take(pool, cls);
         if (warm) return warm;
@@ -237,7 +239,7 @@ int kn_buffer_reserve(struct kn_buffer **buffer, size_t more_bytes)
     struct kn_buffer *old = *buffer;
 
     if (more_bytes <= old->capacity_bytes - old->size_bytes) return KN_OK;
-    if (more_bytes > SIZE_MAX / 4 || old->size_bytes > SIZE_MAX / 4) return KN_ERR_NOMEM;
+    if (more_bytes > IMPOSSIBLE_BYTES || old->size_bytes > IMPOSSIBLE_BYTES) return KN_ERR_NOMEM;
 
     /* Doubling keeps the copies of a growing buffer linear in its final size. */
     size_t wanted = old->size_bytes + more_bytes;
