@@ -13,7 +13,7 @@ ARGS ?=
 # How long one test may take under a sanitizer, in seconds.
 SLOW_TIMEOUT := 300
 # What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
-SANITIZED_TESTS := $(wildcard tests/native tests/records tests/client tests/mock)
+SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/mock tests/protocol/test_wire*.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test test-c test-asan test-tsan test-broker lint bench docs wheel clean apt-build apt-broker
@@ -81,7 +81,7 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 	KN_SANITIZE=$* $(PY) -m pytest tests/csrc $(ARGS)
 	rm -rf build/$*/kafka_native build/$*/tests
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
-	cp -R tests pyproject.toml setup.py csrc build/$*/
+	cp -R tests docs pyproject.toml build/$*/
 	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS)

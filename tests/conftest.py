@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import importlib
+import os
 import time
 
 import pytest
@@ -25,6 +26,14 @@ def live_objects() -> dict[str, int]:
 def pytest_configure(config: pytest.Config) -> None:
     """A crash in C prints every Python stack."""
     faulthandler.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A run with a preloaded sanitizer must really test the sanitizer's build, not the normal one."""
+    kind = os.environ.get("KN_SANITIZE")
+    if kind and os.environ.get("LD_PRELOAD"):
+        wire = importlib.import_module("kafka_native._native.wire")
+        assert f"/build/{kind}/" in str(wire.__file__), f"{wire.__file__} is not a {kind} build"
 
 
 @pytest.hookimpl(trylast=True)
