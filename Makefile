@@ -81,7 +81,7 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 	KN_SANITIZE=$* $(PY) -m pytest tests/csrc $(ARGS)
 	rm -rf build/$*/kafka_native build/$*/tests
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
-	cp -R tests docs pyproject.toml build/$*/
+	cp -R tests docs csrc setup.py pyproject.toml build/$*/
 	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS)
