@@ -1,0 +1,53 @@
+"""A way to make clients and topics for the cluster under test."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_native import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from kafka_native.mock import MockCluster
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Client:
+    """Makes clients of one cluster, with short timings."""
+
+    cluster: MockCluster
+
+    @property
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap_servers
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic."""
+        name = f"topic-{next(_numbers)}"
+        self.cluster.create_topic(name, partitions)
+        return name
+
+    def producer(self, **conf: Any) -> Producer:
+        return Producer({"bootstrap.servers": self.bootstrap, "reconnect.backoff.ms": 20, **conf})
+
+    def consumer(self, **conf: Any) -> Consumer:
+        return Consumer({"bootstrap.servers": self.bootstrap, "reconnect.backoff.ms": 20, **conf})
+
+
+def fill(client: Client, topic: str, count: int, *, partition: int = -1, start: int = 0, **conf: Any) -> None:
+    """Produces the numbers from ``start`` on as text."""
+    with client.producer(**conf) as producer:
+        for number in range(start, start + count):
+            producer.produce(topic, str(number), partition=partition)
+
+
+def read_all(client: Client, topic: str, count: int, timeout: float = 20.0, **conf: Any) -> list[Message]:
+    """``count`` messages from the beginning of every partition; fails on any error."""
+    with client.consumer(**conf) as consumer:
+        partitions = consumer.list_topics(topic, timeout).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        messages = consumer.consume(count, timeout)
+    assert [message.error() for message in messages if message.error()] == []
+    assert len(messages) == count
+    return messages
