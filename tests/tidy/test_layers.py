@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.tidy import tree
 
 PACKAGE = "kafka_native"
@@ -61,27 +59,27 @@ def first_part(module: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_python_imports_go_down(path: Path) -> None:
-    own = path.relative_to(PACKAGE).with_suffix("").parts[0]
-    if own == "__init__" or path.stem == "__main__":
-        return  # the front door and the commands see everything
+def may_import(own: str, other: str) -> bool:
+    """Whether one part of the package may import another."""
+    if own == "mock":
+        return other in MOCK_MAY_IMPORT
+    if other == "mock":
+        return own in MOCK_USERS
+    return other == own or (other in RANK and RANK[other] < RANK.get(own, -1))
+
+
+def test_python_imports_go_down() -> None:
     wrong = []
-    for line, module in imported(path):
-        if module.split(".")[0] != PACKAGE:
-            continue
-        other = first_part(module)
-        if other == own:
-            continue
-        if own == "mock":
-            allowed = other in MOCK_MAY_IMPORT
-        elif other == "mock":
-            allowed = own in MOCK_USERS
-        else:
-            allowed = other in RANK and RANK[other] < RANK.get(own, -1)
-        if not allowed:
-            wrong.append(f"{path}:{line}: {own} imports {other or PACKAGE}")
-    assert wrong == []
+    for path in MODULES:
+        own = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        if own == "__init__" or path.stem == "__main__":
+            continue  # the front door and the commands see everything
+        wrong += [
+            f"{path}:{line}: {own} imports {first_part(module) or PACKAGE}"
+            for line, module in imported(path)
+            if module.split(".")[0] == PACKAGE and not may_import(own, first_part(module))
+        ]
+    assert not wrong
 
 
 def test_every_module_has_a_layer() -> None:
@@ -90,34 +88,43 @@ def test_every_module_has_a_layer() -> None:
     assert found <= known, f"add to LAYERS: {sorted(found - known)}"
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=str)
-def test_c_includes_go_down(path: Path) -> None:
-    own = path.parts[1]
-    wrong = []
-    for number, line in enumerate(tree.text_of(path).splitlines(), 1):
-        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
-        if match is None:
-            continue
-        quoted, name = match.group(1) == '"', match.group(2)
-        layer = name.split("/")[0]
-        if quoted and (layer not in C_RANK or C_RANK[layer] > C_RANK[own]):
-            wrong.append(f"{path}:{number}: {own} includes {name}")
-        if name == "Python.h" or (name in LINUX_ONLY and path != Path("csrc/engine/wake.c")):
-            wrong.append(f"{path}:{number}: {name} has no place here")
-    assert wrong == []
+def wrong_include(path: Path, line: str) -> str | None:
+    """What is wrong with an #include, if anything."""
+    match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+    if match is None:
+        return None
+    quoted, name = match.group(1) == '"', match.group(2)
+    layer, own = name.split("/")[0], path.parts[1]
+    if quoted and (layer not in C_RANK or C_RANK[layer] > C_RANK[own]):
+        return f"{own} includes {name}"
+    if name == "Python.h" or (name in LINUX_ONLY and path != Path("csrc/engine/wake.c")):
+        return f"{name} has no place here"
+    return None
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=str)
-def test_c_file_says_what_it_is_and_hides_no_struct(path: Path) -> None:
-    text = tree.text_of(path)
-    assert text.startswith("/*"), "no header block: what, which thread, which lock, who frees"
-    assert not re.search(r"^\s*typedef\s+(struct|enum|union)\b", text, re.M), "struct kn_noun, without typedef"
+def test_c_includes_go_down() -> None:
+    lines = [(path, number, line) for path in C_FILES for number, line in enumerate(tree.text_of(path).splitlines(), 1)]
+    assert lines
+    assert not [f"{path}:{number}: {why}" for path, number, line in lines if (why := wrong_include(path, line))]
 
 
-@pytest.mark.parametrize("path", tree.sources(".pyx", under=f"{PACKAGE}/"), ids=str)
-def test_bindings_import_nothing_above_them(path: Path) -> None:
-    text = tree.text_of(path)
+def test_c_files_say_what_they_are_and_hide_no_struct() -> None:
+    texts = {path: tree.text_of(path) for path in C_FILES}
+    assert not [f"{path}: no header block" for path, text in texts.items() if not text.startswith("/*")]
+    typedef = re.compile(r"^\s*typedef\s+(struct|enum|union)\b", re.M)
+    assert not [f"{path}: struct kn_noun, without typedef" for path, text in texts.items() if typedef.search(text)]
+
+
+def test_bindings_import_nothing_above_them() -> None:
     allowed = {name for name, rank in RANK.items() if rank <= RANK["_native"]}
-    pattern = rf"^\s*(?:from|import|cimport)\s+{PACKAGE}\.(\w+)"
-    assert {name for name in re.findall(pattern, text, re.M) if name not in allowed} == set()
-    assert not re.search(r"^\s*include\s+[\"']", text, re.M), "a textual include; use cimport"
+    pattern = re.compile(rf"^\s*(?:from|import|cimport)\s+{PACKAGE}\.(\w+)", re.M)
+    texts = {path: tree.text_of(path) for path in tree.sources(".pyx", ".pxd", under=f"{PACKAGE}/")}
+    assert texts
+    assert not [
+        f"{path} imports {name}"
+        for path, text in texts.items()
+        for name in pattern.findall(text)
+        if name not in allowed
+    ]
+    textual = re.compile(r"^\s*include\s+[\"']", re.M)
+    assert not [f"{path}: textual include; use cimport" for path, text in texts.items() if textual.search(text)]
