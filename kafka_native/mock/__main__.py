@@ -1,0 +1,76 @@
+"""``python -m kafka_native.mock``: a mock cluster as a process of its own.
+
+It prints one line with the bootstrap servers when it is ready, and ends on SIGINT or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from kafka_native.mock.cluster import MESSAGE_MAX_BYTES, MockCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _topics(text: str) -> list[tuple[str, int]]:
+    found = []
+    for one in filter(None, text.split(",")):
+        name, _, count = one.partition(":")
+        if not name or (count and not count.isdigit()):
+            raise argparse.ArgumentTypeError(f"{one!r} is not NAME or NAME:PARTITIONS")
+        found.append((name, int(count or 1)))
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kafka_native.mock", description="A mock Kafka cluster.")
+    parser.add_argument("--brokers", type=int, default=3, help="how many brokers (default %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="port of the first broker, 0 for free ones (default)")
+    parser.add_argument("--topics", type=_topics, default=[], metavar="a:4,b:1", help="topics and their partitions")
+    parser.add_argument("--partitions", type=int, default=1, help="partitions of topics made automatically (default 1)")
+    parser.add_argument(
+        "--auto-create", action=argparse.BooleanOptionalAction, default=True, help="make topics when they are asked for"
+    )
+    parser.add_argument("--retention-bytes", type=int, help="keep at most so many bytes, the newest (default: all)")
+    parser.add_argument("--message-max-bytes", type=int, default=MESSAGE_MAX_BYTES, help="the largest batch")
+    parser.add_argument("--verbose", action="store_true", help="say on stderr why connections are closed")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until a signal comes; the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
+    # Blocked before the threads begin, so that none of them takes the signal; the wait below gets it.
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        cluster = MockCluster(
+            options.brokers,
+            port=options.port,
+            auto_create_topics=options.auto_create,
+            default_partitions=options.partitions,
+            retention_bytes=options.retention_bytes,
+            message_max_bytes=options.message_max_bytes,
+        )
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    with cluster:
+        try:
+            for name, count in options.topics:
+                cluster.create_topic(name, count)
+        except ValueError as error:
+            parser.error(str(error))
+        print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+        signal.sigwait(signals)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""What a handler gets and what it gives back."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_native.protocol import encode_response
+
+if TYPE_CHECKING:
+    from kafka_native.mock.cluster import MockCluster
+    from kafka_native.mock.server import Broker, Connection
+    from kafka_native.protocol.schema import Response
+
+# Stands in a response for record bytes, which are sent from where they are stored.
+RECORDS_HERE = os.urandom(16)
+_MARK = {
+    0: len(RECORDS_HERE).to_bytes(4, "big") + RECORDS_HERE,
+    1: bytes([len(RECORDS_HERE) + 1]) + RECORDS_HERE,
+}
+
+
+class Call(NamedTuple):
+    """One request on its way through the broker that received it."""
+
+    cluster: MockCluster
+    broker: Broker
+    connection: Connection
+    api_key: int
+    version: int
+    client_id: str
+
+
+class Reply(NamedTuple):
+    """A response whose record fields hold ``RECORDS_HERE``, and the slices that belong there, in the same order."""
+
+    message: Response
+    records: list[list[memoryview]]
+
+
+def _unsigned_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def frame_pieces(reply: Response | Reply, version: int, correlation_id: int) -> list[bytes | memoryview]:
+    """A response frame in pieces, length first; records are not copied."""
+    if not isinstance(reply, Reply):
+        frame = encode_response(reply, version, correlation_id)
+        return [len(frame).to_bytes(4, "big") + frame]
+    frame = encode_response(reply.message, version, correlation_id)
+    compact = reply.message.flexible.has(version)
+    mark = _MARK[compact]
+    pieces: list[bytes | memoryview] = [b""]
+    start = 0
+    for slices in reply.records:
+        at = frame.index(mark, start)
+        size = sum(map(len, slices))
+        pieces.append(frame[start:at] + (_unsigned_varint(size + 1) if compact else size.to_bytes(4, "big")))
+        pieces.extend(slices)
+        start = at + len(mark)
+    pieces.append(frame[start:])
+    pieces[0] = sum(map(len, pieces)).to_bytes(4, "big")
+    return pieces

@@ -1,0 +1,480 @@
+"""The cluster: its brokers and topics, what tests and the command line do with it.
+
+One lock, ``lock``, guards topics, logs, sessions and groups. It is held for look-ups and appends, never while a socket
+is read or written, a checksum is computed or somebody waits.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import zlib
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_native._native import records
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import legacy, versions
+from kafka_native.mock.faults import Faults, Tamper
+from kafka_native.mock.groups import Groups
+from kafka_native.mock.log import Refused
+from kafka_native.mock.server import Broker
+from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from kafka_native.mock.topics import Partition, Waiter
+
+HOST = "127.0.0.1"
+MESSAGE_MAX_BYTES = 1_048_588
+FRAME_MAX_BYTES = 100 << 20
+MOST_PARTITIONS = 10_000
+_KEPT_REQUESTS = 100_000
+_MOST_REPLICAS = 3
+
+
+class SeenRequest(NamedTuple):
+    """A request that a broker read: what ``MockCluster.requests`` lists."""
+
+    broker: int
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str
+
+
+class MockCluster:
+    """A Kafka cluster in this process, on real sockets of 127.0.0.1 and with the real protocol.
+
+    It keeps everything in memory and stores record batches as the bytes that came. Brokers are numbered from 1 on, and
+    partition ``p`` of a topic is led by broker ``1 + p % brokers``. It is a context manager.
+
+    :param brokers: How many brokers.
+    :param port: Port of the first broker, the others follow; 0 takes free ports.
+    :param auto_create_topics: Whether Metadata requests make unknown topics.
+    :param default_partitions: Partitions of topics that are made without saying how many.
+    :param replication_factor: Replicas by default; up to 3.
+    :param message_max_bytes: The largest batch; larger ones are answered with MESSAGE_TOO_LARGE.
+    :param max_frame_bytes: The largest request; larger ones close the connection.
+    :param retention_bytes: How many bytes of batches the whole cluster keeps; the oldest go first. None keeps all.
+    :param max_versions: The highest version of APIs, for a broker that is older; -1 takes an API away.
+    :param leader_hints: Whether Produce and Fetch name the new leader next to NOT_LEADER errors (KIP-951).
+    :param fetch_session_limit: Fetch sessions a broker; 0 lets it open none.
+    :param rebalance_delay: Seconds that an empty group waits for more members before its first rebalance ends.
+    :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        port: int = 0,
+        auto_create_topics: bool = True,
+        default_partitions: int = 1,
+        replication_factor: int | None = None,
+        message_max_bytes: int = MESSAGE_MAX_BYTES,
+        max_frame_bytes: int = FRAME_MAX_BYTES,
+        retention_bytes: int | None = None,
+        max_versions: Mapping[int, int] | None = None,
+        leader_hints: bool = True,
+        fetch_session_limit: int = 1000,
+        rebalance_delay: float = 0.0,
+        partial_batches: bool = False,
+    ) -> None:
+        """Start the brokers; see the class for the arguments."""
+        if brokers < 1:
+            raise ValueError("a cluster has at least one broker")
+        self.auto_create_topics = auto_create_topics
+        self.default_partitions = default_partitions
+        self.replication_factor = min(_MOST_REPLICAS, brokers) if replication_factor is None else replication_factor
+        self.message_max_bytes = message_max_bytes
+        self.max_frame_bytes = max_frame_bytes
+        self.retention_bytes = retention_bytes
+        self.leader_hints = leader_hints
+        self.partial_batches = partial_batches
+        self.cluster_id = secrets.token_urlsafe(16)
+        self.versions = versions.ranges(max_versions or {})
+        self.lock = threading.RLock()
+        self.faults = Faults()
+        self.topics: dict[str, Topic] = {}
+        self.waiters: set[Waiter] = set()
+        self.groups = Groups(self.lock, rebalance_delay)
+        self._topic_ids: dict[bytes, Topic] = {}
+        self._live: set[int] = set()
+        self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
+        self._kept: deque[Partition] = deque()  # the partitions of all batches, oldest first, where there is a limit
+        self._kept_bytes = 0
+        self._producer_ids = 0
+        self._transactional_ids: dict[str, tuple[int, int]] = {}
+        self._brokers: dict[int, Broker] = {}
+        try:
+            for index in range(brokers):
+                own_port = port + index if port else 0
+                node = index + 1
+                self._brokers[node] = Broker(self, node, HOST, own_port, session_limit=fetch_session_limit)
+            for broker in self._brokers.values():
+                broker.start()
+                self._live.add(broker.id)
+        except BaseException:
+            self.close()
+            raise
+
+    # --- life ---
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close every socket and wait for the threads. A closed cluster stays closed; closing again does nothing."""
+        for broker in self._brokers.values():
+            broker.stop(rebind=False)
+        with self.lock:
+            self._live.clear()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of every broker, with commas between them, up or not."""
+        return ",".join(broker.address for broker in self._brokers.values())
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of all brokers, up or not."""
+        return list(self._brokers)
+
+    def address(self, broker: int) -> str:
+        """``host:port`` of one broker."""
+        return self._brokers[broker].address
+
+    def connection_count(self, broker: int) -> int:
+        """How many connections a broker has."""
+        return self._brokers[broker].connection_count()
+
+    def fetch_session_count(self, broker: int) -> int:
+        """How many fetch sessions a broker keeps."""
+        return len(self._brokers[broker].sessions)
+
+    def clear_fetch_sessions(self, broker: int) -> None:
+        """Let a broker forget its fetch sessions, so that the next fetches find theirs gone."""
+        with self.lock:
+            self._brokers[broker].sessions.clear()
+
+    # --- topics ---
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        *,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic. Raises ``ValueError`` where it exists or can't be."""
+        try:
+            with self.lock:
+                self.add_topic(name, self.plan_topic(name, partitions, replication_factor, None), configs or {})
+        except Refused as error:
+            raise ValueError(error.text) from None
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all that is in it."""
+        with self.lock:
+            self.remove_topic(self.topics[name])
+
+    def create_partitions(self, name: str, count: int) -> None:
+        """Let a topic have so many partitions."""
+        try:
+            self.grow_topic(name, count, None)
+        except Refused as error:
+            raise ValueError(error.text) from None
+
+    def topic_id(self, name: str) -> bytes:
+        """The id of a topic, 16 bytes."""
+        return self.topics[name].id
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition, -1 for none."""
+        return self.topics[topic].partitions[partition].leader
+
+    def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
+        """The first offset and the next one to be written."""
+        with self.lock:
+            log = self.topics[topic].partitions[partition].log
+            return log.start_offset, log.end_offset
+
+    def batches(self, topic: str, partition: int) -> list[bytes]:
+        """The stored batches of a partition."""
+        with self.lock:
+            return self.topics[topic].partitions[partition].log.batches()
+
+    def messages(self, topic: str, partition: int) -> list[records.Record]:
+        """The stored records of a partition, decoded."""
+        data = b"".join(self.batches(topic, partition))
+        return [record for batch in records.decode_batches(data) for record in batch.records]
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes of batches are stored."""
+        with self.lock:
+            return sum(one.log.size_bytes for topic in self.topics.values() for one in topic.partitions)
+
+    # --- brokers and leaders ---
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """Let another broker lead a partition, in a new leader epoch."""
+        if broker not in self._brokers:
+            raise ValueError(f"there is no broker {broker}")
+        with self.lock:
+            self.topics[topic].partitions[partition].lead(broker)
+
+    def broker_down(self, broker: int) -> None:
+        """Stop a broker: connections are closed, new ones refused, leadership goes to the next replica that is up."""
+        with self.lock:
+            self._live.discard(broker)
+            for partition in self._partitions():
+                if partition.leader == broker:
+                    partition.lead(next(iter(partition.in_sync()), NO_LEADER))
+        self._brokers[broker].stop(rebind=True)
+        with self.lock:
+            self._brokers[broker].sessions.clear()
+
+    def broker_up(self, broker: int) -> None:
+        """Start a broker again, on the same port. It leads what nobody else could lead meanwhile."""
+        if broker in self._live:
+            return
+        self._brokers[broker].start()
+        with self.lock:
+            self._live.add(broker)
+            for partition in self._partitions():
+                if partition.leader == NO_LEADER and broker in partition.replicas:
+                    partition.lead(broker)
+
+    def disconnect(self, broker: int) -> None:
+        """Close all connections of a broker that stays up."""
+        self._brokers[broker].disconnect()
+
+    # --- faults ---
+
+    def push_request_errors(self, api_key: int, codes: Iterable[int], broker: int | None = None) -> None:
+        """Answer the next requests of an API with these error codes, one each, instead of doing them.
+
+        0 lets a request through; ``faults.CLOSE_CONNECTION`` closes its connection. ``broker=None`` means any broker.
+        """
+        self.faults.push_errors(api_key, codes, broker)
+
+    def delay_responses(self, broker: int, seconds: float) -> None:
+        """Hold every response of a broker back for so long, as a slow line does; 0 ends it."""
+        self.faults.set_delay(broker, seconds)
+
+    def close_mid_frame(self, broker: int, after_bytes: int, api_key: int | None = None, count: int = 1) -> None:
+        """Close the connection after so many bytes of the next responses (of one API): the request has been done."""
+        self.faults.tamper_with(broker, api_key, count, Tamper(after_bytes=after_bytes))
+
+    def oversize_next_response(
+        self, broker: int, announced_bytes: int, api_key: int | None = None, count: int = 1
+    ) -> None:
+        """Announce the next responses as frames of this size, whatever they have."""
+        if not 0 <= announced_bytes <= 0xFFFFFFFF:
+            raise ValueError("a frame's length has 32 bits")
+        self.faults.tamper_with(broker, api_key, count, Tamper(announced_bytes=announced_bytes))
+
+    def corrupt_next_fetch(self, topic: str, partition: int, count: int = 1) -> None:
+        """Flip a bit in the first batch that the next fetches return of a partition; what is stored stays intact."""
+        self.faults.corrupt_fetch(topic, partition, count)
+
+    def hide_topic(self, topic: str, replies: int = 1) -> None:
+        """Leave a topic out of the next Metadata replies, as a broker does whose metadata are stale."""
+        self.faults.hide_topic(topic, replies)
+
+    def append_raw(self, topic: str, partition: int, data: bytes, record_count: int | None = None) -> int:
+        """Plant bytes at the end of a partition's log, and return the offset that they begin at.
+
+        Batches and message sets get the offsets that are due to them, and no check. With ``record_count`` nothing is
+        looked at or rewritten: the bytes, whatever they are, stand for so many offsets.
+        """
+        view = memoryview(bytearray(data))
+        with self.lock:
+            found = self.topics[topic].partitions[partition]
+            log = found.log
+            first = log.end_offset
+            if record_count is not None:
+                log.store(view, record_count, -1, found.leader_epoch)
+            else:
+                _plant(found, view)
+            self.appended(found, len(view))
+        return first
+
+    @property
+    def requests(self) -> list[SeenRequest]:
+        """The last 100,000 requests, oldest first."""
+        return list(self._requests)
+
+    def clear_requests(self) -> None:
+        """Forget the requests seen so far."""
+        self._requests.clear()
+
+    # --- for handlers; those that change anything are called under the lock unless they say that they take it ---
+
+    def note_request(self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str) -> None:
+        """Remember a request; needs no lock."""
+        self._requests.append(SeenRequest(broker, api_key, version, correlation_id, client_id))
+
+    def live_brokers(self) -> list[Broker]:
+        """The brokers that are up."""
+        return [broker for broker in self._brokers.values() if broker.id in self._live]
+
+    def controller_id(self) -> int:
+        """The lowest broker that is up."""
+        return min(self._live, default=-1)
+
+    def coordinator_of(self, key: str) -> Broker | None:
+        """The broker that looks after a group: a fixed one, or the next that is up."""
+        live = self.live_brokers()
+        if not live:
+            return None
+        wanted = 1 + zlib.crc32(key.encode("utf-8", "surrogatepass")) % len(self._brokers)
+        return next((broker for broker in live if broker.id >= wanted), live[0])
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """A topic by its id."""
+        return self._topic_ids.get(topic_id)
+
+    def plan_topic(
+        self,
+        name: str,
+        partitions: int | None,
+        replication_factor: int | None,
+        assignment: Sequence[Sequence[int]] | None,
+    ) -> list[list[int]]:
+        """The replicas that a new topic's partitions would have. Raises ``Refused``."""
+        if not is_valid_name(name):
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name for a topic")
+        if name in self.topics:
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+        if assignment is not None:
+            return self._checked_assignment(assignment)
+        count = self.default_partitions if partitions is None else partitions
+        if not 1 <= count <= MOST_PARTITIONS:
+            raise Refused(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MOST_PARTITIONS} partitions, not {count}")
+        factor = self.replication_factor if replication_factor is None else replication_factor
+        if not 1 <= factor <= len(self._brokers):
+            text = f"replication factor {factor} with {len(self._brokers)} brokers"
+            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        return [self._replicas(index, factor) for index in range(count)]
+
+    def _replicas(self, partition: int, factor: int) -> list[int]:
+        ids = list(self._brokers)
+        return [ids[(partition + step) % len(ids)] for step in range(factor)]
+
+    def _checked_assignment(self, assignment: Sequence[Sequence[int]]) -> list[list[int]]:
+        for nodes in assignment:
+            if not nodes or len(set(nodes)) != len(nodes) or not set(nodes) <= set(self._brokers):
+                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(nodes)}")
+        return [list(nodes) for nodes in assignment]
+
+    def add_topic(self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]) -> Topic:
+        """Make a topic that was planned."""
+        topic = Topic(name, replicas, configs, self._live)
+        self.topics[name] = self._topic_ids[topic.id] = topic
+        return topic
+
+    def make_topic(self, name: str) -> Topic:
+        """Make a topic as automatic creation does."""
+        return self.add_topic(name, self.plan_topic(name, None, None, None), {})
+
+    def remove_topic(self, topic: Topic) -> None:
+        """Delete a topic, and tell the fetches that wait for it."""
+        del self.topics[topic.name]
+        del self._topic_ids[topic.id]
+        self.groups.forget_topic(topic.name)
+        for partition in topic.partitions:
+            self._kept_bytes -= partition.log.size_bytes
+            partition.log.size_bytes = 0  # its entries in the queue of the oldest stand for nothing now
+            partition.wake()
+
+    def grow_topic(
+        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None, *, only_check: bool = False
+    ) -> None:
+        """Let a topic have more partitions; takes the lock. Raises ``Refused``."""
+        with self.lock:
+            topic = self.topics.get(name)
+            if topic is None:
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            known = len(topic.partitions)
+            if not known < count <= MOST_PARTITIONS:
+                raise Refused(ErrorCode.INVALID_PARTITIONS, f"the topic has {known} partitions, it can't have {count}")
+            if assignment is None:
+                factor = len(topic.partitions[0].replicas)
+                replicas = [self._replicas(index, min(factor, len(self._brokers))) for index in range(known, count)]
+            else:
+                replicas = self._checked_assignment(assignment)
+                if len(replicas) != count - known:
+                    raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment for each new partition is due")
+            if not only_check:
+                topic.grow(replicas)
+
+    def appended(self, partition: Partition, size_bytes: int) -> None:
+        """A batch was stored: count it, and wake who waits for it."""
+        if self.retention_bytes is not None:
+            self._kept.append(partition)
+            self._kept_bytes += size_bytes
+        if partition.waiters:
+            partition.wake()
+
+    def enforce_retention(self) -> None:
+        """Drop the oldest batches while there is more than is to be kept; takes the lock."""
+        if self.retention_bytes is None or self._kept_bytes <= self.retention_bytes:
+            return
+        with self.lock:
+            while self._kept_bytes > self.retention_bytes and len(self._kept) > 1:
+                partition = self._kept.popleft()
+                if partition.log.size_bytes:
+                    self._kept_bytes -= partition.log.drop_oldest()
+
+    def producer_id(self, transactional_id: str | None, known_id: int, known_epoch: int) -> tuple[int, int]:
+        """A producer id and an epoch; takes the lock."""
+        with self.lock:
+            found = self._transactional_ids.get(transactional_id) if transactional_id is not None else None
+            if found is None and known_id >= 0:
+                found = known_id, known_epoch
+            if found is None or found[1] >= 0x7FFE:
+                self._producer_ids += 1
+                found = 999 + self._producer_ids, -1
+            number, epoch = found[0], found[1] + 1
+            if transactional_id is not None:
+                self._transactional_ids[transactional_id] = number, epoch
+            return number, epoch
+
+    def wake_everyone(self) -> None:
+        """Let every waiting request look whether its connection is still wanted; takes the lock."""
+        with self.lock:
+            for waiter in self.waiters:
+                waiter.event.set()
+            self.groups.wake()
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
+
+
+def _plant(partition: Partition, data: memoryview) -> None:
+    log = partition.log
+    headers = records.batch_headers(data)
+    if not headers or sum(header.size_bytes for header in headers) != len(data):
+        raise ValueError("these are no whole batches: say record_count to plant them as they are")
+    for header in headers:
+        piece = data[header.position : header.position + header.size_bytes]
+        if header.magic == 2:
+            records.set_base_offset(piece, log.end_offset, partition.leader_epoch)
+            count = header.last_offset - header.base_offset + 1
+            log.store(piece, count, header.max_timestamp, partition.leader_epoch)
+        else:
+            legacy.store(log, legacy.check(piece, max_bytes=len(piece)), partition.leader_epoch)

@@ -1,0 +1,108 @@
+"""From a request frame to a response: who handles which API.
+
+A handler takes a ``Call`` and a request and returns a response; it may block, since it runs in the connection's own
+thread. None answers nothing (Produce with acks=0), ``CLOSE`` closes the connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.call import Call
+from kafka_native.mock.faults import CLOSE_CONNECTION
+from kafka_native.mock.handlers import configs, fetch, groups, metadata, offsets, produce, refusals, topics, versions
+from kafka_native.protocol import ApiKey, UnsupportedVersion, decode_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka_native.mock.call import Reply
+    from kafka_native.mock.server import Connection
+    from kafka_native.protocol.schema import Request, Response
+
+    Handler = Callable[[Call, Any], "Response | Reply | None"]
+
+
+class Close:
+    """The type of ``CLOSE``."""
+
+
+CLOSE: Final = Close()
+
+HANDLERS: dict[int, Handler] = {
+    ApiKey.PRODUCE: produce.produce,
+    ApiKey.FETCH: fetch.fetch,
+    ApiKey.LIST_OFFSETS: offsets.list_offsets,
+    ApiKey.METADATA: metadata.metadata,
+    ApiKey.OFFSET_COMMIT: groups.offset_commit,
+    ApiKey.OFFSET_FETCH: groups.offset_fetch,
+    ApiKey.FIND_COORDINATOR: groups.find_coordinator,
+    ApiKey.JOIN_GROUP: groups.join_group,
+    ApiKey.HEARTBEAT: groups.heartbeat,
+    ApiKey.LEAVE_GROUP: groups.leave_group,
+    ApiKey.SYNC_GROUP: groups.sync_group,
+    ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
+    ApiKey.LIST_GROUPS: groups.list_groups,
+    ApiKey.API_VERSIONS: versions.api_versions,
+    ApiKey.CREATE_TOPICS: topics.create_topics,
+    ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.DELETE_RECORDS: offsets.delete_records,
+    ApiKey.INIT_PRODUCER_ID: produce.init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+    ApiKey.DELETE_GROUPS: groups.delete_groups,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: topics.list_partition_reassignments,
+    ApiKey.OFFSET_DELETE: groups.offset_delete,
+    ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
+}
+
+
+class Incoming:
+    """A request that was read, and how to answer it."""
+
+    __slots__ = ("api_key", "call", "correlation_id", "reply_version", "request")
+
+    def __init__(self, call: Call, request: Request | None, correlation_id: int, reply_version: int) -> None:
+        """Keep it; no request stands for one whose version is refused."""
+        self.call = call
+        self.request = request
+        self.api_key = call.api_key
+        self.correlation_id = correlation_id
+        self.reply_version = reply_version
+
+    @classmethod
+    def read(cls, frame: bytearray, connection: Connection) -> Incoming | None:
+        """Read a frame; None for what closes the connection. Garbage raises ``ProtocolError``."""
+        broker = connection.broker
+        cluster = broker.cluster
+        try:
+            header, request = decode_request(frame)
+        except UnsupportedVersion as error:
+            key, version, correlation_id, client = error.api_key, error.api_version, error.correlation_id, ""
+            request = None
+        else:
+            key, version, correlation_id = header.request_api_key, header.request_api_version, header.correlation_id
+            client = header.client_id or ""
+        cluster.note_request(broker.id, key, version, correlation_id, client)
+        first, last = cluster.versions.get(key, (0, -1))
+        call = Call(cluster, broker, connection, key, version, client)
+        if request is not None and first <= version <= last:
+            return cls(call, request, correlation_id, version)
+        if key == ApiKey.API_VERSIONS and last >= 0:
+            return cls(call, None, correlation_id, 0)  # every client can read the refusal in version 0
+        return None
+
+    def handle(self) -> Response | Reply | Close | None:
+        """The answer."""
+        if self.request is None:
+            return versions.unsupported(self.call)
+        code = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)
+        if code == CLOSE_CONNECTION:
+            return CLOSE
+        if code != ErrorCode.NO_ERROR:
+            return refusals.refuse(self.call, self.request, code)
+        return HANDLERS[self.api_key](self.call, self.request)

@@ -1,0 +1,98 @@
+"""DescribeConfigs and IncrementalAlterConfigs, for topics and brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.topics import TOPIC_DEFAULTS
+from kafka_native.protocol.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+
+TOPIC = 2
+BROKER = 4
+_FROM_TOPIC = 1
+_FROM_DEFAULT = 5
+_SET, _DELETE = 0, 1
+
+
+def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """The settings of topics and brokers."""
+    response = DescribeConfigsResponse()
+    for resource in request.resources:
+        answer = DescribeConfigsResponse.Resource(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        response.results.append(answer)
+        with call.cluster.lock:
+            values = _values(call, resource.resource_type, resource.resource_name)
+        if isinstance(values, ErrorCode):
+            answer.error_code = values
+            continue
+        wanted = resource.configuration_keys
+        answer.configs = [
+            DescribeConfigsResponse.Resource.Config(
+                name=name,
+                value=value,
+                is_default=source == _FROM_DEFAULT,
+                config_source=source,
+                documentation=None,
+            )
+            for name, (value, source) in values.items()
+            if wanted is None or name in wanted
+        ]
+    return response
+
+
+def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | ErrorCode:
+    cluster = call.cluster
+    if kind == TOPIC:
+        topic = cluster.topics.get(name)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return {
+            key: (topic.config(key), _FROM_TOPIC if key in topic.configs else _FROM_DEFAULT) for key in TOPIC_DEFAULTS
+        }
+    if kind == BROKER:
+        return {
+            "auto.create.topics.enable": (str(cluster.auto_create_topics).lower(), _FROM_DEFAULT),
+            "default.replication.factor": (str(cluster.replication_factor), _FROM_DEFAULT),
+            "message.max.bytes": (str(cluster.message_max_bytes), _FROM_DEFAULT),
+            "num.partitions": (str(cluster.default_partitions), _FROM_DEFAULT),
+        }
+    return ErrorCode.INVALID_REQUEST
+
+
+def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    """Change settings of topics."""
+    response = IncrementalAlterConfigsResponse()
+    for resource in request.resources:
+        answer = IncrementalAlterConfigsResponse.Resource(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        response.responses.append(answer)
+        with call.cluster.lock:
+            topic = call.cluster.topics.get(resource.resource_name) if resource.resource_type == TOPIC else None
+            if topic is None:
+                is_topic = resource.resource_type == TOPIC
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
+                continue
+            bad = [one for one in resource.configs if one.name not in TOPIC_DEFAULTS or one.config_operation > _DELETE]
+            if bad:
+                answer.error_code = ErrorCode.INVALID_CONFIG
+                answer.error_message = f"{bad[0].name} can't be changed this way"
+                continue
+            if not request.validate_only:
+                for config in resource.configs:
+                    if config.config_operation == _DELETE or config.value is None:
+                        topic.configs.pop(config.name, None)
+                    else:
+                        topic.configs[config.name] = config.value
+    return response

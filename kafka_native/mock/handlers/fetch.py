@@ -1,0 +1,206 @@
+"""Fetch: long poll, sessions, slices of the log instead of copies."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.call import RECORDS_HERE, Reply
+from kafka_native.mock.handlers.leaders import Hints, find
+from kafka_native.mock.sessions import Wanted, outside
+from kafka_native.mock.topics import Waiter
+from kafka_native.protocol.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka_native.mock.call import Call
+    from kafka_native.mock.sessions import Session
+    from kafka_native.mock.topics import Partition
+
+_FIRST_WITH_HINTS = 16
+_FIRST_WITH_SESSIONS = 7
+# Errors about the request as a whole; all others stand at each partition.
+_WHOLE = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class _Round:
+    """One look at the wanted partitions."""
+
+    def __init__(self, call: Call, request: FetchRequest) -> None:
+        self.call = call
+        self.request = request
+        self.hints = Hints(call, _FIRST_WITH_HINTS)
+        self.answers: list[tuple[Wanted, FetchResponse.Topic.Partition, list[memoryview]]] = []
+        self.size_bytes = 0
+        self.has_error = False
+        self.partitions: list[Partition] = []
+
+    def look(self, wanted: Iterable[Wanted]) -> None:
+        """Read every partition, within the limits of the request."""
+        for one in wanted:
+            self._look_at(one)
+
+    def _look_at(self, wanted: Wanted) -> None:
+        answer = FetchResponse.Topic.Partition(
+            partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
+        )
+        found = find(self.call, wanted.topic, wanted.topic_id, wanted.index, wanted.last_leader_epoch)
+        error, partition = found.error, found.partition
+        slices: list[memoryview] = []
+        if error == ErrorCode.NO_ERROR and partition is not None:
+            log = partition.log
+            answer.high_watermark = answer.last_stable_offset = log.end_offset
+            answer.log_start_offset = log.start_offset
+            if self.request.isolation_level == 1:
+                answer.aborted_transactions = []
+            if not log.start_offset <= wanted.offset <= log.end_offset:
+                error = ErrorCode.OFFSET_OUT_OF_RANGE
+            else:
+                slices = self._read(partition, wanted)
+                self.partitions.append(partition)
+        if error != ErrorCode.NO_ERROR:
+            self.has_error = True
+            answer.error_code = error
+            leader, epoch = self.hints.leader(error, partition)
+            answer.current_leader.leader_id = leader
+            answer.current_leader.leader_epoch = epoch
+        if slices:
+            answer.records = RECORDS_HERE
+        self.answers.append((wanted, answer, slices))
+
+    def _read(self, partition: Partition, wanted: Wanted) -> list[memoryview]:
+        left = self.request.max_bytes - self.size_bytes
+        if left <= 0 and self.size_bytes:
+            return []
+        slices, size = partition.log.read(
+            wanted.offset,
+            min(wanted.max_bytes, left),
+            at_least_one=self.size_bytes == 0,
+            cut=self.call.cluster.partial_batches,
+        )
+        self.size_bytes += size
+        return slices
+
+    def reply(self, session: Session | None, is_full: bool) -> Reply:
+        """The response: of a session only the partitions with news, unless it is the first."""
+        response = FetchResponse(session_id=session.id if session is not None else 0)
+        records: list[list[memoryview]] = []
+        topic: FetchResponse.Topic | None = None
+        for wanted, answer, slices in self.answers:
+            if session is not None and not _has_news(wanted, answer, slices) and not is_full:
+                continue
+            if topic is None or (topic.topic, topic.topic_id) != (wanted.topic, wanted.topic_id):
+                topic = FetchResponse.Topic(topic=wanted.topic, topic_id=wanted.topic_id)
+                response.responses.append(topic)
+            topic.partitions.append(answer)
+            if slices:
+                records.append(self._corrupted(answer, wanted, slices))
+                if session is not None:
+                    session.served(wanted)
+        response.node_endpoints = [
+            FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+            for broker in self.hints.brokers.values()
+        ]
+        return Reply(response, records)
+
+    def _corrupted(
+        self, answer: FetchResponse.Topic.Partition, wanted: Wanted, slices: list[memoryview]
+    ) -> list[memoryview]:
+        """The same slices, or with a byte flipped at the end of the first batch where a test asked for it."""
+        cluster = self.call.cluster
+        found = cluster.topic_by_id(wanted.topic_id)
+        name = found.name if found is not None else wanted.topic
+        if not cluster.faults.take_corrupt(name, answer.partition_index):
+            return slices
+        data = bytearray(b"".join(slices))
+        end = min(12 + int.from_bytes(data[8:12], "big"), len(data))
+        data[end - 1] ^= 0x01
+        return [memoryview(data)]
+
+
+def _has_news(wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]) -> bool:
+    """Whether the session's client doesn't know this yet; from now on it does."""
+    told = (wanted.high_watermark, wanted.log_start)
+    wanted.high_watermark, wanted.log_start = answer.high_watermark, answer.log_start_offset
+    changed = told != (answer.high_watermark, answer.log_start_offset)
+    # An error is told every time until the client drops the partition or asks at another offset.
+    return changed or bool(slices) or answer.error_code != ErrorCode.NO_ERROR
+
+
+def fetch(call: Call, request: FetchRequest) -> Reply:
+    """Answer when there are ``min_bytes``, an error, or when the time is up."""
+    cluster = call.cluster
+    session: Session | None = None
+    is_full = True
+    with cluster.lock:
+        if call.version >= _FIRST_WITH_SESSIONS:
+            session, is_full, error = call.broker.sessions.find(request)
+            if error != ErrorCode.NO_ERROR:
+                return Reply(FetchResponse(error_code=error), [])
+        if session is not None:
+            session.update(request)
+            if not is_full:
+                session.advance()
+        wanted = outside(request) if session is None else list(session.wanted.values())
+    deadline = time.monotonic() + max(request.max_wait_ms, 0) / 1000
+    waiter = Waiter()
+    while True:
+        with cluster.lock:
+            done = _Round(call, request)
+            done.look(wanted)
+            left = deadline - time.monotonic()
+            if done.has_error or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:
+                return done.reply(session, is_full)
+            for partition in done.partitions:
+                partition.waiters.add(waiter)
+            cluster.waiters.add(waiter)
+        waiter.event.wait(left)
+        with cluster.lock:
+            waiter.event.clear()
+            cluster.waiters.discard(waiter)
+            for partition in done.partitions:
+                partition.waiters.discard(waiter)
+
+
+def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
+    """An error for the whole request, or for each of its partitions.
+
+    The session is kept, and goes on, where the error is one of partitions.
+    """
+    if code in _WHOLE and call.version >= _FIRST_WITH_SESSIONS:
+        return FetchResponse(error_code=code)
+    hints = Hints(call, _FIRST_WITH_HINTS)
+    response = FetchResponse()
+    with call.cluster.lock:
+        session: Session | None = None
+        if call.version >= _FIRST_WITH_SESSIONS:
+            session, is_full, error = call.broker.sessions.find(request)
+            if error != ErrorCode.NO_ERROR:
+                return FetchResponse(error_code=error)
+            if session is not None:
+                session.update(request)
+                response.session_id = session.id
+                if not is_full:
+                    session.advance()
+        for wanted in outside(request) if session is None else session.wanted.values():
+            answer = FetchResponse.Topic.Partition(
+                partition_index=wanted.index, error_code=code, high_watermark=-1, records=b""
+            )
+            partition = find(call, wanted.topic, wanted.topic_id, wanted.index).partition
+            answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(code, partition)
+            response.responses.append(
+                FetchResponse.Topic(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer])
+            )
+    response.node_endpoints = [
+        FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+        for broker in hints.brokers.values()
+    ]
+    return response

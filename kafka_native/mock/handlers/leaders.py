@@ -1,0 +1,63 @@
+"""Finding the partition that a request means, and telling who leads it where this broker doesn't (KIP-951)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+    from kafka_native.mock.server import Broker
+    from kafka_native.mock.topics import Partition, Topic
+
+ABOUT_LEADERS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class Found(NamedTuple):
+    """A partition that this broker leads, or why it can't be used (the partition may be known all the same)."""
+
+    error: ErrorCode
+    topic: Topic | None
+    partition: Partition | None
+
+
+def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1) -> Found:
+    """Look a partition up by the topic's name or id; ``epoch`` is the leader epoch that the client knows."""
+    cluster = call.cluster
+    if topic_id != ZERO_UUID:
+        topic = cluster.topic_by_id(topic_id)
+        if topic is None:
+            return Found(ErrorCode.UNKNOWN_TOPIC_ID, None, None)
+    else:
+        topic = cluster.topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    if partition is None:
+        return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic, None)
+    if epoch >= 0 and epoch < partition.leader_epoch:
+        return Found(ErrorCode.FENCED_LEADER_EPOCH, topic, partition)
+    if partition.leader != call.broker.id:
+        return Found(ErrorCode.NOT_LEADER_OR_FOLLOWER, topic, partition)
+    if epoch > partition.leader_epoch:
+        return Found(ErrorCode.UNKNOWN_LEADER_EPOCH, topic, partition)
+    return Found(ErrorCode.NO_ERROR, topic, partition)
+
+
+class Hints:
+    """Collects the leaders to name in one response, for versions that can."""
+
+    def __init__(self, call: Call, first_version: int) -> None:
+        """Give hints from this version of the API on, if the cluster gives any."""
+        self._call = call
+        self._wanted = call.cluster.leader_hints and call.version >= first_version
+        self.brokers: dict[int, Broker] = {}
+
+    def leader(self, error: int, partition: Partition | None) -> tuple[int, int]:
+        """Leader and leader epoch to name next to this error, or (-1, -1); the leader's address is noted."""
+        if not self._wanted or partition is None or error not in ABOUT_LEADERS:
+            return -1, -1
+        for broker in self._call.cluster.live_brokers():
+            if broker.id == partition.leader:
+                self.brokers[broker.id] = broker
+        return partition.leader, partition.leader_epoch

@@ -1,0 +1,172 @@
+"""Metadata, DescribeCluster and DescribeTopicPartitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.topics import NO_LEADER, is_valid_name
+from kafka_native.protocol.metadata import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka_native.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+    from kafka_native.mock.topics import Partition, Topic
+
+_FIRST_WITH_AUTO_CREATE_FLAG = 4
+_FIRST_WITH_NULL_FOR_ALL = 1
+
+
+def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
+    """Brokers that are up, topics asked for, leaders."""
+    cluster = call.cluster
+    with cluster.lock:
+        return MetadataResponse(
+            brokers=[
+                MetadataResponse.Broker(node_id=broker.id, host=broker.host, port=broker.port)
+                for broker in cluster.live_brokers()
+            ],
+            cluster_id=cluster.cluster_id,
+            controller_id=cluster.controller_id(),
+            topics=_topics(call, request),
+        )
+
+
+def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic]:
+    cluster = call.cluster
+    asked = request.topics
+    if asked is None or (not asked and call.version < _FIRST_WITH_NULL_FOR_ALL):
+        return [_described(topic) for topic in cluster.topics.values() if not cluster.faults.take_hidden(topic.name)]
+    may_create = cluster.auto_create_topics and (
+        request.allow_auto_topic_creation or call.version < _FIRST_WITH_AUTO_CREATE_FLAG
+    )
+    return [_asked(call, one, may_create) for one in asked]
+
+
+def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> MetadataResponse.Topic:
+    cluster = call.cluster
+    if asked.topic_id != ZERO_UUID:
+        topic = cluster.topic_by_id(asked.topic_id)
+        if topic is None or cluster.faults.take_hidden(topic.name):
+            return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=None)
+        return _described(topic)
+    name = asked.name
+    if name is None or not is_valid_name(name):
+        return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
+    if cluster.faults.take_hidden(name):
+        return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+    topic = cluster.topics.get(name)
+    if topic is None and may_create:
+        topic = cluster.make_topic(name)
+    if topic is None:
+        return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+    described = _described(topic)
+    described.topic_id = topic.id
+    return described
+
+
+def _described(topic: Topic) -> MetadataResponse.Topic:
+    return MetadataResponse.Topic(
+        name=topic.name, topic_id=topic.id, partitions=[_partition(one) for one in topic.partitions]
+    )
+
+
+def _partition(partition: Partition) -> MetadataResponse.Topic.Partition:
+    in_sync = partition.in_sync()
+    return MetadataResponse.Topic.Partition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NO_ERROR,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=in_sync,
+        offline_replicas=[node for node in partition.replicas if node not in in_sync],
+    )
+
+
+def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse:
+    """A reply that has the brokers, and an error for each topic asked for."""
+    cluster = call.cluster
+    with cluster.lock:
+        response = metadata(call, MetadataRequest(topics=[]))
+        if call.version < _FIRST_WITH_NULL_FOR_ALL:
+            response.topics.clear()
+        names = [(one.name, one.topic_id) for one in request.topics or ()] or [
+            (topic.name, topic.id) for topic in cluster.topics.values()
+        ]
+    response.topics = [MetadataResponse.Topic(error_code=code, name=name, topic_id=number) for name, number in names]
+    return response
+
+
+def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """The brokers that are up."""
+    cluster = call.cluster
+    if request.endpoint_type != 1:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="the endpoints of this cluster are brokers"
+        )
+    with cluster.lock:
+        return DescribeClusterResponse(
+            cluster_id=cluster.cluster_id,
+            controller_id=cluster.controller_id(),
+            brokers=[
+                DescribeClusterResponse.Broker(broker_id=broker.id, host=broker.host, port=broker.port)
+                for broker in cluster.live_brokers()
+            ],
+        )
+
+
+def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A page of topics in the order of their names, from the request's cursor on."""
+    cluster = call.cluster
+    response = DescribeTopicPartitionsResponse()
+    limit = max(request.response_partition_limit, 1)
+    with cluster.lock:
+        names = sorted({one.name for one in request.topics} or cluster.topics)
+        first = 0
+        if request.cursor is not None:
+            names = [name for name in names if name >= request.cursor.topic_name]
+            first = request.cursor.partition_index if names[:1] == [request.cursor.topic_name] else 0
+        for name in names:
+            if limit <= 0:
+                response.next_cursor = DescribeTopicPartitionsResponse.NextCursor(topic_name=name, partition_index=0)
+                break
+            topic = cluster.topics.get(name)
+            if topic is None:
+                missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                response.topics.append(DescribeTopicPartitionsResponse.Topic(error_code=missing, name=name))
+                continue
+            page = topic.partitions[first : first + limit]
+            response.topics.append(
+                DescribeTopicPartitionsResponse.Topic(
+                    name=name, topic_id=topic.id, partitions=[_page_partition(one) for one in page]
+                )
+            )
+            limit -= len(page)
+            if first + len(page) < len(topic.partitions):
+                response.next_cursor = DescribeTopicPartitionsResponse.NextCursor(
+                    topic_name=name, partition_index=first + len(page)
+                )
+                break
+            first = 0
+    return response
+
+
+def _page_partition(partition: Partition) -> DescribeTopicPartitionsResponse.Topic.Partition:
+    plain = _partition(partition)
+    return DescribeTopicPartitionsResponse.Topic.Partition(
+        error_code=plain.error_code,
+        partition_index=plain.partition_index,
+        leader_id=plain.leader_id,
+        leader_epoch=plain.leader_epoch,
+        replica_nodes=plain.replica_nodes,
+        isr_nodes=plain.isr_nodes,
+        offline_replicas=plain.offline_replicas,
+    )

@@ -1,0 +1,117 @@
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.handlers.leaders import find
+from kafka_native.protocol.offsets import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafka_native.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+    from kafka_native.mock.log import PartitionLog
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look up offsets by time."""
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            answer = ListOffsetsResponse.Topic.Partition(partition_index=part.partition_index)
+            with call.cluster.lock:
+                found = find(call, topic.name, ZERO_UUID, part.partition_index, part.current_leader_epoch)
+                answer.error_code = found.error
+                if found.error == ErrorCode.NO_ERROR and found.partition is not None:
+                    _look_up(found.partition.log, part.timestamp, found.partition.leader_epoch, answer)
+            answers.append(answer)
+        response.topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=answers))
+    return response
+
+
+def _look_up(log: PartitionLog, timestamp: int, leader_epoch: int, answer: ListOffsetsResponse.Topic.Partition) -> None:
+    if timestamp == LATEST:
+        answer.offset, answer.leader_epoch = log.end_offset, leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = log.start_offset
+        answer.leader_epoch = log.epoch_at(log.start_offset)
+    elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
+        found = log.offset_of_max_time() if timestamp == MAX_TIMESTAMP else log.offset_of_time(timestamp)
+        if found is not None:
+            answer.offset, answer.timestamp, answer.leader_epoch = found
+    elif timestamp != LATEST_TIERED:  # nothing is tiered: that one has no offset
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+
+
+def list_refused(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
+    """The same error for every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Where leader epochs ended."""
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            answer = OffsetForLeaderEpochResponse.Topic.Partition(partition=part.partition)
+            with call.cluster.lock:
+                found = find(call, topic.topic, ZERO_UUID, part.partition, part.current_leader_epoch)
+                answer.error_code = found.error
+                if found.error == ErrorCode.NO_ERROR and found.partition is not None:
+                    partition = found.partition
+                    answer.leader_epoch, answer.end_offset = partition.log.end_of_epoch(
+                        part.leader_epoch, partition.leader_epoch
+                    )
+            answers.append(answer)
+        response.topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=answers))
+    return response
+
+
+def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Drop the beginning of logs."""
+    response = DeleteRecordsResponse()
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            answer = DeleteRecordsResponse.Topic.Partition(partition_index=part.partition_index, low_watermark=-1)
+            with call.cluster.lock:
+                found = find(call, topic.name, ZERO_UUID, part.partition_index)
+                answer.error_code = found.error
+                if found.error == ErrorCode.NO_ERROR and found.partition is not None:
+                    log = found.partition.log
+                    offset = log.end_offset if part.offset == -1 else part.offset
+                    if log.start_offset <= offset <= log.end_offset:
+                        log.truncate_before(offset)
+                        answer.low_watermark = log.start_offset
+                    else:
+                        answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            answers.append(answer)
+        response.topics.append(DeleteRecordsResponse.Topic(name=topic.name, partitions=answers))
+    return response

@@ -1,0 +1,120 @@
+"""Produce and InitProducerId."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import legacy
+from kafka_native.mock.handlers.leaders import Hints, find
+from kafka_native.mock.log import Refused, check_batches
+from kafka_native.protocol.produce import ProduceRequest, ProduceResponse
+from kafka_native.protocol.transactions import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+
+_FIRST_WITH_HINTS = 10
+_FIRST_WITH_BATCHES = 3
+_ACKS = (-1, 0, 1)
+
+
+def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
+    """Append each partition's batch; nothing is answered with acks=0."""
+    if request.acks not in _ACKS:
+        return refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
+    hints = Hints(call, _FIRST_WITH_HINTS)
+    response = ProduceResponse()
+    failed = False
+    for topic in request.topic_data:
+        answers = []
+        for part in topic.partition_data:
+            answer = _append(call, topic, part, hints)
+            failed = failed or answer.error_code != ErrorCode.NO_ERROR
+            answers.append(answer)
+        response.responses.append(
+            ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+    call.cluster.enforce_retention()
+    if request.acks == 0:
+        if failed:
+            call.connection.stop()  # all that a broker can do to say that something went wrong
+        return None
+    response.node_endpoints = [
+        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+        for broker in hints.brokers.values()
+    ]
+    return response
+
+
+def _append(
+    call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
+) -> ProduceResponse.Topic.Partition:
+    """Check a batch without the lock, then store it under the lock."""
+    cluster = call.cluster
+    answer = ProduceResponse.Topic.Partition(index=part.index, base_offset=-1)
+    found = find(call, asked.name, asked.topic_id, part.index)
+    if found.error == ErrorCode.NO_ERROR:
+        assert found.topic is not None
+        data = part.records
+        data = data if isinstance(data, memoryview) else memoryview(bytearray(data or b""))
+        try:
+            limit = found.topic.max_message_bytes(cluster.message_max_bytes)
+            if call.version < _FIRST_WITH_BATCHES:
+                message_set = legacy.check(data, max_bytes=limit)
+            else:
+                header = check_batches(data, version=call.version, max_bytes=limit)
+            with cluster.lock:
+                found = find(call, asked.name, asked.topic_id, part.index)
+                partition, topic = found.partition, found.topic
+                if found.error == ErrorCode.NO_ERROR and partition is not None and topic is not None:
+                    log = partition.log
+                    now = int(time.time() * 1000) if topic.has_append_time else None
+                    if call.version < _FIRST_WITH_BATCHES:
+                        answer.base_offset = log.end_offset
+                        legacy.store(log, message_set, partition.leader_epoch)
+                        is_new = True
+                    else:
+                        answer.base_offset, is_new = log.append(data, header, partition.leader_epoch, now)
+                    if is_new:
+                        cluster.appended(partition, len(data))
+                    answer.log_append_time_ms = -1 if now is None else now
+                    answer.log_start_offset = log.start_offset
+        except Refused as error:
+            answer.error_code = error.code
+            answer.error_message = error.text
+            return answer
+    answer.error_code = found.error
+    leader, epoch = hints.leader(found.error, found.partition)
+    answer.current_leader.leader_id = leader
+    answer.current_leader.leader_epoch = epoch
+    return answer
+
+
+def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
+    """The same error for every partition; hints about leaders go with the errors that have them."""
+    hints = Hints(call, _FIRST_WITH_HINTS)
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        answers = []
+        for part in topic.partition_data:
+            answer = ProduceResponse.Topic.Partition(index=part.index, error_code=code, base_offset=-1)
+            with call.cluster.lock:
+                partition = find(call, topic.name, topic.topic_id, part.index).partition
+                answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(code, partition)
+            answers.append(answer)
+        response.responses.append(
+            ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+    response.node_endpoints = [
+        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+        for broker in hints.brokers.values()
+    ]
+    return response
+
+
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    """A new producer id; the same one with a higher epoch where the client has one or names a transactional id."""
+    number, epoch = call.cluster.producer_id(request.transactional_id, request.producer_id, request.producer_epoch)
+    return InitProducerIdResponse(producer_id=number, producer_epoch=epoch)

@@ -1,0 +1,46 @@
+"""Answers that say nothing but an error, for the codes that tests push."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.handlers import fetch, groups, metadata, offsets, produce, topics
+from kafka_native.protocol import registry
+from kafka_native.protocol.coordinator import FindCoordinatorRequest
+from kafka_native.protocol.fetch import FetchRequest
+from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka_native.protocol.produce import ProduceRequest
+from kafka_native.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+    from kafka_native.protocol.schema import Request, Response
+
+
+def refuse(call: Call, request: Request, code: int) -> Response | None:
+    """The response that carries ``code`` wherever the API has a place for it."""
+    if isinstance(request, ProduceRequest):
+        return produce.refused(call, request, code) if request.acks != 0 else None
+    if isinstance(request, FetchRequest):
+        return fetch.refused(call, request, code)
+    if isinstance(request, MetadataRequest):
+        return metadata.refused(call, request, code)
+    if isinstance(request, ListOffsetsRequest):
+        return offsets.list_refused(request, code)
+    if isinstance(request, OffsetCommitRequest):
+        return groups.commit_refused(request, code)
+    if isinstance(request, OffsetFetchRequest):
+        return groups.fetch_refused(call, request, code)
+    if isinstance(request, FindCoordinatorRequest):
+        return groups.coordinator_refused(call, request, code)
+    if isinstance(request, CreateTopicsRequest):
+        return topics.create_refused(request, code)
+    if isinstance(request, DeleteTopicsRequest):
+        return topics.delete_refused(call, request, code)
+    response = registry.response(call.api_key)()
+    if any(field.name == "error_code" and field.versions.has(call.version) for field in response.fields):
+        setattr(response, "error_code", ErrorCode(code))  # noqa: B010 - the field isn't Response's
+        return response
+    raise NotImplementedError(f"no place for a pushed error in {type(response).__name__} version {call.version}")

@@ -1,0 +1,141 @@
+"""CreateTopics, DeleteTopics, CreatePartitions and ListPartitionReassignments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.log import Refused
+from kafka_native.mock.topics import TOPIC_DEFAULTS
+from kafka_native.protocol.partitions import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from kafka_native.protocol.schema import ZERO_UUID
+from kafka_native.protocol.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+
+_FROM_TOPIC = 1
+_FROM_DEFAULT = 5
+_FIRST_WITH_IDS = 6
+
+
+def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Make topics."""
+    names = [topic.name for topic in request.topics]
+    response = CreateTopicsResponse()
+    for topic in request.topics:
+        answer = CreateTopicsResponse.Topic(name=topic.name, error_message=None, configs=[])
+        response.topics.append(answer)
+        try:
+            if names.count(topic.name) > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "the topic is there twice")
+            _create(call, topic, answer, only_check=request.validate_only)
+        except Refused as error:
+            answer.error_code, answer.error_message = error.code, error.text
+    return response
+
+
+def _create(
+    call: Call, asked: CreateTopicsRequest.Topic, answer: CreateTopicsResponse.Topic, *, only_check: bool
+) -> None:
+    cluster = call.cluster
+    configs = {config.name: config.value for config in asked.configs}
+    unknown = sorted(set(configs) - set(TOPIC_DEFAULTS))
+    if unknown:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"unknown topic config {unknown[0]}")
+    assignment = None
+    if asked.assignments:
+        by_index = {one.partition_index: one.broker_ids for one in asked.assignments}
+        if sorted(by_index) != list(range(len(by_index))):
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the partitions aren't numbered from 0 on")
+        assignment = [by_index[index] for index in range(len(by_index))]
+    with cluster.lock:
+        replicas = cluster.plan_topic(
+            asked.name,
+            None if asked.num_partitions == -1 else asked.num_partitions,
+            None if asked.replication_factor == -1 else asked.replication_factor,
+            assignment,
+        )
+        answer.num_partitions = len(replicas)
+        answer.replication_factor = len(replicas[0])
+        answer.configs = [
+            CreateTopicsResponse.Topic.Config(
+                name=name,
+                value=configs.get(name) or default,
+                config_source=_FROM_TOPIC if configs.get(name) else _FROM_DEFAULT,
+            )
+            for name, default in TOPIC_DEFAULTS.items()
+        ]
+        if not only_check:
+            answer.topic_id = cluster.add_topic(asked.name, replicas, configs).id
+
+
+def create_refused(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
+    """The same error for every topic."""
+    return CreateTopicsResponse(
+        topics=[
+            CreateTopicsResponse.Topic(name=topic.name, error_code=code, error_message=None, configs=None)
+            for topic in request.topics
+        ]
+    )
+
+
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete topics, by name or by id."""
+    cluster = call.cluster
+    response = DeleteTopicsResponse()
+    for name, topic_id in _meant(call, request):
+        with cluster.lock:
+            topic = cluster.topic_by_id(topic_id) if name is None else cluster.topics.get(name)
+            if topic is not None:
+                cluster.remove_topic(topic)
+                answer = DeleteTopicsResponse.Topic(name=topic.name, topic_id=topic.id)
+            else:
+                code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answer = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
+        response.responses.append(answer)
+    return response
+
+
+def _meant(call: Call, request: DeleteTopicsRequest) -> list[tuple[str | None, bytes]]:
+    if call.version < _FIRST_WITH_IDS:
+        return [(name, ZERO_UUID) for name in request.topic_names]
+    return [(topic.name, topic.topic_id) for topic in request.topics]
+
+
+def delete_refused(call: Call, request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
+    """The same error for every topic."""
+    return DeleteTopicsResponse(
+        responses=[
+            DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
+            for name, topic_id in _meant(call, request)
+        ]
+    )
+
+
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Let topics grow."""
+    response = CreatePartitionsResponse()
+    for topic in request.topics:
+        answer = CreatePartitionsResponse.Topic(name=topic.name)
+        response.results.append(answer)
+        nodes = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
+        try:
+            call.cluster.grow_topic(topic.name, topic.count, nodes, only_check=request.validate_only)
+        except Refused as error:
+            answer.error_code, answer.error_message = error.code, error.text
+    return response
+
+
+def list_partition_reassignments(
+    call: Call, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """No partition is ever on its way here."""
+    return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,0 +1,58 @@
+"""Message sets of magic 0 and 1, for clusters that play an old broker and for bytes that tests plant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_native._native import records
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.log import Refused
+
+if TYPE_CHECKING:
+    from kafka_native.mock.log import PartitionLog
+
+_CODEC = 0x07
+
+
+class _Message(NamedTuple):
+    data: memoryview
+    record_count: int
+    max_timestamp: int
+
+
+def check(data: memoryview, *, max_bytes: int) -> list[_Message]:
+    """Verify a message set. Raises ``Refused``."""
+    try:
+        headers = records.batch_headers(data, check_crcs=True)
+    except records.RecordError as error:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if not headers or sum(header.size_bytes for header in headers) != len(data):
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, "the message set ends in the middle of a message")
+    messages = []
+    for header in headers:
+        if header.magic > 1:
+            raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "a batch of magic 2 in an old Produce request")
+        if header.size_bytes > max_bytes:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a message has {header.size_bytes} bytes")
+        messages.append(_message(data[header.position : header.position + header.size_bytes], header))
+    return messages
+
+
+def _message(data: memoryview, header: records.BatchHeader) -> _Message:
+    if not header.attributes & _CODEC:
+        return _Message(data, 1, header.max_timestamp)
+    if header.magic == 0:
+        # The offsets inside are absolute: rewriting them means compressing anew.
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "compressed messages of magic 0 are not taken")
+    try:
+        inner = records.decode_batches(data)[0].records
+    except records.RecordError as error:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    return _Message(data, len(inner), max((record.timestamp for record in inner), default=-1))
+
+
+def store(log: PartitionLog, messages: list[_Message], leader_epoch: int) -> None:
+    """Append checked messages, each with its offset in front: of a compressed one, the offset of its last record."""
+    for message in messages:
+        message.data[:8] = (log.end_offset + message.record_count - 1).to_bytes(8, "big")
+        log.store(message.data, message.record_count, message.max_timestamp, leader_epoch)

@@ -1,0 +1,296 @@
+"""Sockets: a broker is a listener with a thread, a connection is a thread that answers one request after the other.
+
+Threads that block were chosen over an event loop because each receive of a whole frame, each checksum and each send is
+then one call that lets go of the interpreter, and because requests of a connection are answered in order anyway, as
+Apache Kafka does. A broker that is down keeps its port bound without listening, so that connecting is refused and
+nobody else takes the port.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import select
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from kafka_native.mock import handlers
+from kafka_native.mock.call import frame_pieces
+from kafka_native.mock.sessions import Sessions
+from kafka_native.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Reply
+    from kafka_native.mock.cluster import MockCluster
+    from kafka_native.protocol.schema import Response
+
+log = logging.getLogger(__name__)
+
+SMALLEST_FRAME = 8
+# A frame is read into a buffer of its announced size, but no more than this is believed before bytes arrive.
+_TRUSTED_BYTES = 8 << 20
+_BACKLOG = 128
+_MOST_PIECES = 512
+_JOIN_SECONDS = 5.0
+
+
+class Broker:
+    """One broker of the cluster: its port, its connections and its fetch sessions."""
+
+    def __init__(self, cluster: MockCluster, node_id: int, host: str, port: int, *, session_limit: int) -> None:
+        """Reserve the port; ``start()`` begins to listen on it."""
+        self.cluster = cluster
+        self.id = node_id
+        self.host = host
+        self.sessions = Sessions(session_limit)
+        self.is_up = False
+        self._socket = self._bind(port)
+        self.port: int = self._socket.getsockname()[1]
+        self._connections: set[Connection] = set()
+        self._lock = threading.Lock()
+        self._acceptor: threading.Thread | None = None
+        self._wake: tuple[socket.socket, socket.socket] | None = None
+
+    def _bind(self, port: int) -> socket.socket:
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((self.host, port))
+        except OSError:
+            bound.close()
+            raise
+        return bound
+
+    @property
+    def address(self) -> str:
+        """``host:port``."""
+        return f"{self.host}:{self.port}"
+
+    def start(self) -> None:
+        """Listen, and accept in a thread."""
+        self._socket.listen(_BACKLOG)
+        self._socket.setblocking(False)
+        self._wake = socket.socketpair()
+        self.is_up = True
+        self._acceptor = threading.Thread(target=self._accept, name=f"mock-broker-{self.id}", daemon=True)
+        self._acceptor.start()
+
+    def stop(self, *, rebind: bool) -> None:
+        """Close the listener and every connection, and wait for their threads. ``rebind`` keeps the port."""
+        if self.is_up:
+            self.is_up = False
+            assert self._wake is not None
+            assert self._acceptor is not None
+            self._wake[1].send(b"x")
+            self._acceptor.join(_JOIN_SECONDS)
+            for end in self._wake:
+                end.close()
+        self._socket.close()
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.stop()
+        self.cluster.wake_everyone()
+        for connection in connections:
+            connection.join()
+        if rebind:
+            self._socket = self._bind(self.port)
+
+    def disconnect(self) -> None:
+        """Close every connection; clients may come back at once."""
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.stop()
+        self.cluster.wake_everyone()
+
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    def gone(self, connection: Connection) -> None:
+        """A connection's thread has ended."""
+        with self._lock:
+            self._connections.discard(connection)
+
+    def _accept(self) -> None:
+        assert self._wake is not None
+        wake, listener = self._wake[0], self._socket
+        while True:
+            ready, _, _ = select.select([listener, wake], [], [])
+            if wake in ready:
+                return
+            try:
+                accepted, peer = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                continue  # it went away before we came to it
+            except OSError as error:
+                log.warning("broker %d can't accept: %s", self.id, error)
+                time.sleep(0.05)  # out of descriptors: give some back before the next attempt
+                continue
+            connection = Connection(self, accepted, peer)
+            with self._lock:
+                self._connections.add(connection)
+            connection.start()
+
+
+class Connection:
+    """One client's connection, served by a thread of its own."""
+
+    def __init__(self, broker: Broker, accepted: socket.socket, peer: tuple[str, int]) -> None:
+        """Take over an accepted socket."""
+        accepted.setblocking(True)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.broker = broker
+        self.peer = peer
+        self.is_closing = False
+        self._socket = accepted
+        self._outbox: queue.SimpleQueue[tuple[float, list[bytes | memoryview], bool] | None] | None = None
+        self._writer: threading.Thread | None = None
+        name = f"mock-{broker.id}-{peer[1]}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Make the thread end; called from any thread."""
+        self.is_closing = True
+        with contextlib.suppress(OSError):  # closed by its own thread already
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def join(self) -> None:
+        """Wait for the end of the thread, unless it is the calling one."""
+        if self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_SECONDS)
+
+    # --- reading ---
+
+    def _run(self) -> None:
+        try:
+            while not self.is_closing:
+                frame = self._read_frame()
+                if frame is None or not self._answer(frame):
+                    break
+        except OSError as error:
+            log.debug("broker %d, %s: %s", self.broker.id, self.peer, error)
+        except ProtocolError as error:
+            log.info("broker %d closes %s: %s", self.broker.id, self.peer, error)
+        except Exception:
+            log.exception("broker %d closes %s", self.broker.id, self.peer)
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        self.is_closing = True
+        if self._outbox is not None and self._writer is not None:
+            self._outbox.put(None)
+            self._writer.join(_JOIN_SECONDS)
+        self._socket.close()
+        self.broker.gone(self)
+
+    def _read_frame(self) -> bytearray | None:
+        """The next frame, None at the end of the stream or for a length that is no frame's."""
+        head = bytearray(4)
+        if not self._read_into(head, 0):
+            return None
+        size = int.from_bytes(head, "big", signed=True)
+        if not SMALLEST_FRAME <= size <= self.broker.cluster.max_frame_bytes:
+            log.info("broker %d closes %s: a frame of %d bytes", self.broker.id, self.peer, size)
+            return None
+        frame = bytearray(min(size, _TRUSTED_BYTES))
+        if not self._read_into(frame, 0):
+            return None
+        while len(frame) < size:
+            start = len(frame)
+            frame.extend(bytes(min(size - start, start)))
+            if not self._read_into(frame, start):
+                return None
+        return frame
+
+    def _read_into(self, buffer: bytearray, start: int) -> bool:
+        with memoryview(buffer) as view:
+            while start < len(view):
+                count = self._socket.recv_into(view[start:], 0, socket.MSG_WAITALL)
+                if count == 0:
+                    return False
+                start += count
+        return True
+
+    # --- answering ---
+
+    def _answer(self, frame: bytearray) -> bool:
+        """Handle one request; False closes the connection."""
+        request = handlers.Incoming.read(frame, self)
+        if request is None:
+            return False
+        reply = request.handle()
+        if isinstance(reply, handlers.Close):
+            return False
+        if reply is None or self.is_closing:
+            return not self.is_closing
+        return self._send(reply, request)
+
+    def _send(self, reply: Response | Reply, request: handlers.Incoming) -> bool:
+        pieces = frame_pieces(reply, request.reply_version, request.correlation_id)
+        stays_open = True
+        tamper = self.broker.cluster.faults.take_tamper(self.broker.id, request.api_key)
+        if tamper is not None and tamper.after_bytes is not None:
+            pieces, stays_open = [b"".join(pieces)[: tamper.after_bytes]], False
+        elif tamper is not None and tamper.announced_bytes is not None:
+            pieces = [tamper.announced_bytes.to_bytes(4, "big") + b"".join(pieces)[4:]]
+        delay = self.broker.cluster.faults.delay(self.broker.id)
+        if delay or self._outbox is not None:
+            self._post(time.monotonic() + delay, pieces, stays_open)
+        else:
+            self._write(pieces)
+        return stays_open
+
+    def _write(self, pieces: list[bytes | memoryview]) -> None:
+        if len(pieces) == 1:
+            self._socket.sendall(pieces[0])
+            return
+        for start in range(0, len(pieces), _MOST_PIECES):
+            self._write_some(pieces[start : start + _MOST_PIECES])
+
+    def _write_some(self, pieces: list[bytes | memoryview]) -> None:
+        left = sum(map(len, pieces))
+        while left:
+            sent = self._socket.sendmsg(pieces)
+            left -= sent
+            if left:
+                while sent >= len(pieces[0]):
+                    sent -= len(pieces[0])
+                    pieces = pieces[1:]
+                pieces = [memoryview(pieces[0])[sent:], *pieces[1:]]
+
+    # --- answering later ---
+
+    def _post(self, due: float, pieces: list[bytes | memoryview], stays_open: bool) -> None:
+        """Leave a response to a second thread, so that the next requests are read meanwhile, as on a slow line."""
+        if self._outbox is None:
+            self._outbox = queue.SimpleQueue()
+            self._writer = threading.Thread(target=self._write_later, name="mock-writer", daemon=True)
+            self._writer.start()
+        self._outbox.put((due, pieces, stays_open))
+
+    def _write_later(self) -> None:
+        assert self._outbox is not None
+        while True:
+            item = self._outbox.get()
+            if item is None:
+                return
+            due, pieces, stays_open = item
+            while not self.is_closing and (left := due - time.monotonic()) > 0:
+                time.sleep(min(left, 0.05))
+            try:
+                self._write(pieces)
+            except OSError as error:
+                log.debug("broker %d, %s: %s", self.broker.id, self.peer, error)
+                return
+            if not stays_open:
+                return

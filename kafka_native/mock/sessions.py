@@ -1,0 +1,128 @@
+"""Fetch sessions (KIP-227): what a broker remembers of a consumer's partitions between its fetches."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka_native.protocol.fetch import FetchRequest
+
+_LAST_EPOCH = 0x7FFFFFFF
+FINAL_EPOCH = -1
+FIRST_EPOCH = 0
+
+
+class Wanted:
+    """A partition that a fetch asks for, and what its session last told about it."""
+
+    __slots__ = (
+        "error",
+        "high_watermark",
+        "index",
+        "last_leader_epoch",
+        "log_start",
+        "max_bytes",
+        "offset",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, asked: FetchRequest.Topic.Partition) -> None:
+        """Take the request's word; nothing was told yet."""
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = asked.partition
+        self.high_watermark = -1
+        self.log_start = -1
+        self.ask(asked)
+
+    def ask(self, asked: FetchRequest.Topic.Partition) -> None:
+        """Take a new position."""
+        self.offset = asked.fetch_offset
+        self.max_bytes = asked.partition_max_bytes
+        self.last_leader_epoch = asked.current_leader_epoch
+
+
+class Session:
+    """The partitions of one session, in the order in which they are served."""
+
+    def __init__(self, session_id: int) -> None:
+        """Begin without partitions; the next request must have epoch 1."""
+        self.id = session_id
+        self.next_epoch = 1
+        self.wanted: OrderedDict[tuple[str, bytes, int], Wanted] = OrderedDict()
+
+    def update(self, request: FetchRequest) -> None:
+        """Add, change and forget partitions as an incremental request says."""
+        for topic in request.topics:
+            for asked in topic.partitions:
+                key = (topic.topic, topic.topic_id, asked.partition)
+                known = self.wanted.get(key)
+                if known is None:
+                    self.wanted[key] = Wanted(topic.topic, topic.topic_id, asked)
+                else:
+                    known.ask(asked)
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                self.wanted.pop((forgotten.topic, forgotten.topic_id, index), None)
+
+    def served(self, wanted: Wanted) -> None:
+        """Put a partition that got records behind the others, so that none starves."""
+        self.wanted.move_to_end((wanted.topic, wanted.topic_id, wanted.index))
+
+    def advance(self) -> None:
+        """The next request must have the next epoch; it skips 0, which opens a session."""
+        self.next_epoch = 1 if self.next_epoch == _LAST_EPOCH else self.next_epoch + 1
+
+
+class Sessions:
+    """The fetch sessions of one broker, the least recently used one evicted where there are too many."""
+
+    def __init__(self, limit: int) -> None:
+        """Allow so many sessions; 0 for none at all."""
+        self.limit = limit
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def clear(self) -> None:
+        """Forget all, as a broker that restarts."""
+        self._sessions.clear()
+
+    def find(self, request: FetchRequest) -> tuple[Session | None, bool, ErrorCode]:
+        """The session of a request and whether it is a full fetch, or the error that Kafka answers.
+
+        No session and no error is a fetch outside of any session.
+        """
+        none = ErrorCode.NO_ERROR
+        if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            if request.session_epoch == FINAL_EPOCH or self.limit <= 0:
+                return None, True, none
+            return self._open(), True, none
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return None, False, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.next_epoch != request.session_epoch:
+            return None, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        self._sessions.move_to_end(session.id)
+        return session, False, none
+
+    def _open(self) -> Session:
+        while len(self._sessions) >= self.limit:
+            self._sessions.popitem(last=False)
+        number = 0
+        while number == 0 or number in self._sessions:
+            number = secrets.randbelow(0x7FFFFFFF)
+        session = self._sessions[number] = Session(number)
+        return session
+
+
+def outside(request: FetchRequest) -> list[Wanted]:
+    """The partitions of a request without a session."""
+    return [Wanted(topic.topic, topic.topic_id, asked) for topic in request.topics for asked in topic.partitions]

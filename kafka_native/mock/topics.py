@@ -1,0 +1,113 @@
+"""Topics and partitions as the cluster knows them: ids, replicas, leaders, settings."""
+
+from __future__ import annotations
+
+import re
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+from kafka_native.mock.log import PartitionLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+NO_LEADER = -1
+
+# The settings that DescribeConfigs shows for a topic. Those that this cluster obeys are read where they matter.
+TOPIC_DEFAULTS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+}
+
+
+def is_valid_name(name: str | None) -> bool:
+    """Whether Kafka allows a topic of this name."""
+    return name is not None and name not in (".", "..") and _NAME.fullmatch(name) is not None
+
+
+class Waiter:
+    """A fetch that waits for news from any of its partitions."""
+
+    __slots__ = ("event",)
+
+    def __init__(self) -> None:
+        """Nothing has happened yet."""
+        self.event = threading.Event()
+
+
+class Partition:
+    """One partition: its log, where it lives and who waits for it."""
+
+    def __init__(self, topic: str, index: int, replicas: Sequence[int], live: set[int]) -> None:
+        """Let the first replica lead that is among the brokers that are up: ``live``, which the cluster keeps true."""
+        self.topic = topic
+        self.index = index
+        self.replicas = list(replicas)
+        self._live = live
+        self.leader = next(iter(self.in_sync()), NO_LEADER)
+        self.leader_epoch = 0
+        self.log = PartitionLog()
+        self.waiters: set[Waiter] = set()
+
+    def in_sync(self) -> list[int]:
+        """The replicas that are up: each of them is in sync."""
+        return [node for node in self.replicas if node in self._live]
+
+    def lead(self, broker: int) -> None:
+        """Make a broker the leader, in a new epoch."""
+        self.leader = broker
+        self.leader_epoch += 1
+        if broker != NO_LEADER and broker not in self.replicas:
+            self.replicas.append(broker)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let every waiting fetch look again."""
+        for waiter in self.waiters:
+            waiter.event.set()
+
+
+class Topic:
+    """A topic: partitions, id and settings."""
+
+    def __init__(
+        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None], live: set[int]
+    ) -> None:
+        """Make a partition for each list of replicas; ``live`` is the cluster's set of brokers that are up."""
+        self.name = name
+        self.id = uuid.uuid4().bytes
+        self.configs = {key: value for key, value in configs.items() if value is not None}
+        self._live = live
+        self.partitions: list[Partition] = []
+        self.grow(replicas)
+
+    def grow(self, replicas: Sequence[Sequence[int]]) -> None:
+        """Add a partition for each list of replicas."""
+        for nodes in replicas:
+            self.partitions.append(Partition(self.name, len(self.partitions), nodes, self._live))
+
+    def partition(self, index: int) -> Partition | None:
+        """A partition by its number."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def config(self, name: str) -> str:
+        """A setting, or its default."""
+        return self.configs.get(name, TOPIC_DEFAULTS[name])
+
+    def max_message_bytes(self, default: int) -> int:
+        """The largest batch that this topic takes."""
+        value = self.configs.get("max.message.bytes", "")
+        return int(value) if value.isdigit() else default
+
+    @property
+    def has_append_time(self) -> bool:
+        """Whether the broker stamps the batches."""
+        return self.config("message.timestamp.type") == "LogAppendTime"

@@ -1,0 +1,52 @@
+"""Which APIs and versions the cluster advertises: those of Apache Kafka 4 that it implements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native.protocol import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Produce begins at 0, as Apache Kafka 4 says too although it refuses 0 to 2: older librdkafka infers from it what a
+# broker can do.
+ADVERTISED: dict[ApiKey, tuple[int, int]] = {
+    ApiKey.PRODUCE: (0, 13),
+    ApiKey.FETCH: (4, 17),
+    ApiKey.LIST_OFFSETS: (1, 10),
+    ApiKey.METADATA: (0, 13),
+    ApiKey.OFFSET_COMMIT: (2, 10),
+    ApiKey.OFFSET_FETCH: (1, 10),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.JOIN_GROUP: (0, 9),
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.SYNC_GROUP: (0, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.CREATE_TOPICS: (2, 7),
+    ApiKey.DELETE_TOPICS: (1, 6),
+    ApiKey.DELETE_RECORDS: (0, 2),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
+    ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+}
+
+
+def ranges(max_versions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """The advertised ranges of a cluster that is told to be older: a negative maximum takes an API away."""
+    found: dict[int, tuple[int, int]] = {}
+    for key, (first, last) in ADVERTISED.items():
+        last = min(last, max_versions.get(key, last))
+        if last >= 0:
+            found[int(key)] = (first if first <= last else 0, last)
+    return found
