@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import operator
-from importlib import metadata
+import sys
 from typing import Any, Final
 
 from .errors import KafkaError
@@ -380,11 +380,8 @@ class ThrottleEvent:
 
 
 def version() -> str:
-    """Return this package's version, ``0.0.0`` where it runs from a source tree that was never installed."""
-    try:
-        return metadata.version("kafka_native")
-    except metadata.PackageNotFoundError:
-        return "0.0.0"
+    """Return this package's version, for instance ``0.1.0``."""
+    return str(sys.modules[__package__].__version__)
 
 
 def libversion() -> tuple[str, int]:

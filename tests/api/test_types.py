@@ -11,6 +11,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
+import kafka_native
 from kafka_native import types
 from kafka_native.errors import KafkaError
 from kafka_native.types import TopicPartition, Uuid
@@ -169,7 +170,7 @@ def test_throttle_event_reads_as_in_confluent_kafka() -> None:
 
 def test_version_and_libversion_tell_the_same() -> None:
     text, number = types.libversion()
-    assert text == types.version()
+    assert text == types.version() == kafka_native.__version__
     major, minor, patch = (int(p) if p.isdigit() else 0 for p in ([*text.split("+")[0].split("."), "0", "0"])[:3])
     assert number == major << 24 | minor << 16 | patch << 8
 
