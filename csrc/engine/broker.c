@@ -93,6 +93,18 @@ static int broker_is_connected(const struct kn_broker *broker)
     return state == KN_BROKER_HANDSHAKE || state == KN_BROKER_UP;
 }
 
+/* Debug builds: is this the broker's own thread? (Driven by hand, a broker has no owner.) */
+static void broker_check_role(const struct kn_broker *broker)
+{
+#ifdef KN_DEBUG
+    if (!broker->has_owner || pthread_equal(broker->owner, pthread_self())) return;
+    fprintf(stderr, "kafka_native: broker %d is stepped by a thread that isn't its own\n", (int)broker->handle);
+    abort();
+#else
+    (void)broker;
+#endif
+}
+
 /* --- the inbox, any thread --- */
 
 /* Under the lock: must the thread be woken to see something that is due at at_us? */
@@ -474,6 +486,7 @@ static int64_t broker_work(struct kn_broker *broker, int64_t now_us)
 int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
 {
     int64_t next_us;
+    broker_check_role(broker);
     if (broker_state(broker) == KN_BROKER_STOPPED) return KN_NEVER;
     broker_take_inbox(broker, now_us);
     if (broker->stopping) {
@@ -503,6 +516,7 @@ int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
 
 void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us)
 {
+    broker_check_role(broker);
     if (broker_state(broker) == KN_BROKER_UP) {
         kn_connection_send(broker->connection, request, now_us);
     } else {
@@ -539,6 +553,8 @@ static void *broker_main(void *argument)
     char name[32];
     snprintf(name, sizeof name, "kn-broker-%d", (int)broker->node_id);
     kn_thread_name(name);
+    broker->owner = pthread_self();
+    broker->has_owner = 1;
     int64_t next_us = kn_broker_step(broker, 0, kn_clock_us());
     while (broker_state(broker) != KN_BROKER_STOPPED) {
         short revents = broker_sleep(broker, next_us);
@@ -563,5 +579,5 @@ void kn_broker_join(struct kn_broker *broker)
 {
     if (broker->has_thread) pthread_join(broker->thread, NULL);
     else kn_broker_step(broker, 0, kn_clock_us()); /* never started, or driven by hand: ends in this thread */
-    broker->has_thread = 0;
+    broker->has_thread = broker->has_owner = 0;
 }

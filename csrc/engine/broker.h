@@ -78,6 +78,8 @@ struct kn_broker {
     int64_t last_used_us;
     struct kn_connection_stats seen; /* what the atomics have already counted */
     int stopping;
+    pthread_t owner;            /* KN_DEBUG: the thread that may step, once it runs */
+    int has_owner;
     struct kn_sender sender;
     struct kn_fetcher fetcher;
     /* atomic */

@@ -433,6 +433,35 @@ static void test_bad_peers_get_their_own_errors(void)
     bad_peer("\x00\x00\x00\x04\x00\x00\x00\x00", 8, KN_REQUEST_FLEXIBLE_REPLY, KN_ERR_PROTOCOL, "malformed");
 }
 
+/* Every byte of a good answer replaced by every edge value: the call is answered, or the connection fails with a text, or it waits for more. */
+static void test_a_damaged_response_is_never_more_than_an_error(void)
+{
+    static const uint8_t good[] = {0, 0, 0, 17, 0, 0, 0, 0, 2, 1, 3, 'a', 'b', 'c', 5, 0, 'b', 'o', 'd', 'y', '!'};
+    static const uint8_t edges[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+    int answered = 0, failed = 0, waiting = 0;
+    for (size_t at = 0; at < sizeof good; at++) {
+        for (size_t edge = 0; edge < sizeof edges; edge++) {
+            uint8_t reply[sizeof good];
+            memcpy(reply, good, sizeof good);
+            reply[at] = edges[edge];
+            struct pair pair = pair_new(&CONFIG);
+            struct call *call = send_call(&pair, KN_REQUEST_FLEXIBLE_REPLY);
+            CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+            peer_write(pair.peer, reply, sizeof reply);
+            int status = turn(pair.connection, 1000, 0);
+            if (status) failed++;
+            else if (call->done) answered++;
+            else waiting++;
+            CHECK(status == KN_OK || kn_connection_error_text(pair.connection)[0]);
+            if (call->done) CHECK(call->status == KN_OK && call->body_bytes <= sizeof good);
+            kn_connection_close(pair.connection, status);
+            call_free(call);
+            pair_free(&pair);
+        }
+    }
+    CHECK(answered > 0 && failed > 0 && waiting > 0);
+}
+
 static void test_a_response_that_nobody_asked_for_is_an_error(void)
 {
     struct pair pair = pair_new(&CONFIG);
@@ -570,6 +599,7 @@ int main(void)
     RUN(test_tagged_fields_of_a_flexible_header_are_skipped);
     RUN(test_a_request_without_reply_is_done_once_written);
     RUN(test_bad_peers_get_their_own_errors);
+    RUN(test_a_damaged_response_is_never_more_than_an_error);
     RUN(test_a_response_that_nobody_asked_for_is_an_error);
     RUN(test_a_peer_that_closes_says_where_it_stopped);
     RUN(test_the_first_deadline_ends_the_connection_and_only_the_late_are_timed_out);
