@@ -120,11 +120,9 @@ int kn_lz4_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, s
         large_blocks |= large;
         if (status == KN_OK) status = frame(slot->context, &src, &size_bytes, &output);
     }
-    if (large_blocks) {
-        kn_codec_slot_clear(slot);
-    } else if (status != KN_OK) {
-        LZ4F_resetDecompressionContext(slot->context);
-    }
+    /* After an error the context goes too: LZ4F_resetDecompressionContext() (1.9.4) leaves the rest of an announced content size
+     * behind, and the next frame without one would fail on it. */
+    if (large_blocks || status != KN_OK) kn_codec_slot_clear(slot);
     return status;
 }
 
