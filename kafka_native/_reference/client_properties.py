@@ -14,10 +14,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         state=State.INERT,
         note="informational",
-        doc=(
-            "What this client is built with; kafka_native.features() tells what is really in use. Setting it "
-            "changes nothing."
-        ),
+        doc="Tells what librdkafka was built with. Setting it changes nothing.",
     ),
     Property(
         "client.id",
@@ -104,8 +101,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000,
         state=State.EFFECTIVE,
-        note="sender, connection",
-        doc="How many requests may wait for their response on one connection.",
+        note="sender",
+        doc=(
+            "How many Produce requests may wait for their response on one connection; the sender needs and uses "
+            "no more than five. Without idempotence, a retry may reorder messages unless this is 1."
+        ),
     ),
     Property(
         "max.in.flight",
@@ -117,7 +117,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000,
         alias_of="max.in.flight.requests.per.connection",
         state=State.EFFECTIVE,
-        note="sender, connection",
+        note="sender",
         doc="Short name of max.in.flight.requests.per.connection.",
     ),
     Property(

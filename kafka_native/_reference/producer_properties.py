@@ -362,8 +362,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="sender",
         doc=(
-            "How hard to compress: 0-9 for gzip, 0-12 for lz4, 0-22 for zstd as far as the range goes; -1 is the "
-            "codec's own default. snappy has no levels."
+            "How hard to compress: -1 is the codec's own default, a level over its highest is its highest. snappy"
+            " has no levels."
         ),
     ),
 )
