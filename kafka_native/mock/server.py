@@ -178,8 +178,6 @@ class Connection:
                     break
         except OSError as error:
             log.debug("broker %d, %s: %s", self.broker.id, self.peer, error)
-        except ProtocolError as error:
-            log.info("broker %d closes %s: %s", self.broker.id, self.peer, error)
         except Exception:
             log.exception("broker %d closes %s", self.broker.id, self.peer)
         finally:
@@ -225,8 +223,13 @@ class Connection:
 
     def _answer(self, frame: bytearray) -> bool:
         """Handle one request; False closes the connection."""
-        request = handlers.Incoming.read(frame, self)
+        try:
+            request = handlers.Incoming.read(frame, self)
+        except ProtocolError as error:
+            log.info("broker %d closes %s: %s", self.broker.id, self.peer, error)
+            return False
         if request is None:
+            log.info("broker %d closes %s: an API or version that it doesn't speak", self.broker.id, self.peer)
             return False
         reply = request.handle()
         if isinstance(reply, handlers.Close):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_AUTO_CREATE_FLAG = 4
 _FIRST_WITH_NULL_FOR_ALL = 1
+_FIRST_WITH_NULL_NAMES = 12
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
@@ -55,11 +56,12 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     if asked.topic_id != ZERO_UUID:
         topic = cluster.topic_by_id(asked.topic_id)
         if topic is None or cluster.faults.take_hidden(topic.name):
-            return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=None)
+            name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
+            return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=name)
         return _described(topic)
     name = asked.name
     if name is None or not is_valid_name(name):
-        return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
+        return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name or "")
     if cluster.faults.take_hidden(name):
         return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     topic = cluster.topics.get(name)

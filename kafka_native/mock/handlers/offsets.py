@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.call import Call
     from kafka_native.mock.log import PartitionLog
 
+_FIRST_WITH_EPOCHS = 4
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -39,6 +40,8 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
                 answer.error_code = found.error
                 if found.error == ErrorCode.NO_ERROR and found.partition is not None:
                     _look_up(found.partition.log, part.timestamp, found.partition.leader_epoch, answer)
+                    if call.version < _FIRST_WITH_EPOCHS:
+                        answer.leader_epoch = -1
             answers.append(answer)
         response.topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=answers))
     return response
