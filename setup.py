@@ -8,7 +8,7 @@ Metadata lives in pyproject.toml. Environment switches:
     KN_DEBUG=1                   asserts, lock-rank checks, poisoned buffers, -Og
     KN_SANITIZE=address|thread   ASan+UBSan or TSan (with KN_DEBUG's checks); never in place, see `make test-asan`
     KN_COVERAGE=1                gcov for C, line tracing for Cython
-    KN_OPTIMIZE=-O1              instead of -O3, for a build that is only to be tried
+    KN_OPTIMIZE=-O0              instead of -O3, for a build that is only to be tried
     KN_WITHOUT=lz4,zstd          pretend that these codec libraries are missing (the Python packages serve instead)
     KN_ONLY=wire,records         build these extensions alone
     KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
@@ -115,9 +115,12 @@ class Flags:
         self.cc = program(compiler_so)
         self.sanitize = os.environ.get("KN_SANITIZE", "")
         self.codecs = Codecs()
-        common = ["-fPIC", "-pthread", "-g", *self._mode(), "-fno-strict-aliasing"]
+        mode = self._mode()
+        checked = "-DKN_DEBUG=1" in mode
+        shipped = not in_place and not checked  # what goes into a wheel
+        common = ["-fPIC", "-pthread", "-g0" if shipped else "-g", *mode, "-fno-strict-aliasing"]
         hardening = ["-fstack-protector-strong", "-Wformat", "-Wformat-security"]
-        if not self.sanitize and not switch("KN_DEBUG") and not switch("KN_COVERAGE"):
+        if not checked and "-O0" not in mode:  # it wants an optimising compiler
             hardening += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
         common += self._taken([hardening], link=False) or self._taken([[flag] for flag in hardening], link=False)
         strict = ["-Wall", "-Wextra", *(["-Werror"] if switch("KN_WERROR") else [])]
@@ -126,9 +129,8 @@ class Flags:
         self.cython = [*common, "-fvisibility=hidden", "-Wno-unused-function"]
         self.link = [*self._mode_link(), "-pthread"]
         # An in-place build binds lazily: while csrc is being written, what is finished can be imported and tested.
-        hard_link = [["-Wl,-z,relro"]] + ([] if in_place else [["-Wl,-z,now"], ["-Wl,--strip-debug"]])
-        self.link += self._taken(hard_link, link=True)
-        self.link += self._taken([["-Wl,--as-needed"]], link=True)
+        bound = [["-Wl,-z,now"]] if shipped else []
+        self.link += self._taken([["-Wl,-z,relro"], *bound, ["-Wl,--as-needed"]], link=True)
 
     def _mode(self) -> list[str]:
         checks = ["-UNDEBUG", "-DKN_DEBUG=1"]
