@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from kafka_native._native.consuming import ConsumerCore
-from kafka_native._native.engine import Cursor
+from kafka_native._native.engine import Cursor, Engine
 from kafka_native._native.message import Message
 from kafka_native.client import Client, remaining_s
 from kafka_native.config import parse
@@ -65,16 +66,11 @@ class Consumer(ConsumerCore):
             isolation_level=self._isolation_level,
             timeout_s=settings.integer("socket.timeout.ms") / 1000,
             create_topics=settings.flag("allow.auto.create.topics"),
-            on_error=self._on_partition_error,
+            on_error=partial(_note, self._client.engine),
         )
         main.start()
 
     # --- errors ---
-
-    def _on_partition_error(self, topic: str, partition: int, offset: int, error: KafkaError) -> None:
-        """Control thread: the application gets it as a Message."""
-        self.engine.notices.append((topic, partition, offset, error))
-        self.engine.kick()
 
     def error_for(
         self, eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int
@@ -261,6 +257,15 @@ class Consumer(ConsumerCore):
         """Name and state."""
         state = "closed" if self._client.closed else f"{len(self._fetching.assigned)} partitions assigned"
         return f"<Consumer {self._client.name} ({state})>"
+
+
+def _note(engine: Engine, topic: str, partition: int, offset: int, error: KafkaError) -> None:
+    """Control thread: the application gets the error as a Message.
+
+    Not a method: the thread must not keep a consumer alive that the application has dropped.
+    """
+    engine.notices.append((topic, partition, offset, error))
+    engine.kick()
 
 
 LONG_S = 1e6

@@ -68,13 +68,15 @@ class Handshake:
 
     def on_reply(self, body: bytes) -> ApiRanges | KafkaError | None:
         """The ranges; an error that ends the connection; or None: ask again in what is ``self.version`` now."""
+        # Who doesn't know the version answers in version 0. Its first field is the error code, as in every version.
+        refused = int.from_bytes(body[:2], "big", signed=True) == UNSUPPORTED_VERSION
         try:
-            # A broker that doesn't know the version answers in version 0, whose first field is the error code, as
-            # everybody's.
-            refused = int.from_bytes(body[:2], "big", signed=True) == UNSUPPORTED_VERSION
-            reply = ApiVersionsResponse.decode(body, 0 if refused else self.version)
+            reply = ApiVersionsResponse.decode(body, 0 if refused else self.version, whole=False)
         except ProtocolError as error:
-            return KafkaError(KafkaError._BAD_MSG, f"the broker's ApiVersions reply can't be read: {error}")
+            if not refused or self.version == 0:
+                return KafkaError(KafkaError._BAD_MSG, f"the broker's ApiVersions reply can't be read: {error}")
+            # Refused, in a form of its own (librdkafka's mock cluster): ask in the oldest.
+            reply = ApiVersionsResponse()
         ranges = {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
         if not refused:
             return ApiRanges(ranges) if reply.error_code == 0 else KafkaError(reply.error_code)
