@@ -18,7 +18,17 @@
 #include <immintrin.h>
 #elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
 #define KN_CRC_ARM 1
+/* clang shows the intrinsics of arm_acle.h only to files that are compiled for the extension as a whole. */
+#if defined(__clang__)
+#define crc_u64 __builtin_arm_crc32cd
+#define crc_u8 __builtin_arm_crc32cb
+#define CRC_TARGET __attribute__((target("crc")))
+#else
 #include <arm_acle.h>
+#define crc_u64 __crc32cd
+#define crc_u8 __crc32cb
+#define CRC_TARGET __attribute__((target("+crc")))
+#endif
 #if defined(__linux__)
 #include <sys/auxv.h>
 #ifndef HWCAP_CRC32
@@ -132,25 +142,19 @@ static uint32_t shift_arm(uint32_t state, uint32_t factor)
     return product;
 }
 
-#if defined(__clang__)
-#define KN_CRC_ARM_TARGET __attribute__((target("crc")))
-#else
-#define KN_CRC_ARM_TARGET __attribute__((target("+crc")))
-#endif
-
-KN_CRC_ARM_TARGET static uint32_t update_arm(uint32_t state, const uint8_t *at, size_t size_bytes)
+CRC_TARGET static uint32_t update_arm(uint32_t state, const uint8_t *at, size_t size_bytes)
 {
     for (; size_bytes >= 3 * LONG_LANE_BYTES; size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES) {
         uint32_t a = state, b = 0, c = 0;
         for (size_t i = 0; i < LONG_LANE_BYTES; i += 8) {
-            a = __crc32cd(a, load_u64(at + i));
-            b = __crc32cd(b, load_u64(at + LONG_LANE_BYTES + i));
-            c = __crc32cd(c, load_u64(at + 2 * LONG_LANE_BYTES + i));
+            a = crc_u64(a, load_u64(at + i));
+            b = crc_u64(b, load_u64(at + LONG_LANE_BYTES + i));
+            c = crc_u64(c, load_u64(at + 2 * LONG_LANE_BYTES + i));
         }
         state = shift_arm(a, chosen.long_lane.twice) ^ shift_arm(b, chosen.long_lane.once) ^ c;
     }
-    for (; size_bytes >= 8; size_bytes -= 8, at += 8) state = __crc32cd(state, load_u64(at));
-    for (; size_bytes > 0; size_bytes--) state = __crc32cb(state, *at++);
+    for (; size_bytes >= 8; size_bytes -= 8, at += 8) state = crc_u64(state, load_u64(at));
+    for (; size_bytes > 0; size_bytes--) state = crc_u8(state, *at++);
     return state;
 }
 

@@ -78,6 +78,7 @@ class Batch(BatchHeader):
     @property
     def records(self) -> list[Record]: ...
 
+# A record to write: a Record, or (timestamp, key, value), or (timestamp, key, value, headers).
 RecordLike = (
     Record
     | tuple[int, bytes | None, bytes | None]

@@ -472,7 +472,7 @@ cdef Batch open_batch(kn_batch_view *view, Py_ssize_t position, const kn_codec_t
     return batch
 
 
-cdef class Walk:
+cdef class _Walk:
     """Walks the batches of a bytes-like object, which it holds meanwhile."""
 
     cdef Py_buffer held
@@ -508,7 +508,7 @@ cdef class Walk:
 
 def batch_headers(data, *, bint check_crcs=False):
     """The headers of every complete batch in ``data``, without a look at the records. Raises RecordError."""
-    cdef Walk walk = Walk(data)
+    cdef _Walk walk = _Walk(data)
     cdef BatchHeader header
     cdef list found = []
     while walk.next(check_crcs):
@@ -523,7 +523,7 @@ def decode_batches(data, *, bint check_crcs=True, size_t max_bytes=DECOMPRESSED_
 
     ``max_bytes`` caps what one batch may decompress to. Raises RecordError.
     """
-    cdef Walk walk = Walk(data)
+    cdef _Walk walk = _Walk(data)
     cdef const kn_codec_table *codecs = chosen(python_codecs)
     cdef list found = []
     while walk.next(check_crcs):
