@@ -1,0 +1,273 @@
+"""Bad input from the network, the cluster and the user: a clear error each, and nothing else is lost."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native._native.records import encode_batch
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import Client, fill, read_all
+
+
+def wait_for(condition, timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened in time"
+        time.sleep(0.01)
+
+
+@contextmanager
+def server(answer: bytes) -> Iterator[str]:
+    """A server that says ``answer`` to whoever connects and writes, and closes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(10000)
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def errors_of(bootstrap: str, count: int = 1, **conf) -> list[KafkaError]:
+    """What error_cb hears of a producer that tries to reach this server."""
+    errors: list[KafkaError] = []
+    with Producer({"bootstrap.servers": bootstrap, "error_cb": errors.append, **conf}) as producer:
+        producer.produce("t", b"x")
+        deadline = time.monotonic() + 10
+        while len(errors) < count and time.monotonic() < deadline:
+            producer.poll(0.1)
+        producer.close(0)
+    return errors
+
+
+def test_unreachable_bootstrap_names_the_address_and_the_cause():
+    errors = errors_of("127.0.0.1:1", count=2)
+    assert [error.code() for error in errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+    assert "127.0.0.1:1" in errors[0].str()
+    assert "refused" in errors[0].str()
+
+
+def test_host_that_does_not_resolve_says_so():
+    errors = errors_of("no-such-host.invalid:9092")
+    assert errors[0].code() == KafkaError._RESOLVE
+    assert "no-such-host.invalid" in errors[0].str()
+
+
+def test_one_dead_bootstrap_server_of_two_is_no_obstacle(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    conf = {"bootstrap.servers": f"127.0.0.1:1,{cluster.address(1)}", "error_cb": lambda error: None}
+    with Producer(conf) as producer:
+        producer.produce(topic, b"x")
+        assert producer.flush(10) == 0
+    assert len(read_all(client, topic, 1)) == 1
+
+
+def test_port_that_speaks_http_is_recognised():
+    with server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
+        errors = errors_of(address)
+    assert "HTTP" in errors[0].str()
+    assert address in errors[0].str()
+
+
+def test_port_that_speaks_nonsense_is_an_error_and_no_crash():
+    for answer in (b"\xff" * 100, b"\0\0\0\5", b"SSH-2.0-OpenSSH_9\r\n", b""):
+        with server(answer) as address:
+            errors = errors_of(address)
+        assert errors[0].code() in (KafkaError._TRANSPORT, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE)
+
+
+def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    fill(client, topic, 10, partition=0)
+    leader = cluster.leader(topic, 0)
+    errors: list[KafkaError] = []
+    conf = {"receive.message.max.bytes": 1_000_000, "fetch.max.bytes": 500_000, "error_cb": errors.append}
+    with client.consumer(**conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert len(consumer.consume(10, 10)) == 10
+        cluster.oversize_next_response(leader, 2_000_000_000)
+        fill(client, topic, 5, partition=0, start=10)
+        found = consumer.consume(5, 15)
+        assert [int(message.value()) for message in found] == [10, 11, 12, 13, 14]
+        consumer.poll(0)
+    assert any("receive.message.max.bytes" in error.str() for error in errors), errors
+
+
+@pytest.mark.parametrize("after_bytes", [2, 6, 40])
+def test_broker_that_closes_in_the_middle_of_a_frame(cluster: MockCluster, client: Client, after_bytes: int):
+    topic = client.topic()
+    leader = cluster.leader(topic, 0)
+    reports = []
+    with client.producer(acks="all") as producer:
+        producer.produce(topic, b"first", on_delivery=lambda error, message: reports.append(error))
+        assert producer.flush(10) == 0
+        cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
+        producer.produce(topic, b"second", on_delivery=lambda error, message: reports.append(error))
+        assert producer.flush(15) == 0
+    assert reports == [None, None]
+    values = [message.value for message in cluster.messages(topic, 0)]
+    # Without idempotence the retry of what the broker had done already is there twice: at least once is the promise.
+    assert values[0] == b"first"
+    assert set(values[1:]) == {b"second"}
+
+
+def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(cluster: MockCluster, client: Client):
+    topic = client.topic(partitions=2)
+    for partition in range(2):
+        fill(client, topic, 5, partition=partition)
+    cluster.corrupt_next_fetch(topic, 0)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+        found = consumer.consume(11, 15)
+    errors = [message for message in found if message.error()]
+    assert [message.error().code() for message in errors] == [KafkaError._BAD_MSG]
+    assert (errors[0].topic(), errors[0].partition(), errors[0].offset()) == (topic, 0, 0)
+    assert "checksum" in errors[0].error().str()
+    assert "seek" in errors[0].error().str()
+    for partition in range(2):
+        mine = [message.offset() for message in found if message.partition() == partition and not message.error()]
+        assert mine == list(range(5))
+
+
+def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(cluster: MockCluster, client: Client):
+    topic = client.topic(partitions=2)
+    bomb = encode_batch([(1, None, bytes(8 << 20))], codec="zstd")
+    assert len(bomb) < 10_000
+    cluster.append_raw(topic, 0, bomb)
+    fill(client, topic, 3, partition=0)
+    fill(client, topic, 3, partition=1)
+    with client.consumer(**{"decompressed.batch.max.bytes": 1 << 20}) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+        found = consumer.consume(4, 10)
+        [error] = [message for message in found if message.error()]
+        assert error.error().code() == KafkaError._BAD_COMPRESSION
+        assert "decompressed.batch.max.bytes" in error.error().str()
+        assert [message.offset() for message in found if not message.error()] == [0, 1, 2]
+        consumer.seek(TopicPartition(topic, 0, error.offset() + 1))
+        rest = [message for message in consumer.consume(3, 10) if not message.error()]
+        assert [message.offset() for message in rest] == [1, 2, 3]
+
+
+def test_garbage_in_a_log_is_an_error_message(cluster: MockCluster, client: Client):
+    topic = client.topic(partitions=2)
+    batch = bytearray(encode_batch([(1, None, b"x")]))
+    batch[16] = 9  # a magic that nobody knows
+    cluster.append_raw(topic, 0, bytes(batch), record_count=1)
+    fill(client, topic, 3, partition=1)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+        found = consumer.consume(4, 10)
+    assert sum(message.error() is None for message in found) == 3
+    assert any(message.error() and message.partition() == 0 for message in found)
+
+
+def test_unknown_topic_without_creation(client: Client):
+    with client.consumer(**{"topic.metadata.propagation.max.ms": 200}) as consumer:
+        consumer.assign([TopicPartition("never-made", 0, 0)])
+        message = consumer.poll(10)
+        assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        assert "never-made" in message.error().str()
+
+
+def test_message_too_large_for_the_broker_fails_alone(cluster: MockCluster):
+    with MockCluster(brokers=1, message_max_bytes=10_000) as small:
+        client = Client(small)
+        topic = client.topic()
+        reports = {}
+        with client.producer(**{"message.max.bytes": 1_000_000}) as producer:
+            for name, size in (("small", 100), ("large", 50_000), ("after", 100)):
+                producer.produce(
+                    topic,
+                    b"x" * size,
+                    key=name,
+                    on_delivery=lambda error, message: reports.update({message.key(): error}),
+                )
+                assert producer.flush(15) == 0
+        assert reports[b"small"] is None
+        assert reports[b"after"] is None
+        assert reports[b"large"] == KafkaError.MSG_SIZE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        ({"bootstrap.server": "x"}, "bootstrap.servers"),
+        ({"batch.size": "large"}, "batch.size"),
+        ({"acks": 7000}, "acks"),
+        ({"compression.codec": "rar"}, "compression.codec"),
+        ({"bootstrap.servers": "host:notaport"}, "notaport"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Producer, Consumer])
+def test_unknown_or_ill_typed_property(kind, conf, text):
+    if kind is Consumer and set(conf) & {"acks", "batch.size", "compression.codec"}:
+        conf = {"fetch.min.bytes": "many"}
+        text = "fetch.min.bytes"
+    with pytest.raises(KafkaException) as caught:
+        kind({"bootstrap.servers": "localhost:9092", **conf})
+    assert caught.value.args[0] == KafkaError._INVALID_ARG
+    assert text in str(caught.value)
+
+
+def test_produce_error_codes_are_retried_or_reported(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    reports = []
+    with client.producer() as producer:
+        producer.produce(topic, b"0")
+        assert producer.flush(10) == 0
+        cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT])
+        producer.produce(
+            topic, b"retried", on_delivery=lambda error, message: reports.append((error, message.offset()))
+        )
+        assert producer.flush(15) == 0
+        cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.INVALID_RECORD])
+        producer.produce(
+            topic, b"refused", on_delivery=lambda error, message: reports.append((error, message.offset()))
+        )
+        assert producer.flush(15) == 0
+    assert reports == [(None, 1), (KafkaError.INVALID_RECORD, None)]
+
+
+def test_fetch_sessions_that_the_broker_forgot_start_anew(cluster: MockCluster, client: Client):
+    topic = client.topic(partitions=3)
+    fill(client, topic, 30)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
+        assert len(consumer.consume(30, 10)) == 30
+        for broker in cluster.broker_ids:
+            cluster.clear_fetch_sessions(broker)
+        fill(client, topic, 30)
+        found = consumer.consume(30, 10)
+    assert [message.error() for message in found] == [None] * 30
+
+
+def test_stale_metadata_that_hides_a_topic_loses_nothing(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    reports = []
+    with client.producer(**{"topic.metadata.refresh.interval.ms": 50}) as producer:
+        for number in range(50):
+            producer.produce(topic, str(number), on_delivery=lambda error, message: reports.append(error))
+            if number == 20:
+                producer.flush(10)
+                cluster.hide_topic(topic, replies=2)
+            time.sleep(0.01)
+        assert producer.flush(15) == 0
+    assert reports == [None] * 50
+    assert [int(message.value) for message in cluster.messages(topic, 0)] == list(range(50))
