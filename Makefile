@@ -71,20 +71,21 @@ test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer
 # Python itself isn't instrumented: the runtime is preloaded, and leaks are judged by the C tests and the live counters.
 RUNTIME_address := libasan.so
 RUNTIME_thread := libtsan.so
-OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-OPTIONS_thread := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/tsan.supp
+OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
+OPTIONS_thread := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
 # Older TSan runtimes don't live with the address randomisation of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 
 .PHONY: sanitized-address sanitized-thread
 sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 	KN_SANITIZE=$* $(PY) -m pytest tests/csrc $(ARGS)
-	rm -rf build/$*/kafka_native build/$*/tests
+	rm -rf build/$*/kafka_native build/$*/tests build/$*/report.*
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
 	cp -R tests docs csrc setup.py pyproject.toml build/$*/
 	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest \
-	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS)
+	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS) \
+	    || { cat report.* 2>/dev/null; exit 1; }
 
 lint: $(VENV)/.test-ready ## ruff, mypy --strict, cython-lint
 	$(BIN)/ruff check .
