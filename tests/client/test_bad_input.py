@@ -98,11 +98,16 @@ def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(cluster: 
     fill(client, topic, 10, partition=0)
     leader = cluster.leader(topic, 0)
     errors: list[KafkaError] = []
-    conf = {"receive.message.max.bytes": 1_000_000, "fetch.max.bytes": 500_000, "error_cb": errors.append}
+    conf = {
+        "receive.message.max.bytes": 1_000_000,
+        "fetch.max.bytes": 500_000,
+        "message.max.bytes": 100_000,
+        "error_cb": errors.append,
+    }
     with client.consumer(**conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert len(consumer.consume(10, 10)) == 10
-        cluster.oversize_next_response(leader, 2_000_000_000)
+        cluster.oversize_next_response(leader, 2_000_000_000, api_key=ApiKey.FETCH)
         fill(client, topic, 5, partition=0, start=10)
         found = consumer.consume(5, 15)
         assert [int(message.value()) for message in found] == [10, 11, 12, 13, 14]
