@@ -24,6 +24,7 @@ class Event:
 
 class Engine:
     closed: bool
+    error_of: Callable[[int, int, str | None], KafkaError]
     topics: list[Topic]
     cursors: list[Cursor | None]
     callbacks: deque[Callable[[], object]]
