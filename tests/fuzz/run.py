@@ -70,34 +70,39 @@ def codec_flags(without: str) -> tuple[list[str], list[str]]:
     return codecs.cflags, codecs.ldflags
 
 
+def is_stale(target: Path, inputs: list[Path]) -> bool:
+    """Whether target is missing or older than one of its inputs."""
+    return not target.exists() or target.stat().st_mtime < max(path.stat().st_mtime for path in inputs)
+
+
 def build(name: str) -> Path:
-    """The target's program, built when something it is made from has changed."""
-    source, defines = TARGETS[name]
-    defines = dict(defines)
-    cflags, ldflags = codec_flags(defines.pop("WITHOUT", ""))
-    sources = sorted([*ROOT.glob("csrc/base/*.c"), *ROOT.glob("csrc/records/*.c")])
-    headers = [*ROOT.glob("csrc/base/*.h"), *ROOT.glob("csrc/records/*.h"), HERE / "fuzz.h"]
-    binary = BUILD / "bin" / name
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    inputs = [*sources, *headers, HERE / source]
-    if binary.exists() and binary.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
-        return binary
+    """The target's program, built when something it is made from has changed; targets share the objects of csrc."""
     compiler = clang()
     assert compiler is not None, "clang is not installed"
-    command = [
-        compiler,
-        "-std=gnu11",
-        "-O1",
-        "-g",
-        "-DKN_DEBUG=1",
-        f"-fsanitize={SANITIZERS}",
-        "-fno-sanitize-recover=undefined",
-    ]
-    command += ["-Icsrc", "-Itests/fuzz", *cflags, *(f"-D{key}={value}" for key, value in defines.items())]
-    command += [str(path) for path in (HERE / source, *sources)]
-    partial = binary.with_suffix(f".{os.getpid()}")
-    subprocess.run([*command, "-pthread", *ldflags, "-o", str(partial)], cwd=ROOT, check=True)
-    partial.rename(binary)
+    source, defines = TARGETS[name]
+    defines = dict(defines)
+    without = defines.pop("WITHOUT", "")
+    cflags, ldflags = codec_flags(without)
+    sources = sorted([*ROOT.glob("csrc/base/*.c"), *ROOT.glob("csrc/records/*.c")])
+    headers = [*ROOT.glob("csrc/base/*.h"), *ROOT.glob("csrc/records/*.h"), HERE / "fuzz.h"]
+    flags = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=undefined"]
+    flags += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
+
+    objects = BUILD / f"obj{without}"
+    done = objects / "done"
+    if is_stale(done, [*sources, *headers]):
+        shutil.rmtree(objects, ignore_errors=True)
+        objects.mkdir(parents=True)
+        subprocess.run([compiler, *flags, "-c", *map(str, sources)], cwd=objects, check=True)
+        done.touch()
+
+    binary = BUILD / "bin" / name
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    if is_stale(binary, [done, *headers, HERE / source]):
+        partial = binary.with_suffix(f".{os.getpid()}")  # another run may be using the old one
+        command = [compiler, *flags, *(f"-D{key}={value}" for key, value in defines.items()), str(HERE / source)]
+        subprocess.run([*command, *map(str, sorted(objects.glob("*.o"))), *ldflags, "-o", str(partial)], check=True)
+        partial.rename(binary)
     return binary
 
 
