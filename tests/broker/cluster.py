@@ -1,0 +1,307 @@
+"""Apache Kafka for tests: brokers as processes of this machine, as containers, or somebody's own.
+
+A Cluster says where it is (`bootstrap`) and, if it is ours, can kill and start its brokers. `start()` chooses the kind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.broker import java
+
+HOST = "127.0.0.1"
+# Below what the kernel hands out by itself: a killed broker must find its port free when it comes back.
+PORTS = range(20000, 32000)
+UP_TIMEOUT_SECONDS = 90
+IMAGE = f"apache/kafka:{java.KAFKA_VERSION}"
+GUARD = Path(__file__).parent / "guard.py"
+
+
+class NoBroker(Exception):
+    """There is no way to have a broker here; the text says why."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        for port in random.sample(PORTS, len(PORTS)):
+            listener = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                listener.bind((HOST, port))
+                found.append(port)
+            if len(found) == count:
+                break
+    return found
+
+
+def properties(node: int, brokers: list[int], controllers: list[int], log_dir: str) -> dict[str, str]:
+    """The configuration of one broker, a controller at the same time; `node` counts from 1."""
+    count = len(brokers)
+    voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
+    address = f"PLAINTEXT://{HOST}:{brokers[node - 1]}"
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node),
+        "controller.quorum.voters": voters,
+        "listeners": f"{address},CONTROLLER://{HOST}:{controllers[node - 1]}",
+        "advertised.listeners": address,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": log_dir,
+        "num.partitions": "2",
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": str(count),
+        "min.insync.replicas": str(min(count, 2)),
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": str(count),
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": str(count),
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        # A killed broker is missed after these, and a deleted topic's files are gone soon.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+        "replica.lag.time.max.ms": "3000",
+        "controller.quorum.election.timeout.ms": "500",
+        "controller.quorum.fetch.timeout.ms": "1000",
+        "controlled.shutdown.enable": "true",
+        "log.cleaner.enable": "false",
+    }
+
+
+class Broker(ABC):
+    """One broker of a cluster that the tests own."""
+
+    def __init__(self, node: int, port: int) -> None:
+        self.node = node
+        self.port = port
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts it, for the first time or again, and doesn't wait."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Ends it as `kill -9` does."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends it as an operator does: it hands over its partitions."""
+
+    def remove(self) -> None:
+        """Ends it for good."""
+        self.kill()
+
+    def log(self) -> str:
+        """The end of what it printed."""
+        return ""
+
+    def died(self) -> bool:
+        """Whether it ended by itself."""
+        return False
+
+
+class ProcessBroker(Broker):
+    """A broker that is a Java process."""
+
+    def __init__(self, node: int, port: int, directory: Path, values: dict[str, str], cluster_id: str) -> None:
+        super().__init__(node, port)
+        self.log_dir = Path(values["log.dirs"])
+        self._output = directory / f"broker-{node}.out"
+        self._properties = directory / f"broker-{node}.properties"
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        self._process: subprocess.Popen[bytes] | None = None
+        java.java_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
+
+    def start(self) -> None:
+        options = ["-Xms128m", "-Xmx512m", "-Dorg.apache.logging.log4j.level=WARN"]
+        command = java.java_command("kafka.Kafka", str(self._properties), options=options)
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._properties.parent,
+            )
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(timeout=20)
+        self._process = None
+
+    def log(self) -> str:
+        return self._output.read_text(errors="replace")[-3000:] if self._output.exists() else ""
+
+    def died(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+
+class ContainerBroker(Broker):
+    """A broker in a Docker container on the host's network, so that all brokers and clients agree on addresses."""
+
+    def __init__(self, node: int, port: int, values: dict[str, str], cluster_id: str) -> None:
+        from testcontainers.core.container import DockerContainer
+
+        super().__init__(node, port)
+        self._container = DockerContainer(IMAGE).with_kwargs(network_mode="host").with_env("CLUSTER_ID", cluster_id)
+        self._container.with_env("KAFKA_HEAP_OPTS", "-Xmx512m")
+        for name, value in container_environment(values).items():
+            self._container.with_env(name, value)
+        self._created = False
+
+    def start(self) -> None:
+        if self._created:
+            self._container.get_wrapped_container().start()
+        else:
+            self._container.start()
+            self._created = True
+
+    def kill(self) -> None:
+        self._container.get_wrapped_container().kill()
+
+    def stop(self) -> None:
+        self._container.get_wrapped_container().stop()
+
+    def remove(self) -> None:
+        self._container.stop()
+
+
+def container_environment(values: dict[str, str]) -> dict[str, str]:
+    """Properties as the image wants them: `log.dirs` is KAFKA_LOG_DIRS."""
+    return {f"KAFKA_{name.upper().replace('.', '_')}": value for name, value in values.items()}
+
+
+class Cluster:
+    """A running Kafka. `brokers` is empty when it isn't ours, and then nothing can be killed."""
+
+    def __init__(self, kind: str, bootstrap: str, brokers: list[Broker], size: int) -> None:
+        self.kind = kind
+        self.bootstrap = bootstrap
+        self.brokers = {broker.node: broker for broker in brokers}
+        self.size = size
+
+    def wait_until_up(self) -> None:
+        """Returns when every broker is known to the cluster as alive."""
+        deadline = time.monotonic() + UP_TIMEOUT_SECONDS
+        admin = self.admin()
+        while True:
+            dead = [broker for broker in self.brokers.values() if broker.died()]
+            if dead:
+                raise RuntimeError(f"broker {dead[0].node} ended by itself:\n{dead[0].log()}")
+            with contextlib.suppress(KafkaException):
+                alive = admin.list_topics(timeout=2).brokers
+                if len(alive) >= self.size:
+                    return
+            if time.monotonic() > deadline:
+                logs = "\n".join(broker.log() for broker in self.brokers.values())
+                raise RuntimeError(f"{self.kind}: {self.size} brokers were not up in {UP_TIMEOUT_SECONDS} s:\n{logs}")
+            time.sleep(0.1)
+
+    def admin(self) -> AdminClient:
+        """librdkafka's admin client, which says nothing about brokers that are down."""
+        return AdminClient(quiet({"bootstrap.servers": self.bootstrap}))
+
+    def close(self) -> None:
+        """Ends the brokers that are ours."""
+        for broker in self.brokers.values():
+            broker.remove()
+        self.brokers = {}
+
+
+def quiet(config: dict[str, Any]) -> dict[str, Any]:
+    """A confluent_kafka configuration without log lines about brokers that tests kill."""
+    return {"log_level": 0, "socket.connection.setup.timeout.ms": 5000, "reconnect.backoff.max.ms": 500, **config}
+
+
+def docker_answers() -> bool:
+    """Whether containers can be started here."""
+    try:
+        import docker
+        import testcontainers.core.container  # noqa: F401
+    except ImportError:
+        return False
+    try:
+        client = docker.from_env(timeout=5)
+        try:
+            return bool(client.ping())
+        finally:
+            client.close()
+    except docker.errors.DockerException:
+        return False
+
+
+def start(size: int) -> Cluster:
+    """A cluster of this many brokers, up; NoBroker where there can be none."""
+    given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
+    if given:
+        cluster = Cluster("KAFKA_NATIVE_BOOTSTRAP", given, [], size)
+        alive = len(cluster.admin().list_topics(timeout=20).brokers)
+        if alive < size:
+            raise NoBroker(f"KAFKA_NATIVE_BOOTSTRAP has {alive} brokers, {size} are needed")
+        return cluster
+    containers = docker_answers()
+    if not containers and (why := java.missing()):
+        raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
+    return start_own(size, containers)
+
+
+def start_own(size: int, containers: bool) -> Cluster:
+    """A cluster of containers or of Java processes. It ends with this process, however that ends."""
+    ports = free_ports(2 * size)
+    clients, controllers = ports[:size], ports[size:]
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    if cluster_id.startswith("-"):  # a tool would take it for an option
+        cluster_id = "A" + cluster_id[1:]
+    directory = Path(tempfile.mkdtemp(prefix="kafka-native-broker-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    brokers: list[Broker] = []
+    for node in range(1, size + 1):
+        if containers:
+            values = properties(node, clients, controllers, "/tmp/kafka-logs")
+            brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id))
+        else:
+            values = properties(node, clients, controllers, str(directory / f"data-{node}"))
+            brokers.append(ProcessBroker(node, clients[node - 1], directory, values, cluster_id))
+    bootstrap = ",".join(f"{HOST}:{port}" for port in clients)
+    cluster = Cluster("containers" if containers else "Java processes", bootstrap, brokers, size)
+    atexit.register(cluster.close)  # runs before the folder is removed
+    for broker in brokers:
+        broker.start()
+    try:
+        cluster.wait_until_up()
+    except BaseException:
+        cluster.close()
+        raise
+    return cluster

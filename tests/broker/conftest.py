@@ -1,0 +1,72 @@
+"""Clusters of real Apache Kafka, started once a session and only if a test wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker import java
+from tests.broker.cluster import Cluster, NoBroker, start
+from tests.broker.support import TopicMaker, delete_topics
+
+HERE = Path(__file__).parent
+# Everything here may be the first to fetch Kafka and start it.
+FIRST_TIMEOUT_SECONDS = 400
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test that wants a cluster has the `broker` marker, and time to fetch and start one."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and {"kafka", "kafka3"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.broker)
+            item.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_SECONDS))
+
+
+def running(size: int) -> Iterator[Cluster]:
+    try:
+        cluster = start(size)
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Cluster]:
+    """One broker."""
+    yield from running(1)
+
+
+@pytest.fixture(scope="session")
+def kafka3() -> Iterator[Cluster]:
+    """Three brokers. A test that kills one has to start it again and to wait."""
+    yield from running(3)
+
+
+@pytest.fixture
+def owned3(kafka3: Cluster) -> Cluster:
+    """Three brokers that may be killed."""
+    if not kafka3.brokers:
+        pytest.skip(f"brokers of {kafka3.kind} can't be killed")
+    return kafka3
+
+
+@pytest.fixture
+def tool() -> Callable[..., bytes]:
+    """java_tool, where there is Java."""
+    why = java.missing()
+    if why:
+        pytest.skip(f"Kafka's Java tools: {why}")
+    return java.java_tool
+
+
+@pytest.fixture
+def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
+    """Makes topics with names of their own and deletes them at the end of the test."""
+    made: list[tuple[Cluster, str]] = []
+    yield TopicMaker(request.node.name, made)
+    delete_topics(made)

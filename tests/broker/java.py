@@ -1,0 +1,67 @@
+"""Apache Kafka's jars, fetched once through Maven, and its Java tools, run as witnesses."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = ROOT / "build" / f"kafka-{KAFKA_VERSION}" / "libs"
+POM = Path(__file__).parent / "pom.xml"
+
+FETCH_TIMEOUT_SECONDS = 300
+TOOL_TIMEOUT_SECONDS = 60
+# A tool lives for a second or two: the first compiler and the simplest collector start fastest on two cores.
+LEAN = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+
+
+def missing() -> str | None:
+    """Why Java can't be used here; None if it can."""
+    absent = [program for program in ("java", "mvn") if shutil.which(program) is None]
+    return f"{' and '.join(absent)} not installed" if absent else None
+
+
+def jars() -> Path:
+    """The folder with Kafka's jars. The first call ever fetches them; test runs side by side wait for each other."""
+    LIBRARIES.parent.mkdir(parents=True, exist_ok=True)
+    with (LIBRARIES.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not LIBRARIES.exists():
+            partial = LIBRARIES.with_name("libs.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            command = [
+                "mvn",
+                "-q",
+                "-B",
+                "-f",
+                str(POM),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={partial}",
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_TIMEOUT_SECONDS)
+            if done.returncode:
+                raise RuntimeError(f"Maven could not fetch Apache Kafka {KAFKA_VERSION}:\n{done.stdout}{done.stderr}")
+            partial.rename(LIBRARIES)
+    return LIBRARIES
+
+
+def java_command(main_class: str, *args: str, options: list[str] | None = None) -> list[str]:
+    """The command line of a class in Kafka's jars."""
+    return ["java", *LEAN, *(options or ["-Xmx256m"]), "-cp", f"{jars()}/*", main_class, *args]
+
+
+def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
+    """Runs a tool to its end and returns what it printed; a failure is an AssertionError with everything it said."""
+    done = subprocess.run(
+        java_command(main_class, *args),
+        input=input or b"",
+        capture_output=True,
+        check=False,
+        timeout=TOOL_TIMEOUT_SECONDS,
+    )
+    said = (done.stdout[-2000:] + done.stderr[-4000:]).decode(errors="replace")
+    assert done.returncode == 0, f"{main_class} ended with {done.returncode}:\n{said}"
+    return done.stdout

@@ -1,0 +1,140 @@
+"""What the tests on a real broker share: topics, and reading and writing with both clients."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import confluent_kafka
+from confluent_kafka.admin import NewTopic
+
+import kafka_native
+from tests.broker.cluster import Cluster, quiet
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+WAIT_SECONDS = 60.0
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(NamedTuple):
+    """Everything that a client shows of a message."""
+
+    partition: int
+    offset: int
+    timestamp_type: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @classmethod
+    def of(cls, message: Any) -> Record:
+        """A Message of either client."""
+        kind, timestamp = message.timestamp()
+        return cls(
+            *(message.partition(), message.offset(), kind, timestamp, message.key(), message.value()),
+            tuple(message.headers() or ()),
+        )
+
+
+class TopicMaker:
+    """Makes topics: `maker(kafka, partitions, **config)` returns a name."""
+
+    def __init__(self, test_name: str, made: list[tuple[Cluster, str]]) -> None:
+        self._prefix = re.sub(r"[^\w.-]+", "-", test_name.removeprefix("test_"))[:60]
+        self._made = made
+
+    def __call__(self, cluster: Cluster, partitions: int = 1, **config: str) -> str:
+        """A topic on all brokers; an underscore in a config's name stands for a dot."""
+        name = f"{self._prefix}-{uuid.uuid4().hex[:8]}"
+        create(cluster, name, partitions, {key.replace("_", "."): value for key, value in config.items()})
+        self._made.append((cluster, name))
+        return name
+
+
+def create(cluster: Cluster, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+    """Makes a topic and waits until each partition has a leader."""
+    admin = cluster.admin()
+    new = NewTopic(name, partitions, replication_factor=min(cluster.size, 3), config=config or {})
+    admin.create_topics([new], operation_timeout=20)[name].result(30)
+    wait_for(lambda: len(leaders(cluster, name, admin)) == partitions, f"leaders of {name}")
+
+
+def leaders(cluster: Cluster, topic: str, admin: Any = None) -> dict[int, int]:
+    """The leader of each partition that has one."""
+    found = (admin or cluster.admin()).list_topics(topic, timeout=10).topics[topic]
+    return {number: each.leader for number, each in found.partitions.items() if each.leader >= 0 and not found.error}
+
+
+def delete_topics(made: list[tuple[Cluster, str]]) -> None:
+    """Deletes topics; one that a test has deleted itself is no matter."""
+    for cluster in {id(cluster): cluster for cluster, _ in made}.values():
+        names = [name for owner, name in made if owner is cluster]
+        for future in cluster.admin().delete_topics(names, operation_timeout=20).values():
+            with contextlib.suppress(confluent_kafka.KafkaException):
+                future.result(30)
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout: float = WAIT_SECONDS) -> Any:
+    """The first true value of a condition."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what}: not in {timeout} s"
+        time.sleep(0.05)
+
+
+def our_producer(cluster: Cluster, **config: Any) -> kafka_native.Producer:
+    return kafka_native.Producer({"bootstrap.servers": cluster.bootstrap, **dotted(config)})
+
+
+def our_consumer(cluster: Cluster, **config: Any) -> kafka_native.Consumer:
+    return kafka_native.Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest", **dotted(config)}
+    )
+
+
+def their_producer(cluster: Cluster, **config: Any) -> confluent_kafka.Producer:
+    return confluent_kafka.Producer(quiet({"bootstrap.servers": cluster.bootstrap, **dotted(config)}))
+
+
+def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:
+    base = {"bootstrap.servers": cluster.bootstrap, "group.id": "witness", "auto.offset.reset": "earliest"}
+    return confluent_kafka.Consumer(quiet({**base, "enable.auto.commit": False, **dotted(config)}))
+
+
+def dotted(config: dict[str, Any]) -> dict[str, Any]:
+    """`linger_ms=5` as `{"linger.ms": 5}`."""
+    return {name.replace("_", "."): value for name, value in config.items()}
+
+
+def read(
+    consumer: Any, topic: str, partitions: Iterable[int], count: int, timeout: float = WAIT_SECONDS
+) -> list[Record]:
+    """`count` messages of a topic by either client's consumer, from the beginning; it is an error if there are more."""
+    module = kafka_native if isinstance(consumer, kafka_native.Consumer) else confluent_kafka
+    consumer.assign([module.TopicPartition(topic, number, module.OFFSET_BEGINNING) for number in partitions])
+    found: list[Record] = []
+    deadline = time.monotonic() + timeout
+    while len(found) < count:
+        left = deadline - time.monotonic()
+        assert left > 0, f"{len(found)} of {count} messages in {timeout} s"
+        for message in consumer.consume(10000, min(left, 1.0)):
+            assert message.error() is None, message.error()
+            found.append(Record.of(message))
+    found += [Record.of(message) for message in consumer.consume(10, 0.3)]
+    assert len(found) == count, f"{len(found) - count} messages too many: {found[count:]}"
+    return found
+
+
+def flush(producer: Any, timeout: float = WAIT_SECONDS) -> None:
+    """Everything is settled."""
+    left = producer.flush(timeout)
+    assert left == 0, f"{left} messages were not settled in {timeout} s"
