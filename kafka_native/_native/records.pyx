@@ -420,11 +420,11 @@ cdef list headers_of(const kn_record *record):
     cdef kn_span span
     cdef kn_header header
     cdef list found = []
-    cdef int32_t i
+    cdef int32_t _i
     if record.header_count == 0:
         return found
     span = kn_span_of(record.headers, <size_t>record.headers_bytes)
-    for i in range(record.header_count):
+    for _i in range(record.header_count):
         if kn_header_next(&span, &header) != KN_OK:
             raise record_error(KN_ERR_INVALID, "record headers")
         key = slice_of(header.key, header.key_bytes).decode("utf-8", "surrogateescape")
