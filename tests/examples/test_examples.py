@@ -1,0 +1,62 @@
+"""Every example runs, against the mock cluster, and says what it promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_native.mock import MockCluster
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+
+SAYS = {
+    "produce.py": ["1000 messages delivered"],
+    "consume.py": ["1000 messages read", "b'hello "],
+    "seek.py": [
+        "offsets 0 to 100",
+        "first: [b'0', b'1', b'2']",
+        "after seek: [b'90'",
+        "paused: None",
+        "resumed: b'93'",
+    ],
+    "errors.py": [
+        "bootstrap.servers",
+        "value must be bytes",
+        "MSG_SIZE_TOO_LARGE",
+        "delivery: _MSG_TIMED_OUT",
+        "'_TRANSPORT', '_ALL_BROKERS_DOWN'",
+    ],
+    "test_with_mock_cluster.py": ["2 passed"],
+}
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with MockCluster(brokers=3) as cluster:
+        cluster.create_topic("greetings", 4)
+        cluster.create_topic("numbers", 1)
+        yield cluster.bootstrap_servers
+
+
+@pytest.mark.parametrize("name", SAYS)  # in this order: consume.py reads what produce.py wrote
+def test_example_runs(name: str, bootstrap: str) -> None:
+    program = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
+    environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *program, str(EXAMPLES / name)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for text in SAYS[name]:
+        assert text in done.stdout
+
+
+def test_every_example_is_run_and_listed() -> None:
+    found = {path.name for path in EXAMPLES.glob("*.py")}
+    assert found == set(SAYS)
+    page = (EXAMPLES / "README.md").read_text()
+    assert all(f"`{name}`" in page for name in found)
