@@ -19,6 +19,7 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,9 @@ class Broker(ABC):
         self.node = node
         self.port = port
 
+    def prepare(self) -> None:  # noqa: B027 - a container prepares itself
+        """Makes its storage, once."""
+
     @abstractmethod
     def start(self) -> None:
         """Starts it, for the first time or again, and doesn't wait."""
@@ -130,7 +134,10 @@ class ProcessBroker(Broker):
         self._properties = directory / f"broker-{node}.properties"
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
         self._process: subprocess.Popen[bytes] | None = None
-        java.java_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
+        self._cluster_id = cluster_id
+
+    def prepare(self) -> None:
+        java.java_tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
 
     def start(self) -> None:
         options = ["-Xms128m", "-Xmx512m", "-Dorg.apache.logging.log4j.level=WARN"]
@@ -213,21 +220,29 @@ class Cluster:
         self.size = size
 
     def wait_until_up(self) -> None:
-        """Returns when every broker is known to the cluster as alive."""
+        """Returns when every broker answers and knows all the others."""
         deadline = time.monotonic() + UP_TIMEOUT_SECONDS
-        admin = self.admin()
-        while True:
+        while not self._is_up():
             dead = [broker for broker in self.brokers.values() if broker.died()]
             if dead:
                 raise RuntimeError(f"broker {dead[0].node} ended by itself:\n{dead[0].log()}")
-            with contextlib.suppress(KafkaException):
-                alive = admin.list_topics(timeout=2).brokers
-                if len(alive) >= self.size:
-                    return
             if time.monotonic() > deadline:
                 logs = "\n".join(broker.log() for broker in self.brokers.values())
                 raise RuntimeError(f"{self.kind}: {self.size} brokers were not up in {UP_TIMEOUT_SECONDS} s:\n{logs}")
             time.sleep(0.1)
+
+    def _is_up(self) -> bool:
+        addresses = [f"{HOST}:{broker.port}" for broker in self.brokers.values()]
+        try:
+            for broker in self.brokers.values():
+                socket.create_connection((HOST, broker.port), 1).close()
+            for address in addresses:
+                admin = AdminClient(quiet({"bootstrap.servers": address}))
+                if len(admin.list_topics(timeout=2).brokers) < self.size:
+                    return False
+        except (OSError, KafkaException):
+            return False
+        return True
 
     def admin(self) -> AdminClient:
         """librdkafka's admin client, which says nothing about brokers that are down."""
@@ -297,9 +312,11 @@ def start_own(size: int, containers: bool) -> Cluster:
     bootstrap = ",".join(f"{HOST}:{port}" for port in clients)
     cluster = Cluster("containers" if containers else "Java processes", bootstrap, brokers, size)
     atexit.register(cluster.close)  # runs before the folder is removed
-    for broker in brokers:
-        broker.start()
     try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda broker: broker.prepare(), brokers))
+        for broker in brokers:
+            broker.start()
         cluster.wait_until_up()
     except BaseException:
         cluster.close()

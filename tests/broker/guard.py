@@ -2,8 +2,8 @@
 
     python guard.py PARENT_PID COMMAND [ARGUMENT ...]
 
-A test run that is killed runs no clean-up of its own, and a broker left behind would go on for days. Where the kernel has no such
-service, only the clean-up at the end of the test run remains.
+A test run that is killed runs no clean-up of its own, and a broker left behind would go on for days. Where the kernel
+has no such service, only the clean-up at the end of the test run remains.
 """
 
 from __future__ import annotations
