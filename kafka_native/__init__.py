@@ -6,6 +6,7 @@ The names are confluent_kafka's; docs/ARCHITECTURE.md says how it works inside.
 from __future__ import annotations
 
 from kafka_native._native.message import Message
+from kafka_native._native.records import features
 from kafka_native.consumer import Consumer
 from kafka_native.errors import (
     ConcurrentModificationException,
@@ -51,6 +52,7 @@ __all__ = [
     "ThrottleEvent",
     "TopicPartition",
     "Uuid",
+    "features",
     "libversion",
     "version",
 ]

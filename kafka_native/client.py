@@ -5,6 +5,7 @@ Layer: public API. Everything that decides is in ``control``; everything that mo
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -172,4 +173,11 @@ def _after_fork_in_child() -> None:
         client.abandon()
 
 
+def _at_exit() -> None:
+    """Clients that nobody closed end before the interpreter takes their threads apart; what was queued is lost."""
+    for client in list(_clients):
+        client.close()
+
+
 os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_at_exit)

@@ -1,0 +1,75 @@
+"""Every codec, from produce() to a Message, with the libraries and with the Python packages in their place."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_native._native.records import batch_headers
+from kafka_native.mock import MockCluster
+
+from .support import Client, read_all
+
+ROOT = Path(__file__).resolve().parents[2]
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def payload(number: int) -> bytes:
+    return json.dumps({"number": number, "text": "the quick brown fox " * (number % 7)}).encode()
+
+
+@pytest.mark.parametrize("level", [-1, 1])
+@pytest.mark.parametrize("codec", CODECS)
+def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int):
+    topic = client.topic()
+    with client.producer(**{"compression.codec": codec, "compression.level": level}) as producer:
+        for number in range(5000):
+            producer.produce(
+                topic, payload(number), key=None if number % 3 else str(number), headers={"n": str(number)}
+            )
+    found = read_all(client, topic, 5000)
+    assert [message.value() for message in found] == [payload(number) for number in range(5000)]
+    assert found[6].headers() == [("n", b"6")]
+    stored = cluster.batches(topic, 0)
+    assert {header.attributes & 7 for batch in stored for header in batch_headers(batch)} == {CODECS.index(codec)}
+
+
+def test_what_does_not_shrink_is_sent_as_it_is(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    noise = os.urandom(20_000)
+    with client.producer(**{"compression.codec": "gzip"}) as producer:
+        producer.produce(topic, noise)
+    assert [message.value() for message in read_all(client, topic, 1)] == [noise]
+    assert [header.attributes & 7 for batch in cluster.batches(topic, 0) for header in batch_headers(batch)] == [0]
+
+
+PROGRAM = """
+import sys
+from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native._native.records import features
+bootstrap, topic, codec = sys.argv[1:]
+with Producer({"bootstrap.servers": bootstrap, "compression.codec": codec}) as producer:
+    for number in range(2000):
+        producer.produce(topic, f"value {number} " * 5, on_delivery=lambda error, message: None)
+with Consumer({"bootstrap.servers": bootstrap}) as consumer:
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = consumer.consume(2000, 20)
+expected = [f"value {number} " * 5 for number in range(2000)]
+print([message.value().decode() for message in found] == expected, features()[codec])
+"""
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_python_packages_serve_where_libraries_are_missing(client: Client, codec: str):
+    topic = client.topic()
+    environment = os.environ | {"KN_DISABLE_NATIVE_CODECS": ",".join(CODECS), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROGRAM, client.bootstrap, topic, codec]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("True Python "), done.stdout
+    assert len(read_all(client, topic, 2000)) == 2000
