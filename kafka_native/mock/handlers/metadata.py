@@ -103,7 +103,11 @@ def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse
         names = [(one.name, one.topic_id) for one in request.topics or ()] or [
             (topic.name, topic.id) for topic in cluster.topics.values()
         ]
-    response.topics = [MetadataResponse.Topic(error_code=code, name=name, topic_id=number) for name, number in names]
+    may_be_null = call.version >= _FIRST_WITH_NULL_NAMES
+    response.topics = [
+        MetadataResponse.Topic(error_code=code, name=name if may_be_null else name or "", topic_id=number)
+        for name, number in names
+    ]
     return response
 
 

@@ -1,0 +1,141 @@
+"""Faults happen when armed, as often as armed, and to nobody else."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kafka_native.errors import ErrorCode
+from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.mock.versions import ADVERTISED
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.versions import ApiVersionsRequest
+from tests.mock.test_mock_protocol import MAKE
+from tests.mock.wire import Closed, Wire, batch, fetch_request, fetched, produce
+
+# These have an error neither for the whole request nor for each part that a test can ask for.
+WITHOUT_PLACE = {
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+}
+
+
+def test_pushed_errors_are_answered_one_each(cluster: MockCluster, wire: Wire) -> None:
+    cluster.create_topic("a")
+    pushed = [ErrorCode.NOT_ENOUGH_REPLICAS, 0, ErrorCode.REQUEST_TIMED_OUT]
+    cluster.push_request_errors(ApiKey.PRODUCE, pushed)
+    answers = [produce(wire, "a", 0, batch(b"x")).error_code for _ in range(4)]
+    assert answers == [*pushed, 0]
+    assert cluster.watermarks("a", 0) == (0, 2)
+
+
+def test_pushed_errors_can_be_for_one_broker(cluster: MockCluster, wire: Wire) -> None:
+    cluster.create_topic("a", 2)
+    cluster.push_request_errors(ApiKey.FETCH, [ErrorCode.KAFKA_STORAGE_ERROR], broker=2)
+    assert fetched(wire.ask(fetch_request("a", {0: 0}), 12))[0].error_code == 0
+    with Wire(cluster, 2) as other:
+        part = fetched(other.ask(fetch_request("a", {1: 0}), 12))[1]
+        assert part.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
+def test_pushed_session_errors_are_about_the_whole_fetch(code: ErrorCode, cluster: MockCluster, wire: Wire) -> None:
+    cluster.create_topic("a")
+    cluster.push_request_errors(ApiKey.FETCH, [code])
+    assert wire.ask(fetch_request("a", {0: 0}, session=(0, 0)), 12).error_code == code
+
+
+@pytest.mark.parametrize("key", sorted(set(MAKE) - WITHOUT_PLACE), ids=lambda key: key.name)
+def test_pushed_errors_fit_every_version(key: ApiKey, cluster: MockCluster) -> None:
+    cluster.create_topic("a")
+    first, last = ADVERTISED[key]
+    if key == ApiKey.PRODUCE:
+        first = 3
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for version in range(first, last + 1):
+        cluster.push_request_errors(key, [code])
+        with Wire(cluster) as wire:
+            response = wire.ask(MAKE[key](version, "a", cluster.topic_id("a")), version)
+        assert f"error_code={code.value}" in repr(response).replace(repr(code), str(code.value))
+
+
+def test_pushed_close_closes(cluster: MockCluster) -> None:
+    cluster.push_request_errors(ApiKey.METADATA, [CLOSE_CONNECTION])
+    with Wire(cluster) as wire:
+        wire.send(MetadataRequest(topics=None), 12)
+        assert wire.is_closed()
+    with Wire(cluster) as wire:
+        assert wire.ask(MetadataRequest(topics=None), 12).brokers
+
+
+def test_delay_holds_every_response_back_but_not_one_after_the_other(cluster: MockCluster, wire: Wire) -> None:
+    cluster.delay_responses(1, 0.2)
+    start = time.monotonic()
+    numbers = [wire.send(MetadataRequest(topics=None), 12) for _ in range(5)]
+    for number in numbers:
+        wire.receive(MetadataRequest(), 12, number)
+    assert 0.2 <= time.monotonic() - start < 0.9
+    cluster.delay_responses(1, 0)
+    start = time.monotonic()
+    wire.ask(MetadataRequest(topics=None), 12)
+    assert time.monotonic() - start < 0.2
+
+
+def test_delayed_connection_closes_at_once(cluster: MockCluster) -> None:
+    cluster.delay_responses(1, 30)
+    with Wire(cluster) as wire:
+        wire.send(MetadataRequest(topics=None), 12)
+        time.sleep(0.05)
+        start = time.monotonic()
+        cluster.broker_down(1)
+        assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("after", [0, 3, 4, 9])
+def test_close_in_the_middle_of_a_frame(after: int, cluster: MockCluster) -> None:
+    cluster.create_topic("a")
+    cluster.close_mid_frame(1, after, api_key=ApiKey.PRODUCE)
+    with Wire(cluster) as wire:
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
+        with pytest.raises(Closed):
+            produce(wire, "a", 0, batch(b"x"))
+    assert cluster.watermarks("a", 0) == (0, 1)  # done, although nobody was told
+    with Wire(cluster) as wire:
+        assert produce(wire, "a", 0, batch(b"x")).base_offset == 1
+
+
+def test_oversized_announcement(cluster: MockCluster, wire: Wire) -> None:
+    cluster.oversize_next_response(1, 2_000_000_000)
+    wire.send(MetadataRequest(topics=None), 12)
+    assert wire.socket.recv(4) == (2_000_000_000).to_bytes(4, "big")
+    with pytest.raises(ValueError, match="32 bits"):
+        cluster.oversize_next_response(1, 1 << 32)
+
+
+def test_disconnect_closes_and_lets_back_in(cluster: MockCluster) -> None:
+    with Wire(cluster) as wire:
+        wire.ask(ApiVersionsRequest(), 0)
+        assert cluster.connection_count(1) == 1
+        cluster.disconnect(1)
+        assert wire.is_closed()
+    with Wire(cluster) as wire:
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_clear_disarms_everything(cluster: MockCluster, wire: Wire) -> None:
+    cluster.create_topic("a")
+    cluster.push_request_errors(ApiKey.METADATA, [CLOSE_CONNECTION])
+    cluster.close_mid_frame(1, 1)
+    cluster.delay_responses(1, 30)
+    cluster.hide_topic("a", 5)
+    cluster.corrupt_next_fetch("a", 0)
+    cluster.faults.clear()
+    assert [topic.name for topic in wire.ask(MetadataRequest(topics=None), 12).topics] == ["a"]
