@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 import uuid
@@ -71,13 +70,21 @@ def leaders(cluster: Cluster, topic: str, admin: Any = None) -> dict[int, int]:
     return {number: each.leader for number, each in found.partitions.items() if each.leader >= 0 and not found.error}
 
 
+def delete(cluster: Cluster, *names: str) -> None:
+    """Deletes topics; one that isn't there is no matter."""
+    admin = cluster.admin()  # it must live until the futures have their results
+    for future in admin.delete_topics(list(names), operation_timeout=20).values():
+        try:
+            future.result(30)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() != confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+
+
 def delete_topics(made: list[tuple[Cluster, str]]) -> None:
-    """Deletes topics; one that a test has deleted itself is no matter."""
+    """Deletes what a TopicMaker has made."""
     for cluster in {id(cluster): cluster for cluster, _ in made}.values():
-        names = [name for owner, name in made if owner is cluster]
-        for future in cluster.admin().delete_topics(names, operation_timeout=20).values():
-            with contextlib.suppress(confluent_kafka.KafkaException):
-                future.result(30)
+        delete(cluster, *(name for owner, name in made if owner is cluster))
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout: float = WAIT_SECONDS) -> Any:
@@ -111,8 +118,8 @@ def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:
 
 
 def dotted(config: dict[str, Any]) -> dict[str, Any]:
-    """`linger_ms=5` as `{"linger.ms": 5}`."""
-    return {name.replace("_", "."): value for name, value in config.items()}
+    """`linger_ms=5` as `{"linger.ms": 5}`; callbacks are spelled as they are."""
+    return {name if callable(value) else name.replace("_", "."): value for name, value in config.items()}
 
 
 def read(

@@ -1,0 +1,29 @@
+"""Values that say what they are, so that a byte that ends up in the wrong place is seen.
+
+A value carries its topic, partition, number and a digest over all of it. A reader that meets a value which isn't what
+it says, or isn't where it says, has found a client that sent somebody else's bytes: that is never to be forgiven.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+DIGEST_BYTES = 8
+
+
+def make(topic: str, partition: int, number: int, size_bytes: int = 0) -> bytes:
+    """The value of message `number`, padded to a size with something that isn't all the same."""
+    text = f"{topic} {partition} {number} ".encode()
+    padding = (b"%d." % number) * (max(size_bytes - len(text) - DIGEST_BYTES, 0) // 2 + 1)
+    text += padding[: max(size_bytes - len(text) - DIGEST_BYTES, 0)]
+    return text + hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()
+
+
+def number_of(value: bytes | None, topic: str, partition: int) -> int:
+    """The number of a value that was read from this partition."""
+    assert value is not None
+    text, digest = value[:-DIGEST_BYTES], value[-DIGEST_BYTES:]
+    assert hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest() == digest, f"damaged: {value[:80]!r}"
+    its_topic, its_partition, number = text.split(b" ")[:3]
+    assert (its_topic.decode(), int(its_partition)) == (topic, partition), f"in {topic} [{partition}]: {value[:80]!r}"
+    return int(number)

@@ -1,0 +1,92 @@
+"""Producing and consuming that go on while a test does something to the cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import kafka_native
+from kafka_native import KafkaError
+from tests.broker import payload
+from tests.broker.support import flush, wait_for
+
+
+class Stream(threading.Thread):
+    """Produces numbered values until it is told to stop, and keeps every report."""
+
+    def __init__(self, producer: kafka_native.Producer, topic: str, partitions: int, pause_s: float = 0.002) -> None:
+        super().__init__(daemon=True)
+        self.producer, self.topic, self.partitions, self.pause_s = producer, topic, partitions, pause_s
+        self.acked: dict[int, tuple[int, int]] = {}  # number -> partition, offset
+        self.failed: dict[int, KafkaError] = {}
+        self.refused: list[KafkaError] = []
+        self.sent = 0
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.wait(self.pause_s):
+            for _ in range(5):
+                self._produce(self.sent)
+                self.sent += 1
+            self.producer.poll(0)
+
+    def _produce(self, number: int) -> None:
+        partition = number % self.partitions
+
+        def on_delivery(error: KafkaError | None, message: kafka_native.Message) -> None:
+            assert number not in self.acked
+            assert number not in self.failed
+            if error is None:
+                self.acked[number] = (message.partition(), message.offset())
+            else:
+                self.failed[number] = error
+
+        value = payload.make(self.topic, partition, number)
+        try:
+            self.producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery)
+        except kafka_native.KafkaException as error:
+            self.refused.append(error.args[0])
+
+    def __enter__(self) -> Stream:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join(60)
+
+    def end(self) -> None:
+        """Stops, and waits until everything is settled."""
+        self._ended.set()
+        self.join(60)
+        flush(self.producer)
+        assert len(self.acked) + len(self.failed) + len(self.refused) == self.sent
+
+
+class Reader:
+    """Reads all partitions of a topic and counts the numbers that it sees."""
+
+    def __init__(self, consumer: kafka_native.Consumer, topic: str, partitions: int) -> None:
+        self.seen: Counter[int] = Counter()
+        self._consumer, self._topic = consumer, topic
+        self._next_offset = dict.fromkeys(range(partitions), 0)
+        consumer.assign([kafka_native.TopicPartition(topic, number, 0) for number in range(partitions)])
+
+    def read(self) -> None:
+        """Takes what is there. Offsets go up without a gap."""
+        for message in self._consumer.consume(1000, 0.1):
+            assert message.error() is None, message.error()
+            partition = message.partition()
+            self.seen[payload.number_of(message.value(), self._topic, partition)] += 1
+            assert message.offset() == self._next_offset[partition]
+            self._next_offset[partition] += 1
+
+    def until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+        """Reads until the condition is true."""
+
+        def read_on() -> bool:
+            self.read()
+            return condition()
+
+        wait_for(read_on, what, timeout)
