@@ -11,6 +11,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from kafka_native.mock import memory
 from kafka_native.mock.cluster import MESSAGE_MAX_BYTES, MockCluster
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--retention-bytes", type=int, help="keep at most so many bytes, the newest (default: all)")
     parser.add_argument("--message-max-bytes", type=int, default=MESSAGE_MAX_BYTES, help="the largest batch")
+    parser.add_argument(
+        "--prefault-bytes",
+        type=int,
+        default=0,
+        help="touch so much memory before the start, so that it costs no time later",
+    )
     parser.add_argument("--verbose", action="store_true", help="say on stderr why connections are closed")
     return parser
 
@@ -47,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
+    memory.keep(options.prefault_bytes)
     # Blocked before the threads begin, so that none of them takes the signal; the wait below gets it.
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)

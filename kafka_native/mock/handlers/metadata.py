@@ -174,5 +174,7 @@ def _page_partition(partition: Partition) -> DescribeTopicPartitionsResponse.Top
         leader_epoch=plain.leader_epoch,
         replica_nodes=plain.replica_nodes,
         isr_nodes=plain.isr_nodes,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
         offline_replicas=plain.offline_replicas,
     )

@@ -1,0 +1,63 @@
+"""``python -m kafka_native.mock``, as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+import pytest
+
+COMMAND = [sys.executable, "-m", "kafka_native.mock"]
+SECONDS = 20
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its bootstrap servers."""
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        name, _, servers = process.stdout.readline().strip().partition("=")
+        assert name == "bootstrap.servers"
+        yield process, servers
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_process_serves_and_ends_cleanly(number: signal.Signals) -> None:
+    options = ("--brokers", "2", "--topics", "a:4,b", "--partitions", "3", "--prefault-bytes", str(4 << 20))
+    with running(*options) as (process, servers):
+        assert len(servers.split(",")) == 2
+        producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
+        topics = producer.list_topics(timeout=SECONDS).topics
+        assert {name: len(topic.partitions) for name, topic in topics.items()} == {"a": 4, "b": 1}
+        assert len(producer.list_topics("new", timeout=SECONDS).topics["new"].partitions) == 3
+        producer.produce("a", b"x")
+        assert producer.flush(SECONDS) == 0
+        process.send_signal(number)
+        out, err = process.communicate(timeout=SECONDS)
+        assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_ports_follow_the_first_one_and_a_taken_one_is_an_error() -> None:
+    with running("--brokers", "1") as (_, servers):
+        port = servers.rpartition(":")[2]
+        done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=SECONDS)
+        assert done.returncode == 2
+        assert "in use" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--topics", "a:x"], ["--topics", "a:0"], ["--topics", "?"], ["--brokers", "0"]])
+def test_wrong_options_are_told(arguments: list[str]) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=SECONDS)
+    assert done.returncode == 2
+    assert "error:" in done.stderr
+    assert done.stdout == ""
