@@ -12,11 +12,12 @@ ARGS ?=
 
 # How long one test may take under a sanitizer, in seconds.
 SLOW_TIMEOUT := 300
+FUZZ_SECONDS ?= 30
 # What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
 SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/mock tests/protocol/test_wire*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-c test-asan test-tsan test-broker lint bench docs wheel clean apt-build apt-broker
+.PHONY: help setup build demo test test-c test-asan test-tsan test-broker fuzz lint bench docs wheel clean apt-build apt-broker
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +87,10 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS) \
 	    || { cat report.* 2>/dev/null; exit 1; }
+
+fuzz: build $(VENV)/.test-ready ## every reader under libFuzzer for FUZZ_SECONDS each (needs clang)
+	@.ci/debian-packages clang=clang
+	$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS) $(ARGS)
 
 lint: $(VENV)/.test-ready ## ruff, mypy --strict, cython-lint
 	$(BIN)/ruff check .
