@@ -34,6 +34,8 @@ MOCK_USERS = {"mock", "cli"}
 C_RANK = {"base": 0, "records": 1, "engine": 2}
 LINUX_ONLY = {"sys/eventfd.h", "sys/epoll.h"}
 
+KNOWN = {*RANK, "mock", "__init__", "__main__"}
+
 MODULES = tree.sources(".py", ".pyi", under=f"{PACKAGE}/")
 C_FILES = tree.sources(".c", ".h", under="csrc/")
 
@@ -48,7 +50,8 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             start = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join([*start, *([node.module] if node.module else [])])
             if base == PACKAGE:
-                yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+                parts = (alias.name if alias.name in KNOWN else "" for alias in node.names)
+                yield from ((node.lineno, f"{base}.{part}" if part else base) for part in parts)
             else:
                 yield node.lineno, base
 
@@ -65,6 +68,8 @@ def may_import(own: str, other: str) -> bool:
         return other in MOCK_MAY_IMPORT
     if other == "mock":
         return own in MOCK_USERS
+    if not other:
+        return own in LAYERS[-1]  # the edges come in through the front door, as any user does
     return other == own or (other in RANK and RANK[other] < RANK.get(own, -1))
 
 
@@ -83,9 +88,8 @@ def test_python_imports_go_down() -> None:
 
 
 def test_every_module_has_a_layer() -> None:
-    known = {*RANK, "mock", "__init__", "__main__"}
     found = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
-    assert found <= known, f"add to LAYERS: {sorted(found - known)}"
+    assert found <= KNOWN, f"add to LAYERS: {sorted(found - KNOWN)}"
 
 
 def wrong_include(path: Path, line: str) -> str | None:
