@@ -34,6 +34,7 @@ MESSAGE_MAX_BYTES = 1_048_588
 FRAME_MAX_BYTES = 100 << 20
 MOST_PARTITIONS = 10_000
 _KEPT_REQUESTS = 100_000
+_KEPT_CLIENT_ID = 256
 _MOST_REPLICAS = 3
 
 
@@ -326,7 +327,7 @@ class MockCluster:
 
     def note_request(self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str) -> None:
         """Remember a request; needs no lock."""
-        self._requests.append(SeenRequest(broker, api_key, version, correlation_id, client_id))
+        self._requests.append(SeenRequest(broker, api_key, version, correlation_id, client_id[:_KEPT_CLIENT_ID]))
 
     def live_brokers(self) -> list[Broker]:
         """The brokers that are up."""
@@ -397,8 +398,9 @@ class MockCluster:
         del self._topic_ids[topic.id]
         self.groups.forget_topic(topic.name)
         for partition in topic.partitions:
-            self._kept_bytes -= partition.log.size_bytes
-            partition.log.size_bytes = 0  # its entries in the queue of the oldest stand for nothing now
+            self.truncate(
+                partition, partition.log.end_offset
+            )  # its entries in the queue of the oldest stand for nothing
             partition.wake()
 
     def grow_topic(
@@ -429,6 +431,12 @@ class MockCluster:
             self._kept_bytes += size_bytes
         if partition.waiters:
             partition.wake()
+
+    def truncate(self, partition: Partition, offset: int) -> None:
+        """Let a partition begin at an offset."""
+        freed = partition.log.truncate_before(offset)
+        if self.retention_bytes is not None:
+            self._kept_bytes -= freed
 
     def enforce_retention(self) -> None:
         """Drop the oldest batches while there is more than is to be kept; takes the lock."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_Key = TypeVar("_Key")
 
 CLOSE_CONNECTION = -195
 """A pushed "error code" that closes the connection instead of an answer: librdkafka's code for a broken transport."""
@@ -118,14 +120,9 @@ class Faults:
         """Whether this Metadata reply leaves the topic out."""
         return bool(self._hidden) and self._count_down(self._hidden, topic)
 
-    def _count_down(self, armed: dict[object, int] | dict[str, int] | dict[tuple[str, int], int], key: object) -> bool:
-        counts: dict[object, int] = armed  # type: ignore[assignment]
+    def _count_down(self, armed: dict[_Key, int], key: _Key) -> bool:
         with self._lock:
-            left = counts.get(key, 0)
-            if left <= 0:
-                return False
-            if left == 1:
-                del counts[key]
-            else:
-                counts[key] = left - 1
-            return True
+            left = armed.pop(key, 0)
+            if left > 1:
+                armed[key] = left - 1
+            return left > 0

@@ -181,11 +181,13 @@ class PartitionLog:
         self.size_bytes -= len(batch.data)
         return len(batch.data)
 
-    def truncate_before(self, offset: int) -> None:
-        """Let the log begin at this offset, as DeleteRecords does. Batches that are wholly before it are freed."""
+    def truncate_before(self, offset: int) -> int:
+        """Let the log begin at this offset; the number of bytes in batches wholly before it, which are freed."""
         self.start_offset = max(self.start_offset, min(offset, self.end_offset))
+        freed = 0
         while self._batches and self._batches[0].last_offset < self.start_offset:
-            self.drop_oldest()
+            freed += self.drop_oldest()
+        return freed
 
     # --- reading ---
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
 import aiokafka
 import confluent_kafka
-import kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
@@ -17,8 +17,9 @@ from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-# kafka-python reads its own schemas in a way that newer Pythons discourage.
-pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
+with warnings.catch_warnings():  # kafka-python reads its own schemas in a way that newer Pythons discourage
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
 
 COUNT = 60
 PARTITIONS = 4

@@ -13,7 +13,12 @@ from kafka_native.protocol.produce import ProduceRequest, ProduceResponse
 from kafka_native.protocol.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka_native.mock.call import Call
+    from kafka_native.mock.topics import Partition, Topic
+
+    _Store = Callable[[Partition, int | None, ProduceResponse.Topic.Partition], bool]
 
 _FIRST_WITH_HINTS = 10
 _FIRST_WITH_BATCHES = 3
@@ -52,44 +57,51 @@ def _append(
     call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
     """Check a batch without the lock, then store it under the lock."""
-    cluster = call.cluster
     answer = ProduceResponse.Topic.Partition(index=part.index, base_offset=-1)
     found = find(call, asked.name, asked.topic_id, part.index)
-    if found.error == ErrorCode.NO_ERROR:
-        assert found.topic is not None
+    if found.topic is not None and found.error == ErrorCode.NO_ERROR:
         data = part.records
         data = data if isinstance(data, memoryview) else memoryview(bytearray(data or b""))
         try:
-            limit = found.topic.max_message_bytes(cluster.message_max_bytes)
-            if call.version < _FIRST_WITH_BATCHES:
-                message_set = legacy.check(data, max_bytes=limit)
-            else:
-                header = check_batches(data, version=call.version, max_bytes=limit)
-            with cluster.lock:
+            store = _checked(call, data, found.topic)
+            with call.cluster.lock:
+                # Leader or topic may have changed meanwhile.
                 found = find(call, asked.name, asked.topic_id, part.index)
-                partition, topic = found.partition, found.topic
-                if found.error == ErrorCode.NO_ERROR and partition is not None and topic is not None:
-                    log = partition.log
-                    now = int(time.time() * 1000) if topic.has_append_time else None
-                    if call.version < _FIRST_WITH_BATCHES:
-                        answer.base_offset = log.end_offset
-                        legacy.store(log, message_set, partition.leader_epoch)
-                        is_new = True
-                    else:
-                        answer.base_offset, is_new = log.append(data, header, partition.leader_epoch, now)
+                if found.error == ErrorCode.NO_ERROR and found.topic is not None and found.partition is not None:
+                    now = int(time.time() * 1000) if found.topic.has_append_time else None
+                    is_new = store(found.partition, now, answer)
                     if is_new:
-                        cluster.appended(partition, len(data))
-                    answer.log_append_time_ms = -1 if now is None else now
-                    answer.log_start_offset = log.start_offset
+                        call.cluster.appended(found.partition, len(data))
         except Refused as error:
             answer.error_code = error.code
             answer.error_message = error.text
             return answer
     answer.error_code = found.error
-    leader, epoch = hints.leader(found.error, found.partition)
-    answer.current_leader.leader_id = leader
-    answer.current_leader.leader_epoch = epoch
+    answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(found.error, found.partition)
     return answer
+
+
+def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
+    """Verify the records, and return what stores them. Raises ``Refused``."""
+    limit = topic.max_message_bytes(call.cluster.message_max_bytes)
+    if call.version < _FIRST_WITH_BATCHES:
+        messages = legacy.check(data, max_bytes=limit)
+
+        def store_messages(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
+            answer.base_offset = partition.log.end_offset
+            legacy.store(partition.log, messages, partition.leader_epoch)
+            return True
+
+        return store_messages
+    header = check_batches(data, version=call.version, max_bytes=limit)
+
+    def store_batch(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
+        answer.base_offset, is_new = partition.log.append(data, header, partition.leader_epoch, now)
+        answer.log_append_time_ms = -1 if now is None else now
+        answer.log_start_offset = partition.log.start_offset
+        return is_new
+
+    return store_batch
 
 
 def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
