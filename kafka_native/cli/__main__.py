@@ -1,0 +1,5 @@
+"""``python -m kafka_native.cli``."""
+
+from kafka_native.cli import main
+
+main()

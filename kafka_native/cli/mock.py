@@ -1,0 +1,37 @@
+"""``kafka-native mock``: the built-in cluster as a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import PIPE, Popen
+
+import click
+
+from kafka_native.mock import __main__ as mock_process
+
+STOP_TIMEOUT_S = 10
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def mock(arguments: tuple[str, ...]) -> None:
+    """Start the built-in mock cluster; `kafka-native mock --help` lists its options."""
+    sys.exit(mock_process.main(arguments))
+
+
+@contextmanager
+def mock_cluster(brokers: int = 1) -> Iterator[str]:
+    """A mock cluster in a process of its own for as long as the block lasts; its bootstrap servers."""
+    command = [sys.executable, "-m", "kafka_native.mock", "--brokers", str(brokers)]
+    with Popen(command, stdout=PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            name, _, servers = process.stdout.readline().strip().partition("=")
+            if name != "bootstrap.servers":
+                raise click.ClickException("the mock cluster did not start: its own message is above")
+            yield servers
+        finally:
+            process.terminate()
+            process.wait(STOP_TIMEOUT_S)
