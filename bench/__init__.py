@@ -1,0 +1,1 @@
+"""Benchmarks against other clients, in the same run against the same broker: ``python -m bench``."""

@@ -1,0 +1,96 @@
+"""``python -m bench``: scenarios, each with every adapter in turn (A B C A B C ...), then the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from bench.adapters import ADAPTERS, SCENARIOS, Figures, Task
+from bench.broker import broker, topic
+from bench.report import Rounds, table
+
+LATENCY_MESSAGES = 5000
+TIMEOUT_S = 600
+
+
+def measure(adapter: str, scenario: str, task: Task) -> Figures:
+    """One adapter once, in a process of its own."""
+    command = [sys.executable, "-m", "bench.worker", adapter, scenario]
+    text = json.dumps(dataclasses.asdict(task))
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if done.returncode:
+        raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
+    return Figures(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def can(adapter: str, scenario: str) -> bool:
+    """Whether an adapter has a scenario."""
+    return hasattr(importlib.import_module(f"bench.adapters.{adapter}"), scenario)
+
+
+def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:
+    """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left."""
+    found: Rounds = {adapter: [] for adapter in adapters}
+    for number in range(rounds):
+        with topic(task.bootstrap, task.partitions) as shared:
+            if scenario == "consume":
+                measure("kafka_native", "produce", dataclasses.replace(task, topic=shared))
+            for adapter in adapters:
+                with topic(task.bootstrap, task.partitions) as own:
+                    name = shared if scenario == "consume" else own
+                    figures = measure(adapter, scenario, dataclasses.replace(task, topic=name))
+                found[adapter].append(figures)
+                said = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us"
+                console.print(f"  {scenario} round {number + 1}: {adapter} {said}", highlight=False)
+    return found
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, type=click.Choice(SCENARIOS))
+@click.option("--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a real Apache Kafka of our own).")
+@click.option("--messages", default=3_000_000, show_default=True, type=click.IntRange(100))
+@click.option("--size", default=100, show_default=True, type=click.IntRange(1))
+@click.option("--partitions", default=2, show_default=True, type=click.IntRange(1))
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
+@click.option("--acks", default="1", show_default=True, type=click.Choice(["0", "1", "all"]))
+@click.option("--adapters", default=",".join(ADAPTERS), show_default=True)
+@click.option("--output", default="build/bench", type=click.Path(file_okay=False, path_type=Path), show_default=True)
+def main(
+    scenarios: tuple[str, ...],
+    bootstrap: str | None,
+    messages: int,
+    size: int,
+    partitions: int,
+    rounds: int,
+    acks: str,
+    adapters: str,
+    output: Path,
+) -> None:
+    """Compare kafka_native with other clients and with the broker's own ceiling, on this machine, now.
+
+    Rates swing with the machine; compare the ratios within a run, and the CPU per message.
+    """
+    console = Console(width=110)
+    results = {}
+    with broker(bootstrap) as servers:
+        console.print(f"Broker: {servers}")
+        for scenario in scenarios or SCENARIOS:
+            count = min(messages, LATENCY_MESSAGES) if scenario == "latency" else messages
+            task = Task(servers, "", count, size, partitions, acks)
+            able = [adapter for adapter in adapters.split(",") if can(adapter, scenario)]
+            found = rounds_of(scenario, able, task, rounds, console)
+            console.print(table(scenario, found, count))
+            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""confluent_kafka."""
+
+from __future__ import annotations
+
+import confluent_kafka
+
+from bench.adapters import Figures, Task, python_api
+
+
+def produce(task: Task) -> Figures:
+    """See python_api."""
+    return python_api.produce(confluent_kafka, task)
+
+
+def consume(task: Task) -> Figures:
+    """See python_api."""
+    return python_api.consume(confluent_kafka, task)
+
+
+def latency(task: Task) -> Figures:
+    """See python_api."""
+    return python_api.latency(confluent_kafka, task)
+
+
+def call(task: Task) -> Figures:
+    """See python_api."""
+    return python_api.call(confluent_kafka, task)

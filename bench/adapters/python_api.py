@@ -1,0 +1,112 @@
+"""The scenarios for every client that has confluent_kafka's API; the adapters bind the module."""
+
+from __future__ import annotations
+
+import time
+from types import ModuleType
+from typing import Any
+
+from bench.adapters import Figures, Stopwatch, Task, percentiles
+
+STEP = 10_000
+FLUSH_TIMEOUT_S = 120.0
+QUEUE_MESSAGES = 2_000_000
+WARM_UP = 200
+CALL_ROUNDS = 5
+
+
+def produce(client: ModuleType, task: Task) -> Figures:
+    """Produce in a loop; the clock stops when the last message is acknowledged."""
+    conf = {"bootstrap.servers": task.bootstrap, "acks": task.acks, "queue.buffering.max.messages": QUEUE_MESSAGES}
+    producer = client.Producer(conf)
+    value = b"x" * task.size
+    producer.list_topics(task.topic, 30)
+    producer.produce(task.topic, value)
+    producer.flush(FLUSH_TIMEOUT_S)  # connected before the clock starts
+    count = task.count - 1
+    call = producer.produce
+    topic = task.topic
+    watch = Stopwatch()
+    for _ in range(count):
+        try:
+            call(topic, value)
+        except BufferError:
+            while True:
+                producer.poll(0.01)
+                try:
+                    call(topic, value)
+                    break
+                except BufferError:
+                    continue
+    left = producer.flush(FLUSH_TIMEOUT_S)
+    figures = watch.figures(count)
+    if left:
+        raise RuntimeError(f"{left} messages were not delivered")
+    return figures
+
+
+def consume(client: ModuleType, task: Task) -> Figures:
+    """Consume 10,000 at a time and take the value of each message, from the beginning to the end of what was produced."""
+    conf: dict[str, Any] = {"bootstrap.servers": task.bootstrap, "group.id": "bench", "enable.auto.commit": False}
+    consumer = client.Consumer(conf)
+    consumer.assign(
+        [client.TopicPartition(task.topic, number, client.OFFSET_BEGINNING) for number in range(task.partitions)]
+    )
+    first = consumer.consume(1, 30)
+    taken = len(first)
+    watch = Stopwatch()
+    while taken < task.count:
+        messages = consumer.consume(min(STEP, task.count - taken), 5.0)
+        for message in messages:
+            message.value()
+        taken += len(messages)
+        if not messages:
+            raise RuntimeError(f"only {taken} of {task.count} messages came")
+    figures = watch.figures(taken - len(first))
+    consumer.close()
+    return figures
+
+
+def latency(client: ModuleType, task: Task) -> Figures:
+    """One message at a time with linger.ms=0, until its delivery report is there."""
+    producer = client.Producer({"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0})
+    value = b"x" * task.size
+    served: list[Any] = []
+    taken = []
+    for number in range(task.count + WARM_UP):
+        if number == WARM_UP:
+            watch = Stopwatch()
+        started = time.perf_counter()
+        producer.produce(task.topic, value, partition=0, on_delivery=lambda error, message: served.append(error))
+        while len(served) <= number:
+            producer.poll(1.0)
+        taken.append((time.perf_counter() - started) * 1e3)
+    figures = watch.figures(task.count)
+    if any(error is not None for error in served):
+        raise RuntimeError("a message was not delivered")
+    figures.percentiles = percentiles(taken[WARM_UP:])
+    return figures
+
+
+def call(client: ModuleType, task: Task) -> Figures:
+    """What one produce() call costs the caller: the best of several rounds, the queue flushed between them."""
+    conf = {"bootstrap.servers": task.bootstrap, "acks": task.acks, "queue.buffering.max.messages": QUEUE_MESSAGES}
+    producer = client.Producer(conf)
+    value = b"x" * task.size
+    count = min(task.count, QUEUE_MESSAGES // 4)
+    best = float("inf")
+    whole = Stopwatch()
+    function, topic = producer.produce, task.topic
+    for _ in range(CALL_ROUNDS):
+        started = time.perf_counter()
+        for _ in range(count):
+            function(topic, value)
+        looped = time.perf_counter() - started
+        started = time.perf_counter()
+        for _ in range(count):
+            pass
+        best = min(best, (looped - (time.perf_counter() - started)) / count)
+        producer.flush(FLUSH_TIMEOUT_S)
+    figures = whole.figures(count * CALL_ROUNDS)
+    figures.call_ns = best * 1e9
+    return figures

@@ -1,0 +1,150 @@
+"""The ceilings: a socket that pushes prebuilt requests, and one that only counts what it fetches. No client at all."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+from bench.adapters import Figures, Stopwatch, Task, percentiles
+from kafka_native._native.records import batch_headers, encode_batch
+from kafka_native.protocol import ApiKey, decode_response, encode_request
+from kafka_native.protocol.fetch import FetchRequest
+from kafka_native.protocol.offsets import ListOffsetsRequest
+from kafka_native.protocol.produce import ProduceRequest
+
+PRODUCE_VERSION = 9
+FETCH_VERSION = 11
+OFFSETS_VERSION = 6
+REQUEST_BYTES = 1_000_000
+IN_FLIGHT = 5
+FETCH_BYTES = 2 << 20
+WARM_UP = 200
+TIMEOUT_MS = 30_000
+
+
+class Connection:
+    """Frames over a blocking socket."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.split(",")[0].rpartition(":")
+        self._socket = socket.create_connection((host.strip("[]"), int(port)), 30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray(1 << 16)
+
+    def send(self, frame: bytes) -> None:
+        """A frame with its length in front."""
+        self._socket.sendall(frame)
+
+    def receive(self) -> memoryview:
+        """The next frame, in a buffer that the next call overwrites."""
+        size = struct.unpack(">i", self._exactly(4))[0]
+        return self._exactly(size)
+
+    def _exactly(self, size: int) -> memoryview:
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+        view = memoryview(self._buffer)[:size]
+        got = 0
+        while got < size:
+            count = self._socket.recv_into(view[got:])
+            if not count:
+                raise ConnectionError("the broker has closed the connection")
+            got += count
+        return view
+
+
+def framed(body: bytes) -> bytes:
+    """With its length in front."""
+    return struct.pack(">i", len(body)) + body
+
+
+def produce_frame(task: Task, partition: int, records: int) -> bytes:
+    """A request with one batch of so many records."""
+    now = int(time.time() * 1000)
+    batch = encode_batch([(now, None, b"x" * task.size)] * records)
+    data = ProduceRequest.Topic.Partition(index=partition, records=batch)
+    topic = ProduceRequest.Topic(name=task.topic, partition_data=[data])
+    acks = -1 if task.acks == "all" else int(task.acks)
+    message = ProduceRequest(acks=acks, timeout_ms=TIMEOUT_MS, topic_data=[topic])
+    return framed(encode_request(message, PRODUCE_VERSION, 1, "bench"))
+
+
+def settle(frame: memoryview) -> None:
+    """Raises when the broker refused."""
+    _, reply = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, bytes(frame))
+    for topic in reply.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                raise RuntimeError(f"produce failed with error {partition.error_code}")
+
+
+def produce(task: Task) -> Figures:
+    """Prebuilt requests of about 1 MB, five in flight."""
+    records = max(1, REQUEST_BYTES // (task.size + 8))
+    frames = [produce_frame(task, number, records) for number in range(task.partitions)]
+    connection = Connection(task.bootstrap)
+    requests = max(1, task.count // records)
+    watch = Stopwatch()
+    done = 0
+    for number in range(requests):
+        connection.send(frames[number % len(frames)])
+        if number + 1 - done >= IN_FLIGHT:
+            settle(connection.receive())
+            done += 1
+    while done < requests:
+        settle(connection.receive())
+        done += 1
+    return watch.figures(requests * records)
+
+
+def end_offsets(connection: Connection, task: Task) -> list[int]:
+    """Where each partition ends."""
+    topic = ListOffsetsRequest.Topic(name=task.topic)
+    make = ListOffsetsRequest.Topic.Partition
+    topic.partitions = [make(partition_index=number, timestamp=-1) for number in range(task.partitions)]
+    message = ListOffsetsRequest(replica_id=-1, topics=[topic])
+    connection.send(framed(encode_request(message, OFFSETS_VERSION, 1, "bench")))
+    _, reply = decode_response(ApiKey.LIST_OFFSETS, OFFSETS_VERSION, bytes(connection.receive()))
+    return [entry.offset for entry in sorted(reply.topics[0].partitions, key=lambda entry: entry.partition_index)]
+
+
+def consume(task: Task) -> Figures:
+    """Fetches of 2 MB a partition, one in flight; batch headers are read to know the next offset, records are not."""
+    connection = Connection(task.bootstrap)
+    ends = end_offsets(connection, task)
+    offsets = [0] * task.partitions
+    make = FetchRequest.Topic.Partition
+    watch = Stopwatch()
+    while any(offset < end for offset, end in zip(offsets, ends, strict=True)):
+        topic = FetchRequest.Topic(topic=task.topic)
+        wanted = [number for number in range(task.partitions) if offsets[number] < ends[number]]
+        topic.partitions = [
+            make(partition=number, fetch_offset=offsets[number], partition_max_bytes=FETCH_BYTES) for number in wanted
+        ]
+        message = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=64 << 20, topics=[topic])
+        connection.send(framed(encode_request(message, FETCH_VERSION, 1, "bench")))
+        _, reply = decode_response(ApiKey.FETCH, FETCH_VERSION, connection.receive())
+        for entry in reply.responses[0].partitions:
+            if entry.error_code:
+                raise RuntimeError(f"fetch failed with error {entry.error_code}")
+            for header in batch_headers(entry.records or b""):
+                offsets[entry.partition_index] = header.last_offset + 1
+    return watch.figures(sum(ends))
+
+
+def latency(task: Task) -> Figures:
+    """One request with one message, then its answer."""
+    connection = Connection(task.bootstrap)
+    frame = produce_frame(task, 0, 1)
+    taken = []
+    for number in range(task.count + WARM_UP):
+        if number == WARM_UP:
+            watch = Stopwatch()
+        started = time.perf_counter()
+        connection.send(frame)
+        settle(connection.receive())
+        taken.append((time.perf_counter() - started) * 1e3)
+    figures = watch.figures(task.count)
+    figures.percentiles = percentiles(taken[WARM_UP:])
+    return figures

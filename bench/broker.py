@@ -1,0 +1,39 @@
+"""The broker under the benchmarks, and a fresh topic for each measurement."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafka_native import Producer
+from kafka_native.cli.topics import create_topic, delete_topic
+
+
+@contextmanager
+def broker(bootstrap: str | None) -> Iterator[str]:
+    """The cluster that was named, or a real Apache Kafka of our own with its compilers at full strength."""
+    if bootstrap:
+        yield bootstrap
+        return
+    os.environ.setdefault("KN_KAFKA_JAVA_OPTIONS", "-Xmx1g")
+    from tests.broker.cluster import start
+
+    cluster = start(1)
+    try:
+        yield cluster.bootstrap
+    finally:
+        cluster.close()
+
+
+@contextmanager
+def topic(bootstrap: str, partitions: int) -> Iterator[str]:
+    """A topic for as long as the block lasts."""
+    name = f"bench-{time.time_ns()}"
+    with Producer({"bootstrap.servers": bootstrap}) as admin:
+        create_topic(admin, name, partitions)
+        try:
+            yield name
+        finally:
+            delete_topic(admin, name)
