@@ -46,7 +46,7 @@ def produce(client: ModuleType, task: Task) -> Figures:
 
 
 def consume(client: ModuleType, task: Task) -> Figures:
-    """Consume 10,000 at a time and take the value of each message, from the beginning to the end of what was produced."""
+    """Consume 10,000 at a time, taking each value, from the beginning to the end of what was produced."""
     conf: dict[str, Any] = {"bootstrap.servers": task.bootstrap, "group.id": "bench", "enable.auto.commit": False}
     consumer = client.Consumer(conf)
     consumer.assign(
