@@ -195,7 +195,7 @@ cdef class ConsumerCore:
             message = self.poll()
             if message is None:
                 continue
-            if message._error is None:
+            if message._error_or_none() is None:
                 return message
             self.raise_unless_eof(message)
         raise StopIteration

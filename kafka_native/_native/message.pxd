@@ -11,6 +11,17 @@ cdef class Chunk:
     cdef Chunk of(kn_chunk *chunk)
 
 
+cdef class Own:
+    # What replaces a Message's borrowed fields: its error, and what the constructor or a setter put in.
+    cdef object key
+    cdef object value
+    cdef object headers
+    cdef object error
+    cdef bint has_key
+    cdef bint has_value
+    cdef bint has_headers
+
+
 cdef class Message:
     # What the record's bytes are borrowed from; None for a Message made from Python objects.
     cdef Chunk _chunk
@@ -26,16 +37,13 @@ cdef class Message:
     cdef int64_t _offset
     cdef int64_t _timestamp_ms
     cdef int8_t _timestamp_type
-    # The field has been replaced by an object of its own (set_key, the constructor).
-    cdef bint _own_key
-    cdef bint _own_value
-    cdef bint _own_headers
     cdef object _topic
-    cdef object _key
-    cdef object _value
-    cdef object _headers
-    cdef object _error
-    cdef double _latency_s
+    cdef Own _own  # None for most
+    cdef float _latency_s
+
+    cdef Own _owning(self)
+    cdef object _error_or_none(self)
+    cdef int _fail(self, object error) except -1
 
     @staticmethod
     cdef Message of(Chunk chunk, object topic, int32_t partition, const kn_record *record, int32_t leader_epoch)

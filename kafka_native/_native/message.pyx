@@ -51,7 +51,13 @@ cdef object _headers_of(const kn_record *record):
 
 @cython.final
 @cython.no_gc
-@cython.freelist(1024)
+cdef class Own:
+    """See message.pxd; a class of its own so that the usual Message has few references to keep."""
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(10240)
 cdef class Message:
     """A record of a topic, or an error in its place.
 
@@ -78,11 +84,9 @@ cdef class Message:
         self._topic = topic
         self._partition = NO_PARTITION if partition is None else partition
         self._offset = NO_OFFSET if offset is None else offset
-        self._key = key
-        self._value = value
-        self._headers = headers
-        self._own_key = self._own_value = self._own_headers = True
-        self._error = error
+        own = self._owning()
+        own.key, own.value, own.headers, own.error = key, value, headers, error
+        own.has_key = own.has_value = own.has_headers = True
         self._timestamp_type, self._timestamp_ms = (0, 0) if timestamp is None else timestamp
         self._latency_s = -1.0 if latency is None else latency
         self._leader_epoch = NO_EPOCH if leader_epoch is None else leader_epoch
@@ -104,9 +108,20 @@ cdef class Message:
         self._headers_data = record.headers
         self._headers_bytes = record.headers_bytes
         self._header_count = record.header_count
-        self._own_key = self._own_value = self._own_headers = False
         self._latency_s = -1.0
         return self
+
+    cdef Own _owning(self):
+        if self._own is None:
+            self._own = Own.__new__(Own)
+        return self._own
+
+    cdef object _error_or_none(self):
+        return None if self._own is None else self._own.error
+
+    cdef int _fail(self, object error) except -1:
+        self._owning().error = error
+        return 0
 
     @staticmethod
     cdef Message of_error(object topic, object partition, int64_t offset, object error):
@@ -114,8 +129,7 @@ cdef class Message:
         self._topic = topic
         self._partition = NO_PARTITION if partition is None else partition
         self._offset = offset
-        self._error = error
-        self._own_key = self._own_value = self._own_headers = True
+        self._fail(error)
         self._leader_epoch = NO_EPOCH
         self._latency_s = -1.0
         return self
@@ -134,16 +148,16 @@ cdef class Message:
 
     def key(self):
         """The key as bytes, None when the record has none (or what `set_key()` put in its place)."""
-        if self._own_key:
-            return self._key
+        if self._own is not None and self._own.has_key:
+            return self._own.key
         if self._key_data == NULL:
             return None
         return PyBytes_FromStringAndSize(<const char *>self._key_data, self._key_bytes)
 
     def value(self):
         """The value as bytes, None for a null value (or what `set_value()` put in its place)."""
-        if self._own_value:
-            return self._value
+        if self._own is not None and self._own.has_value:
+            return self._own.value
         if self._value_data == NULL:
             return None
         return PyBytes_FromStringAndSize(<const char *>self._value_data, self._value_bytes)
@@ -151,8 +165,8 @@ cdef class Message:
     def headers(self):
         """The headers as a list of (name, bytes or None) in their order, duplicates included; None when there are none."""
         cdef kn_record record
-        if self._own_headers:
-            return self._headers
+        if self._own is not None and self._own.has_headers:
+            return self._own.headers
         if self._header_count == 0:
             return None
         record.headers = self._headers_data
@@ -166,7 +180,7 @@ cdef class Message:
 
     def error(self):
         """None for a record, else the KafkaError that this Message reports."""
-        return self._error
+        return self._error_or_none()
 
     def latency(self):
         """Seconds from `produce()` until the delivery's outcome was known; None for consumed records."""
@@ -182,35 +196,38 @@ cdef class Message:
 
     def set_key(self, key):
         """Replaces what `key()` returns, for deserializers."""
-        self._key = key
-        self._own_key = True
+        own = self._owning()
+        own.key = key
+        own.has_key = True
 
     def set_value(self, value):
         """Replaces what `value()` returns, for deserializers."""
-        self._value = value
-        self._own_value = True
+        own = self._owning()
+        own.value = value
+        own.has_value = True
 
     def set_headers(self, headers):
         """Replaces what `headers()` returns."""
-        self._headers = headers
-        self._own_headers = True
+        own = self._owning()
+        own.headers = headers
+        own.has_headers = True
 
     def set_error(self, error):
         """Replaces what `error()` returns."""
-        self._error = error
+        self._fail(error)
 
     def __len__(self):
         """The value's length, 0 for a null value."""
-        if self._own_value:
-            return 0 if self._value is None else len(self._value)
+        if self._own is not None and self._own.has_value:
+            return 0 if self._own.value is None else len(self._own.value)
         return 0 if self._value_data == NULL else self._value_bytes
 
     def __bool__(self):
         return True
 
     def __repr__(self):
-        if self._error is not None:
-            return f"Message(topic={self._topic!r}, partition={self.partition()}, offset={self.offset()}, error={self._error!r})"
+        if self._error_or_none() is not None:
+            return f"Message(topic={self._topic!r}, partition={self.partition()}, offset={self.offset()}, error={self.error()!r})"
         key = self.key()
         return (
             f"Message(topic={self._topic!r}, partition={self.partition()}, offset={self.offset()}, "
@@ -225,7 +242,7 @@ cdef class Message:
             self.key(),
             self.value(),
             self.headers(),
-            self._error,
+            self.error(),
             self.timestamp(),
             self.latency(),
             self.leader_epoch(),

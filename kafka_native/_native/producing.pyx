@@ -265,7 +265,8 @@ cdef class ProducerCore:
             record.timestamp_type = 1
         record.offset = batch.base_offset + index if batch.base_offset >= 0 else -1001
         message = Message.of(self._batch_chunk, self._batch_topic, partition, record, -1)
-        message._error = self._batch_error
+        if self._batch_error is not None:
+            message._fail(self._batch_error)
         message._latency_s = (batch.acked_us - batch.created_us) / 1e6
         return message
 
