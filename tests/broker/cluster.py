@@ -84,7 +84,9 @@ def properties(node: int, brokers: list[int], controllers: list[int], log_dir: s
         "replica.lag.time.max.ms": "3000",
         "controller.quorum.election.timeout.ms": "500",
         "controller.quorum.fetch.timeout.ms": "1000",
-        "controlled.shutdown.enable": "true",
+        # A broker that comes back leads its partitions again at once.
+        "leader.imbalance.check.interval.seconds": "1",
+        "leader.imbalance.per.broker.percentage": "0",
         "log.cleaner.enable": "false",
     }
 

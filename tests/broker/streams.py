@@ -56,6 +56,11 @@ class Stream(threading.Thread):
         self._ended.set()
         self.join(60)
 
+    def acked_after(self, number: int, partition: int | None = None) -> int:
+        """How many of the messages from this number on are acked, in all partitions or in one."""
+        acked = list(self.acked)  # copied in one step, while the thread goes on
+        return sum(n >= number and partition in (None, n % self.partitions) for n in acked)
+
     def end(self) -> None:
         """Stops, and waits until everything is settled."""
         self._ended.set()

@@ -99,7 +99,9 @@ def wait_for(condition: Callable[[], Any], what: str, timeout: float = WAIT_SECO
 
 
 def our_producer(cluster: Cluster, **config: Any) -> kafka_native.Producer:
-    return kafka_native.Producer({"bootstrap.servers": cluster.bootstrap, **dotted(config)})
+    """Its messages time out early enough for a failed test to end."""
+    base = {"bootstrap.servers": cluster.bootstrap, "message.timeout.ms": int(WAIT_SECONDS * 1000)}
+    return kafka_native.Producer({**base, **dotted(config)})
 
 
 def our_consumer(cluster: Cluster, **config: Any) -> kafka_native.Consumer:

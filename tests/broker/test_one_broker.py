@@ -167,7 +167,7 @@ def test_topic_deleted_and_made_anew_while_producing(kafka: Cluster, new_topic: 
         wait_for(lambda: topic not in kafka.admin().list_topics(timeout=10).topics, "the topic's end")
         create(kafka, topic, 2)
         made_at = stream.sent
-        wait_for(lambda: sum(number >= made_at for number in stream.acked) > 50, "messages in the new topic", 30)
+        wait_for(lambda: stream.acked_after(made_at) > 50, "messages in the new topic", 30)
         anew_at = stream.sent
         wait_for(lambda: stream.sent > anew_at + 500, "more messages")
         stream.end()
