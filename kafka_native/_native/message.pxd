@@ -47,5 +47,6 @@ cdef class Message:
 
     @staticmethod
     cdef Message of(Chunk chunk, object topic, int32_t partition, const kn_record *record, int32_t leader_epoch)
+
     @staticmethod
     cdef Message of_error(object topic, object partition, int64_t offset, object error)

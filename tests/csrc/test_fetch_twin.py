@@ -119,7 +119,7 @@ def partitions_of(topics: dict[str, dict[int, tuple[int, int]]]) -> Any:
 
 
 def encode_in_c(core: ctypes.CDLL, request: Request, expected_bytes: int) -> bytes:
-    """What kn_fetch_request_encode appends: found between the data pointer and its size, 16 bytes apart in the struct."""
+    """What kn_fetch_request_encode appends: found by the buffer's size field, which follows its data pointer."""
     buffer = ctypes.c_void_p(core.kn_buffer_take(None, 16))
     assert core.kn_fetch_request_encode(ctypes.byref(request), ctypes.byref(buffer)) == 0
     words = ctypes.cast(buffer, ctypes.POINTER(ctypes.c_size_t))
