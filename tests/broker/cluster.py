@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tests.broker import java
 
@@ -249,6 +249,14 @@ class Cluster:
     def admin(self) -> AdminClient:
         """librdkafka's admin client, which says nothing about brokers that are down."""
         return AdminClient(quiet({"bootstrap.servers": self.bootstrap}))
+
+    def creates_topics(self) -> bool:
+        """Whether a topic comes to be because somebody asks for it."""
+        admin = self.admin()
+        [node, *_] = admin.list_topics(timeout=10).brokers
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(node))
+        found = admin.describe_configs([resource], request_timeout=20)[resource].result(30)
+        return str(found["auto.create.topics.enable"].value) == "true"
 
     def close(self) -> None:
         """Ends the brokers that are ours."""

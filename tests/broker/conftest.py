@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 FIRST_TIMEOUT_SECONDS = 400
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every test that wants a cluster has the `broker` marker, and time to fetch and start one."""
     for item in items:
@@ -53,6 +54,14 @@ def owned3(kafka3: Cluster) -> Cluster:
     if not kafka3.brokers:
         pytest.skip(f"brokers of {kafka3.kind} can't be killed")
     return kafka3
+
+
+@pytest.fixture
+def strict(kafka: Cluster) -> Cluster:
+    """One broker that doesn't create topics because somebody asks for them."""
+    if kafka.creates_topics():
+        pytest.skip(f"{kafka.kind} has auto.create.topics.enable=true")
+    return kafka
 
 
 @pytest.fixture

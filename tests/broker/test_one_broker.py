@@ -121,15 +121,15 @@ def test_reading_starts_where_it_is_told(kafka: Cluster, new_topic: TopicMaker) 
         assert next_numbers(5000, 1) == [0]
 
 
-def test_unknown_partition_and_topic_fail_their_own_messages_only(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(kafka, 2)
+def test_unknown_partition_and_topic_fail_their_own_messages_only(strict: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(strict, 2)
     missing = f"{topic}-missing"
     outcome: dict[bytes, KafkaError | None] = {}
 
     def on_delivery(error: KafkaError | None, message: kafka_native.Message) -> None:
         outcome[message.value() or b""] = error
 
-    with our_producer(kafka, topic_metadata_propagation_max_ms=1000, on_delivery=on_delivery) as producer:
+    with our_producer(strict, topic_metadata_propagation_max_ms=1000, on_delivery=on_delivery) as producer:
         producer.produce(topic, b"partition 7", partition=7)
         producer.produce(missing, b"no topic")
         for number in range(100):
@@ -139,7 +139,7 @@ def test_unknown_partition_and_topic_fail_their_own_messages_only(kafka: Cluster
     assert set(errors) == {b"partition 7", b"no topic"}
     assert errors[b"partition 7"] == KafkaError._UNKNOWN_PARTITION
     assert errors[b"no topic"].code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    with our_consumer(kafka) as consumer:
+    with our_consumer(strict) as consumer:
         assert len(read(consumer, topic, [0, 1], 100)) == 100
 
 
@@ -156,16 +156,16 @@ def test_message_that_the_broker_finds_too_large_fails_alone(kafka: Cluster, new
         assert [record.value for record in read(consumer, topic, [0], 2)] == [b"small", b"after"]
 
 
-def test_topic_deleted_and_made_anew_while_producing(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(kafka, 2)
+def test_topic_deleted_and_made_anew_while_producing(strict: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(strict, 2)
     with (
-        our_producer(kafka, acks="all", topic_metadata_propagation_max_ms=20_000, linger_ms=1) as producer,
+        our_producer(strict, acks="all", topic_metadata_propagation_max_ms=20_000, linger_ms=1) as producer,
         Stream(producer, topic, 2) as stream,
     ):
         wait_for(lambda: len(stream.acked) > 50, "the first messages")
-        delete(kafka, topic)
-        wait_for(lambda: topic not in kafka.admin().list_topics(timeout=10).topics, "the topic's end")
-        create(kafka, topic, 2)
+        delete(strict, topic)
+        wait_for(lambda: topic not in strict.admin().list_topics(timeout=10).topics, "the topic's end")
+        create(strict, topic, 2)
         made_at = stream.sent
         wait_for(lambda: stream.acked_after(made_at) > 50, "messages in the new topic", 30)
         anew_at = stream.sent
@@ -173,7 +173,7 @@ def test_topic_deleted_and_made_anew_while_producing(kafka: Cluster, new_topic: 
         stream.end()
     assert {number: error for number, error in stream.failed.items() if number >= anew_at} == {}
     # What was acked after the second birth is there, where its report says, and in order; the old topic's are gone.
-    with our_consumer(kafka) as consumer:
+    with our_consumer(strict) as consumer:
         ends = [
             consumer.get_watermark_offsets(kafka_native.TopicPartition(topic, number), 10)[1] for number in range(2)
         ]
