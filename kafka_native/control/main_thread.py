@@ -164,6 +164,8 @@ class MainThread:
             self.pool.on_connected(event)
         elif event.kind == DISCONNECTED:
             self.pool.on_disconnected(event)
+            if event.attempts:
+                self.metadata.on_broker_down(now)
         elif event.kind == TOPIC_WANTED and self.routing is not None:
             self.routing.on_topic_wanted(event, now)
         elif event.kind == PARTITION and self.routing is not None:

@@ -110,6 +110,17 @@ class Metadata:
         else:
             self._next_at = min(self._next_at, now if self._backoff.failures == 0 else now + self._backoff.next_s())
 
+    def on_broker_down(self, now: float) -> None:
+        """A broker can't be reached: ask who leads its partitions, again until it is somebody else."""
+        self.refresh(now)
+
+    def _waits_for_leaders(self) -> bool:
+        """Whether partitions are still led by brokers that can't be reached."""
+        down = {node_id for node_id, broker in self._pool.nodes.items() if broker.failing}
+        return bool(down) and any(
+            partition.leader in down for topic in self.topics.values() for partition in topic.partitions
+        )
+
     def leader(self, name: str, partition: int) -> Partition | None:
         """The partition's leader, None when the topic or the partition isn't known."""
         topic = self.topics.get(name)
@@ -144,7 +155,7 @@ class Metadata:
             self._next_at = now + self._backoff.next_s()
             return
         self.take(reply)
-        if self._fail_missing(now) or self._again:
+        if self._fail_missing(now) or self._again or self._waits_for_leaders():
             self._next_at = now + self._backoff.next_s()
         else:
             self._backoff.reset()

@@ -45,6 +45,23 @@ def test_partition_without_a_leader_is_asked_for_again_soon():
     assert len(cluster.engine.submitted) == 1
 
 
+def test_leader_that_is_down_is_asked_for_until_it_is_another():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.pool.nodes[1].failing = True
+    cluster.metadata.on_broker_down(cluster.clock.now)
+    for reply in ([(1, 5)], [(1, 5)], [(2, 6)]):  # its cluster hasn't noticed at first
+        cluster.clock.now += 2
+        cluster.turn(routing)
+        assert len(cluster.engine.submitted) == 1
+        cluster.answer(cluster.metadata_reply("t", reply))
+    assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
+    cluster.clock.now += 299
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+
+
 def test_older_leader_epoch_is_ignored():
     cluster = Cluster()
     routing = producing(cluster)
