@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import confluent_kafka
+
 from kafka_native import Producer
 from kafka_native.cli.topics import create_topic, delete_topic
 
@@ -37,3 +39,16 @@ def topic(bootstrap: str, partitions: int) -> Iterator[str]:
             yield name
         finally:
             delete_topic(admin, name)
+
+
+def landed(bootstrap: str, name: str, partitions: int) -> int:
+    """How many messages the topic has, as confluent_kafka sees it: a witness that is not the client measured."""
+    witness = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-witness"})
+    try:
+        total = 0
+        for number in range(partitions):
+            low, high = witness.get_watermark_offsets(confluent_kafka.TopicPartition(name, number), timeout=30)
+            total += high - low
+        return total
+    finally:
+        witness.close()

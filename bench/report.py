@@ -28,6 +28,33 @@ def ratio(mine: list[float], theirs: list[float]) -> str:
     return f"{median(a / b for a, b in zip(mine, theirs, strict=True)):.2f}"
 
 
+def verdicts(scenario: str, rounds: Rounds) -> list[str]:
+    """Each target of the project beside what kafka_native had in this run; text only, a miss is no failure."""
+    mine, theirs, raw = (rounds.get(name) for name in ("kafka_native", "confluent_kafka", "raw"))
+    lines = []
+
+    def judge(what: str, value: float, limit: float, *, at_least: bool) -> None:
+        met = value >= limit if at_least else value <= limit
+        word = "at least" if at_least else "at most"
+        lines.append(f"{what}: {value:.2f}, target {word} {limit:g}: {'reached' if met else 'not reached'}")
+
+    def middle(name: str, other: list[Figures]) -> float:
+        return median(getattr(a, name) / getattr(b, name) for a, b in zip(mine or [], other, strict=True))
+
+    if not mine:
+        return lines
+    if scenario == "call":
+        judge("ns a call", median(each.call_ns for each in mine), 200, at_least=False)
+    if scenario == "produce" and raw:
+        judge("rate / raw", middle("rate", raw), 0.75, at_least=True)
+    if scenario == "produce" and theirs:
+        judge("CPU / confluent_kafka", middle("cpu_us", theirs), 0.25, at_least=False)
+    if scenario == "consume" and theirs:
+        judge("rate / confluent_kafka", middle("rate", theirs), 10, at_least=True)
+        judge("CPU / confluent_kafka", middle("cpu_us", theirs), 0.1, at_least=False)
+    return lines
+
+
 def table(scenario: str, rounds: Rounds, count: int) -> Table:
     """A row an adapter."""
     made = Table(title=f"{scenario}: {count:,} messages, {TARGETS[scenario]}")

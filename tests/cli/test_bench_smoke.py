@@ -1,0 +1,42 @@
+"""The benchmarks' own arithmetic: a figure that is wrong is worse than none."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from bench.__main__ import check_landed
+from bench.adapters import Figures
+from bench.adapters.python_api import net_call_ns
+from bench.report import verdicts
+
+
+def test_targets_compare_medians_of_ratios_within_a_round() -> None:
+    rounds = {
+        "kafka_native": [Figures(100, 1.0, 0.2), Figures(100, 2.0, 0.2), Figures(100, 4.0, 0.2)],
+        "confluent_kafka": [Figures(100, 4.0, 1.0), Figures(100, 8.0, 1.0), Figures(100, 16.0, 0.5)],
+        "raw": [Figures(100, 0.8, 0.1), Figures(100, 1.0, 0.1), Figures(100, 2.0, 0.1)],
+    }
+    assert verdicts("produce", rounds) == [
+        "rate / raw: 0.50, target at least 0.75: not reached",
+        "CPU / confluent_kafka: 0.20, target at most 0.25: reached",
+    ]
+    assert verdicts("consume", rounds) == [
+        "rate / confluent_kafka: 4.00, target at least 10: not reached",
+        "CPU / confluent_kafka: 0.20, target at most 0.1: not reached",
+    ]
+
+
+def test_call_target_is_in_nanoseconds() -> None:
+    figures = Figures(1, 1.0, 1.0, call_ns=201.0)
+    assert verdicts("call", {"kafka_native": [figures]}) == ["ns a call: 201.00, target at most 200: not reached"]
+
+
+def test_messages_that_the_broker_lacks_fail_the_run() -> None:
+    check_landed("raw", Figures(100, 1.0, 0.1), 100)
+    with pytest.raises(click.ClickException, match="the broker has 99"):
+        check_landed("raw", Figures(100, 1.0, 0.1), 99)
+
+
+def test_a_disturbed_empty_loop_does_not_flatter_the_call() -> None:
+    assert net_call_ns([2.0, 1.5, 3.0], [0.5, 4.0, 0.5], 10_000_000) == pytest.approx(100.0)
