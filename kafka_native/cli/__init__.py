@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+EXTRA = ("click", "rich", "matplotlib")
 NEEDS = "kafka-native's command line needs a few more packages: pip install 'kafka-native[cli]'"
 
 
@@ -11,6 +12,9 @@ def main() -> None:
     """The entry point; says in one line what is missing."""
     try:
         from kafka_native.cli.app import cli
-    except ImportError as error:
+
+        cli()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
         sys.exit(f"{NEEDS} ({error.name} is missing)")
-    cli()

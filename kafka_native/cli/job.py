@@ -1,26 +1,32 @@
 """What ``kafka-native perf`` measures: messages out and back, and a latency.
 
-Timed: the produce() loop until the last acknowledgement, and the consume() loop with every value() taken. Not timed:
-making the payloads before,
-and comparing each consumed value with what was sent after.
+Timed: the produce() loop until the last acknowledgement, and a consume() loop that takes every value(). Not timed:
+making the values before, and the pass after, which consumes everything once more and compares each value with what was
+sent. So the rates are the client's, and the check may be as thorough as it likes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-NUMBER_DIGITS = 9
 STEP = 10_000
 """Messages between two updates of the progress bar, and at most in one consume()."""
+QUEUE_MESSAGES = 1_000_000
 FLUSH_TIMEOUT_S = 120.0
 IDLE_TIMEOUT_S = 30.0
+SETTLE_TIMEOUT_S = 10.0
+"""How long all messages may take to be readable after the last acknowledgement; matters with acks=0."""
+SETTLE_EVERY_S = 0.05
+WARM_UP = 100
+"""Round trips before those whose latency counts."""
 MIB = 1 << 20
 
 Progress = Callable[[int], None]
@@ -75,22 +81,40 @@ class Outcome:
     digest: str
 
 
+START = b'{"number":"%09d'
+SMALLEST = len(START % 0)
+NUMBER = slice(len(b'{"number":"'), SMALLEST)
+WORDS = b"order payment basket parcel refund invoice stock price login search page".split()
+SEED = 9092
+
+
 def payloads(count: int, size: int) -> list[bytes]:
-    """``count`` different values of ``size`` bytes: JSON-like text that compresses about as such text does."""
-    template = b'{"number": %09d, "user": "user-%03d", "event": "page_view", "path": "/articles/%04d", "ok": true}'
+    """``count`` different values of ``size`` bytes, the same in every run.
+
+    They are JSON as services send it: names that recur, ids that don't, words. A batch of them is compressed to between
+    a third and a sixth, as real ones are.
+    """
+    draw = random.Random(SEED).getrandbits
+    text = b" ".join(WORDS[draw(32) % len(WORDS)] for _ in range(4000 + size // 4))
+    choices = len(text) - size
+    record = START + b'","session":"%012x","path":"/item/%04d","status":200,"event":"'
     values = []
     for number in range(count):
-        value = template % (number, number * 7 % 1000, number * 31 % 10000)
-        values.append(value[:size].ljust(size, b"."))
+        ids = draw(80)
+        value = record % (number, ids & 0xFFFFFFFFFFFF, (ids >> 48) % 10_000)
+        room = size - len(value) - len(b'"}')
+        if room >= 0:
+            start = (ids >> 62) % choices
+            values.append(b'%b%b"}' % (value, text[start : start + room]))
+        else:
+            values.append(value[:size])
     return values
 
 
-SMALLEST = len(b'{"number": ') + NUMBER_DIGITS
-
-
 def number_of(value: bytes) -> int:
-    """Which of the payloads a value says that it is."""
-    return int(value[SMALLEST - NUMBER_DIGITS : SMALLEST])
+    """Which of the payloads a value says that it is; -1 if it says none."""
+    digits = value[NUMBER]
+    return int(digits) if digits.isdigit() else -1
 
 
 class _Stopwatch:
@@ -108,9 +132,21 @@ class _Stopwatch:
         return Rate(messages, messages * size, seconds, self._used() - self._cpu)
 
 
+def _ready(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """The producer's configuration; what the caller set stays."""
+    return {"queue.buffering.max.messages": QUEUE_MESSAGES, **conf}
+
+
 def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progress: Progress) -> Rate:
     """Produces every value in a loop; the clock stops when the last one is acknowledged."""
-    with Producer({**conf, "queue.buffering.max.messages": 1_000_000}) as producer:
+    failed: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    reports = {"on_delivery": on_delivery, "delivery.report.only.error": True}
+    with Producer({**_ready(conf), **reports}) as producer:
         producer.list_topics(topic, IDLE_TIMEOUT_S)  # connected before the clock starts
         produce = producer.produce
         watch = _Stopwatch()
@@ -125,72 +161,118 @@ def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progre
             progress(min(STEP, len(values) - start))
         left = producer.flush(FLUSH_TIMEOUT_S)
         rate = watch.rate(len(values), len(values[0]))
-    if left:
-        raise CheckFailed(f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
+        if left:
+            producer.close(0)
+            raise CheckFailed(f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
+    if failed:
+        raise CheckFailed(f"{len(failed)} messages were not delivered, the first because: {failed[0].str()}")
     return rate
 
 
-Read = list[tuple[int, int, bytes]]
-"""(partition, offset, value) in the order they came."""
-
-
-def consume_all(
-    conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress
-) -> tuple[Rate, Read]:
-    """Consumes ``count`` messages from the beginning, and takes each one's value."""
-    read: Read = []
+def await_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int) -> None:
+    """Waits until the partitions hold ``count`` messages; CheckFailed if they hold more, or don't in time."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
     with Consumer(conf) as consumer:
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+        while True:
+            marks = [
+                consumer.get_watermark_offsets(TopicPartition(topic, number), IDLE_TIMEOUT_S)
+                for number in range(partitions)
+            ]
+            held = sum(high - low for low, high in marks)
+            if held == count:
+                return
+            if held > count or time.monotonic() >= deadline:
+                raise CheckFailed(f"{count} messages were sent, the topic holds {held}")
+            time.sleep(SETTLE_EVERY_S)
+
+
+def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress) -> Rate:
+    """Consumes ``count`` messages from the beginning, and takes each one's value."""
+    taken = 0
+    with Consumer(conf) as consumer:
+        consumer.assign(_everything(topic, partitions))
         first = consumer.poll(IDLE_TIMEOUT_S)  # connected, and the offsets found, before the clock starts
-        _keep([] if first is None else [first], read)
+        messages = [] if first is None else [first]
         watch = _Stopwatch()
-        while len(read) < count:
-            messages = consumer.consume(min(STEP, count - len(read)), IDLE_TIMEOUT_S)
+        while True:
             if not messages:
-                raise CheckFailed(f"only {len(read)} of {count} messages came back")
-            _keep(messages, read)
+                raise CheckFailed(f"only {taken} of {count} messages came back")
+            for message in messages:
+                message.value()
+            taken += len(messages)
+            _raise_error(messages[-1])  # a partition in trouble says so again and again: one look is enough here
             progress(len(messages))
-        rate = watch.rate(len(read), len(read[0][2]) if read else 0)
-        extra = consumer.poll(0)
-    if extra is not None and extra.error() is None:
-        raise CheckFailed("more messages came back than were sent")
-    return rate, read
+            if taken >= count:
+                break
+            messages = consumer.consume(min(STEP, count - taken), IDLE_TIMEOUT_S)
+        size = len(messages[-1].value() or b"")
+        return watch.rate(taken, size)
 
 
-def _keep(messages: list[Message], read: Read) -> None:
-    try:
-        # One loop without a check a message: an error has no value, and that is seen below.
-        read.extend([(message.partition(), message.offset(), message.value()) for message in messages])  # type: ignore[misc]
-    finally:
-        for message in messages[:1] + messages[-1:]:
-            error = message.error()
-            if error is not None:
-                raise KafkaException(error)
+Place = tuple[int, int, bytes]
+"""(partition, offset, value)."""
 
 
-def check(values: list[bytes], read: Read) -> str:
+def read_back(conf: Mapping[str, Any], topic: str, partitions: int, count: int, progress: Progress) -> Iterator[Place]:
+    """Consumes ``count`` messages, for `check`; fewer when no more come."""
+    taken = 0
+    with Consumer(conf) as consumer:
+        consumer.assign(_everything(topic, partitions))
+        while taken < count:
+            messages = consumer.consume(min(STEP, count - taken), IDLE_TIMEOUT_S)
+            if not messages:
+                return
+            for message in messages:
+                value = message.value()
+                if message.error() is not None or value is None:
+                    _raise_error(message)
+                    raise CheckFailed(f"a null came back, {_at(message.partition(), message.offset())}")
+                yield message.partition() or 0, message.offset() or 0, value
+            taken += len(messages)
+            progress(len(messages))
+
+
+def _everything(topic: str, partitions: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
+
+
+def _raise_error(message: Message) -> None:
+    error = message.error()
+    if error is not None:
+        raise KafkaException(error)
+
+
+def _at(partition: int | None, offset: int | None) -> str:
+    return f"partition {partition}, offset {offset}"
+
+
+def check(values: list[bytes], read: Iterable[Place]) -> str:
     """Compares what came back with what was sent: count, order in each partition, content.
 
-    Returns the content's digest, or raises CheckFailed.
+    Returns the digest of what came back, in the order of production, or raises CheckFailed.
     """
-    if len(read) != len(values):
-        raise CheckFailed(f"{len(values)} messages were sent, {len(read)} came back")
     last: dict[int, tuple[int, int]] = {}
     back: list[bytes | None] = [None] * len(values)
+    count = 0
     for partition, offset, value in read:
-        if value is None:
-            raise CheckFailed(f"partition {partition} gave an error, or a null, at offset {offset}")
         number = number_of(value)
+        if not 0 <= number < len(values):
+            raise CheckFailed(f"what came back was never sent, {_at(partition, offset)}: {value[:200]!r}")
+        if back[number] is not None:
+            raise CheckFailed(f"message {number} came back twice, {_at(partition, offset)}")
         before_offset, before_number = last.get(partition, (-1, -1))
         if offset <= before_offset or number <= before_number:
-            raise CheckFailed(f"partition {partition} is out of order at offset {offset}")
+            places = f"{_at(partition, offset)} after {before_offset}"
+            raise CheckFailed(f"out of order: message {number} came after {before_number}, {places}")
         last[partition] = (offset, number)
-        if not 0 <= number < len(values) or back[number] is not None:
-            raise CheckFailed(f"message {number} came back twice, or was never sent")
         back[number] = value
+        count += 1
+    if count != len(values):
+        raise CheckFailed(f"{len(values)} messages were sent, {count} came back")
     sent, returned = _digest(values), _digest(back)
     if sent != returned:
-        raise CheckFailed(f"the content differs: digest {sent} was sent, {returned} came back")
+        number = next(number for number, value in enumerate(values) if value != back[number])
+        raise CheckFailed(f"the content differs: digest {sent} was sent, {returned} came back; first, message {number}")
     return returned
 
 
@@ -202,28 +284,28 @@ def _digest(values: list[bytes] | list[bytes | None]) -> str:
 
 
 def latency(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -> Latency:
-    """Round trips of single messages with linger.ms=0."""
+    """Round trips of single messages with linger.ms=0, one after the other."""
     taken: list[float] = []
+    failed: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            raise KafkaException(error)
+            failed.append(error)
         taken.append((message.latency() or 0.0) * 1e3)
 
-    with Producer({**conf, "linger.ms": 0}) as producer:
+    with Producer({**_ready(conf), "linger.ms": 0}) as producer:
         for number in range(count + WARM_UP):
             producer.produce(topic, value, partition=0, on_delivery=on_delivery)
             while len(taken) <= number:
                 producer.poll(1.0)
+            if failed:
+                raise KafkaException(failed[0])
     ordered = sorted(taken[WARM_UP:])
     return Latency(*(ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99, 0.999)))
 
 
-WARM_UP = 100
-
-
 def names(codecs: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """A topic for each codec, named after the time so that runs don't meet."""
-    stamp = int(time.time() * 1000)
+    stamp = time.time_ns() // 1_000_000
     for codec in codecs:
         yield codec, f"kafka-native-perf-{stamp}-{codec}"

@@ -1,8 +1,13 @@
-"""``kafka-native mock``: the built-in cluster as a process of its own."""
+"""``kafka-native mock``: the built-in cluster as a process of its own.
+
+`mock_cluster` is such a process for as long as its parent needs it; it ends with its parent, however that ends.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import PIPE, Popen
@@ -26,16 +31,10 @@ def mock(arguments: tuple[str, ...]) -> None:
 def mock_cluster(brokers: int = 1) -> Iterator[str]:
     """A mock cluster in a process of its own for as long as the block lasts; its bootstrap servers."""
     # Memory that was touched before costs no page faults while something is measured.
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_native.mock",
-        "--brokers",
-        str(brokers),
-        "--prefault-bytes",
-        str(PREFAULT_BYTES),
-    ]
-    with Popen(command, stdout=PIPE, text=True) as process:
+    options = ["--brokers", str(brokers), "--prefault-bytes", str(PREFAULT_BYTES)]
+    # -c, not -m: this module is imported with its package, and must not run a second time under another name.
+    command = [sys.executable, "-c", "from kafka_native.cli.mock import run_for_parent; run_for_parent()", *options]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             name, _, servers = process.stdout.readline().strip().partition("=")
@@ -45,3 +44,16 @@ def mock_cluster(brokers: int = 1) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(STOP_TIMEOUT_S)
+
+
+def run_for_parent() -> None:
+    """Run a mock cluster, until a signal comes or the process at the other end of stdin is gone."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    sys.exit(mock_process.main())
+
+
+def _end_with_parent() -> None:
+    # The raw file: a buffered one has a lock that the interpreter wants back when it ends.
+    while os.read(0, 1024):
+        pass
+    os._exit(0)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kafka_native import KafkaException, Producer
 from kafka_native.cli import job
 from kafka_native.cli.mock import mock_cluster
-from kafka_native.cli.report import chart, table
+from kafka_native.cli.report import table
 from kafka_native.cli.topics import create_topic, delete_topic
+from kafka_native.types import version
 
 CODECS = ("none", "snappy", "lz4", "zstd", "gzip")
+PRODUCER_ONLY = ("acks", "compression.codec", "batch.size", "linger.ms")
+CONNECT_TIMEOUT_S = 10.0
+LAST_TIMEOUT_S = 3.0
+"""For deleting the topic of a run that has failed: the cluster may be what has failed."""
 
 
 @contextmanager
@@ -59,11 +64,15 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
 @click.option("--bootstrap", envvar="BOOTSTRAP", help="Measure this cluster (default: a mock cluster of our own).")
 @click.option("--messages", default=1_000_000, show_default=True, type=click.IntRange(1), help="Messages a codec.")
 @click.option("--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value.")
-@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1))
+@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of the topic.")
 @click.option("--codecs", default=",".join(CODECS), show_default=True, callback=one_of_codecs, help="Which, in order.")
-@click.option("--acks", default="1", show_default=True, type=click.Choice(["0", "1", "all"]))
+@click.option("--acks", default="1", show_default=True, type=click.Choice(["0", "1", "all"]), help="Who acknowledges.")
+@click.option("--batch-size", type=click.IntRange(1), help="batch.size in bytes (default: the client's).")
+@click.option("--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's).")
 @click.option("--latency-messages", default=2000, show_default=True, type=click.IntRange(1), help="Round trips timed.")
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for the chart and the JSON.")
+@click.option("--output", "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the chart.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
+@click.option("--keep", is_flag=True, help="Leave the topics, on a cluster that was named with --bootstrap.")
 @click.option("-X", "extra", multiple=True, callback=properties, metavar="PROPERTY=VALUE", help="Client configuration.")
 def perf(
     bootstrap: str | None,
@@ -72,8 +81,12 @@ def perf(
     partitions: int,
     codecs: tuple[str, ...],
     acks: str,
+    batch_size: int | None,
+    linger: float | None,
     latency_messages: int,
     output: Path | None,
+    json_file: Path | None,
+    keep: bool,
     extra: dict[str, str],
 ) -> None:
     """Send messages out and back with each codec, check every one of them, print the rates.
@@ -82,64 +95,81 @@ def perf(
     missing, out of order or changed.
     """
     console = Console()
+    drawn = None if output is None else _chart_function()  # what is missing is said before a minute has gone
     values = job.payloads(messages, size)
+    wanted = {"acks": acks, "batch.size": batch_size, "linger.ms": linger}
     try:
         with cluster(bootstrap, console) as servers:
-            conf = {"bootstrap.servers": servers, "acks": acks, **extra}
-            outcomes = run(conf, values, partitions, codecs, latency_messages, console)
-    except (job.CheckFailed, KafkaException) as error:
+            conf = {"bootstrap.servers": servers, **{k: v for k, v in wanted.items() if v is not None}, **extra}
+            outcomes = run(conf, values, Plan(partitions, codecs, latency_messages, keep and bool(bootstrap)), console)
+    except KafkaException as error:
+        raise click.ClickException(error.args[0].str()) from error
+    except job.CheckFailed as error:
         raise click.ClickException(str(error)) from error
-    console.print(table(outcomes, messages, size, partitions))
+    title = f"{messages:,} messages of {size} bytes, {partitions} partitions, acks={acks}"
+    console.print(table(outcomes, title))
     console.print("Every message came back, once, in order and unchanged.")
-    if output is not None:
+    described = {"messages": messages, "size": size, "partitions": partitions, "acks": acks, "cpus": os.cpu_count()}
+    described |= {"version": version(), "cluster": bootstrap or "mock", "properties": extra}
+    text = json.dumps({**described, "results": [asdict(outcome) for outcome in outcomes]}, indent=2) + "\n"
+    if output is not None and drawn is not None:
         output.mkdir(parents=True, exist_ok=True)
-        described = {"messages": messages, "size": size, "partitions": partitions, "acks": acks, "cpus": os.cpu_count()}
-        results = [dataclasses.asdict(outcome) for outcome in outcomes]
-        (output / "perf.json").write_text(json.dumps({**described, "results": results}, indent=2) + "\n")
-        chart(outcomes, f"{messages:,} messages of {size} bytes, {partitions} partitions", output / "perf.png")
+        (output / "perf.json").write_text(text)
+        drawn(outcomes, f"kafka-native {version()}: {title}", output / "perf.png")
         console.print(f"Chart: {output / 'perf.png'}   Figures: {output / 'perf.json'}")
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(text)
 
 
-def run(
-    conf: dict[str, Any],
-    values: list[bytes],
-    partitions: int,
-    codecs: tuple[str, ...],
-    round_trips: int,
-    console: Console,
-) -> list[job.Outcome]:
+def _chart_function() -> Callable[[list[job.Outcome], str, Path], None]:
+    from kafka_native.cli.chart import chart
+
+    return chart
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What each round does."""
+
+    partitions: int
+    codecs: tuple[str, ...]
+    round_trips: int
+    keep: bool = False
+
+
+def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: Console) -> list[job.Outcome]:
     """One round a codec: make the topic, produce, consume, check, measure latency, delete the topic."""
     outcomes = []
     columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        Progress(*columns, console=console) as bars,
-        Producer({"bootstrap.servers": conf["bootstrap.servers"]}) as admin,
-    ):
-        for codec, topic in job.names(codecs):
-            create_topic(admin, topic, partitions)
+    with Progress(*columns, console=console) as bars, Producer(conf) as admin:
+        admin.list_topics(timeout=CONNECT_TIMEOUT_S)
+        for codec, topic in job.names(plan.codecs):
+            create_topic(admin, topic, plan.partitions)
             try:
-                outcomes.append(
-                    one_round({**conf, "compression.codec": codec}, topic, values, partitions, round_trips, bars)
-                )
-            finally:
-                with suppress(KafkaException):  # the run's own error, if there is one, is the one to show
-                    delete_topic(admin, topic)
+                outcome = one_round({**conf, "compression.codec": codec}, topic, values, plan, bars)
+            except BaseException:
+                with suppress(KafkaException):  # the run's own error is the one to show
+                    if not plan.keep:
+                        delete_topic(admin, topic, LAST_TIMEOUT_S)
+                raise
+            outcomes.append(outcome)
+            if not plan.keep:
+                delete_topic(admin, topic)
     return outcomes
 
 
-def one_round(
-    conf: dict[str, Any], topic: str, values: list[bytes], partitions: int, round_trips: int, bars: Progress
-) -> job.Outcome:
+def one_round(conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan, bars: Progress) -> job.Outcome:
     """One codec."""
-    codec = conf["compression.codec"]
-    consumer_conf = {name: value for name, value in conf.items() if name not in ("acks", "compression.codec")}
-    out = bars.add_task(f"{codec} produce", total=len(values))
-    produced = job.produce_all(conf, topic, values, lambda count: bars.advance(out, count))
-    back = bars.add_task(f"{codec} consume", total=len(values))
-    consumed, read = job.consume_all(
-        consumer_conf, topic, partitions, len(values), lambda count: bars.advance(back, count)
-    )
-    bars.update(back, completed=len(read))
-    digest = job.check(values, read)
-    del read
-    return job.Outcome(codec, produced, consumed, job.latency(conf, topic, values[0], round_trips), digest)
+    codec, count = conf["compression.codec"], len(values)
+    consumer_conf = {name: value for name, value in conf.items() if name not in PRODUCER_ONLY}
+
+    def bar(what: str) -> Callable[[int], None]:
+        task = bars.add_task(f"{codec} {what}", total=count)
+        return lambda advanced: bars.advance(task, advanced)
+
+    produced = job.produce_all(conf, topic, values, bar("produce"))
+    job.await_all(consumer_conf, topic, plan.partitions, count)
+    consumed = job.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
+    digest = job.check(values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check")))
+    return job.Outcome(codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest)

@@ -1,26 +1,26 @@
-"""The table and the chart of ``kafka-native perf``."""
+"""The table of ``kafka-native perf``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 from rich.table import Table
 
-from kafka_native.cli.job import Outcome, Rate
+from kafka_native.cli.job import Outcome
 
 
-def table(outcomes: list[Outcome], messages: int, size: int, partitions: int) -> Table:
+def table(outcomes: list[Outcome], title: str) -> Table:
     """A row a codec."""
     made = Table(
-        title=f"{messages:,} messages of {size} bytes, {partitions} partitions", caption="CPU: this process alone"
+        title=title,
+        box=None,  # lines would make it too wide for 80 columns
+        padding=(0, 0, 0, 2),
+        caption="CPU: this process alone. Latency: one message at a time, acknowledged.",
     )
-    made.add_column("\ncodec")
-    headings = ["produce\nM msg/s", "\nMiB/s", "CPU\nus/msg", "consume\nM msg/s", "\nMiB/s", "CPU\nus/msg"]
-    headings += ["p50\nms", "p99\nms", "p99.9\nms"]
+    made.add_column("\n\ncodec", no_wrap=True)
+    headings = ["produce\nmillion\nmsg/s", "\n\nMiB/s", "\nCPU us\na msg"]
+    headings += [heading.replace("produce", "consume") for heading in headings]
+    headings += ["latency\np50\nms", "\np99\nms", "\np99.9\nms"]
     for heading in headings:
-        made.add_column(heading, justify="right")
+        made.add_column(heading, justify="right", no_wrap=True)
     for outcome in outcomes:
         cells = [outcome.codec]
         for rate in (outcome.produce, outcome.consume):
@@ -29,32 +29,3 @@ def table(outcomes: list[Outcome], messages: int, size: int, partitions: int) ->
         cells += [f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)]
         made.add_row(*cells)
     return made
-
-
-def chart(outcomes: list[Outcome], title: str, path: Path) -> None:
-    """Bars of rates and of CPU a message, produce beside consume, written as a PNG."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (rates, cpu) = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-    figure.suptitle(title)
-    places = range(len(outcomes))
-    width = 0.38
-    picks: list[tuple[Any, str, Callable[[Rate], float]]] = [
-        (rates, "million messages a second", lambda rate: rate.per_second / 1e6),
-        (cpu, "CPU microseconds a message", lambda rate: rate.cpu_us),
-    ]
-    for axes, heading, pick in picks:
-        for shift, name, colour in ((-width / 2, "produce", "#2f6f9f"), (width / 2, "consume", "#e08a3c")):
-            heights = [pick(getattr(outcome, name)) for outcome in outcomes]
-            bars = axes.bar([place + shift for place in places], heights, width, label=name, color=colour)
-            axes.bar_label(bars, fmt="%.2f", fontsize=8, padding=2)
-        axes.set_xticks(list(places), [outcome.codec for outcome in outcomes])
-        axes.set_title(heading)
-        axes.margins(y=0.15)
-        axes.spines[["top", "right"]].set_visible(False)
-    rates.legend(frameon=False)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)

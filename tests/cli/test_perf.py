@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import kafka_native
 from kafka_native.cli import job
+from kafka_native.cli import perf as perf_module
 from kafka_native.cli.app import cli
+from kafka_native.cli.mock import mock_cluster
+from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kafka_native.cli", "perf", "--messages", "20000", "--latency-messages", "50"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("BOOTSTRAP", None)
-    done = subprocess.run(
-        [*command, "--output", str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Every message came back" in done.stdout
-    figures = json.loads((tmp_path / "perf.json").read_text())
-    assert [result["codec"] for result in figures["results"]] == ["none", "snappy", "lz4", "zstd", "gzip"]
-    assert len({result["digest"] for result in figures["results"]}) == 1
-    assert all(result["produce"]["messages"] == result["consume"]["messages"] == 20000 for result in figures["results"])
-    assert all(0 < result["latency"]["p50"] <= result["latency"]["p999"] for result in figures["results"])
-    picture = (tmp_path / "perf.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    assert len(picture) > 10_000
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2) as running:
+        yield running
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -42,34 +39,130 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_cluster_that_is_named_is_used_and_left_clean() -> None:
-    with MockCluster(brokers=2) as cluster:
-        status, output = run("--messages", "3000", "--codecs", "lz4,none", "--bootstrap", cluster.bootstrap_servers)
-        assert status == 0, output
-        with pytest.raises((KeyError, ValueError, LookupError)):
-            cluster.batches("kafka-native-perf", 0)
-        assert cluster.kept_bytes == 0
+def environment() -> dict[str, str]:
+    found = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found.pop("BOOTSTRAP", None)
+    return found
 
 
-def test_damaged_data_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = job.consume_all
+def white_share(picture: Path) -> float:
+    from matplotlib import image
 
-    def damaged(*arguments):
-        rate, read = real(*arguments)
-        partition, offset, value = read[7]
-        read[7] = (partition, offset, value[:-1] + b"!")
-        return rate, read
+    pixels = image.imread(picture)
+    return float((pixels[:, :, :3].min(axis=2) > 0.99).mean())
 
-    monkeypatch.setattr(job, "consume_all", damaged)
-    status, output = run("--messages", "3000", "--codecs", "none")
+
+def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kafka_native.cli", "perf", "--messages", "20000", "--latency-messages", "50"]
+    done = subprocess.run(
+        [*command, "--output", str(tmp_path)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every message came back" in done.stdout
+    assert "\u2026" not in done.stdout, "the table is cut off in 80 columns"
+    figures = json.loads((tmp_path / "perf.json").read_text())
+    assert (figures["messages"], figures["size"], figures["partitions"]) == (20000, 100, 4)
+    assert figures["version"] == kafka_native.__version__
+    assert [result["codec"] for result in figures["results"]] == ["none", "snappy", "lz4", "zstd", "gzip"]
+    assert len({result["digest"] for result in figures["results"]}) == 1
+    for result in figures["results"]:
+        for loop in (result["produce"], result["consume"]):
+            assert loop["messages"] == 20000
+            assert loop["bytes"] == 2_000_000
+            assert loop["seconds"] > 0
+            assert loop["cpu_seconds"] > 0
+        assert 0 < result["latency"]["p50"] <= result["latency"]["p99"] <= result["latency"]["p999"]
+    picture = tmp_path / "perf.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert 0.3 < white_share(picture) < 0.95, "an empty chart, or one that isn't a chart"
+
+
+def test_named_cluster_is_used_and_left_clean(cluster: MockCluster, tmp_path: Path) -> None:
+    figures = tmp_path / "deep" / "figures.json"
+    arguments = ["--messages", "3000", "--codecs", "lz4,none", "--json", str(figures), "--batch-size", "5000"]
+    status, output = run(*arguments, "--bootstrap", cluster.bootstrap_servers, "--linger", "1", "-X", "client.id=me")
+    assert status == 0, output
+    assert not cluster.topics
+    assert "me" in {request.client_id for request in cluster.requests}
+    assert [result["codec"] for result in json.loads(figures.read_text())["results"]] == ["lz4", "none"]
+
+
+def test_kept_topics_hold_what_was_asked_for(cluster: MockCluster) -> None:
+    arguments = ["--messages", "3000", "--partitions", "3", "--codecs", "zstd", "--size", "250", "--keep"]
+    status, output = run(*arguments, "--bootstrap", cluster.bootstrap_servers)
+    assert status == 0, output
+    [(name, topic)] = cluster.topics.items()
+    assert name.endswith("-zstd")
+    messages = [message for number in range(len(topic.partitions)) for message in cluster.messages(name, number)]
+    assert len(topic.partitions) == 3
+    assert len(messages) >= 3000
+    assert {len(message.value or b"") for message in messages} == {250}
+    assert all(batch[22] & 7 == 4 for number in range(3) for batch in cluster.batches(name, number)[:1])  # zstd
+
+
+def damage(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    real = job.read_back
+    monkeypatch.setattr(job, "read_back", lambda *arguments: change(list(real(*arguments))))
+
+
+def changed_byte(read: list[job.Place]) -> list[job.Place]:
+    partition, offset, value = read[7]
+    return [*read[:7], (partition, offset, value[:-1] + b"!"), *read[8:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (changed_byte, "digest"),
+        (lambda read: read[:-1], "2999 came back"),
+        (lambda read: [*read[:-1], read[0]], "twice"),
+        (lambda read: read[::-1], "out of order"),
+    ],
+)
+def test_damage_ends_with_status_1(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, change: Any, text: str
+) -> None:
+    damage(monkeypatch, change)
+    status, output = run("--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers)
     assert status == 1
-    assert "digest" in output
+    assert text in output
+    assert "Every message came back" not in output
+    assert not cluster.topics, "a run that fails cleans up as well"
 
 
-def test_unreachable_cluster_ends_with_status_1() -> None:
-    status, output = run("--messages", "10", "--bootstrap", "127.0.0.1:1", "-X", "message.timeout.ms=500")
+def test_refused_messages_are_reported_with_their_reason(cluster: MockCluster) -> None:
+    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    status, output = run("--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers)
     assert status == 1
-    assert "127.0.0.1" in output or "broker" in output
+    assert "were not delivered, the first because" in output
+    assert "authorization" in output.lower()
+
+
+def test_lost_messages_are_noticed(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "SETTLE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(job, "produce_all", lambda conf, topic, values, progress: None)
+    status, output = run("--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers)
+    assert status == 1
+    assert "3000 messages were sent, the topic holds 0" in output
+
+
+def test_topic_that_cannot_be_made_ends_with_status_1(cluster: MockCluster) -> None:
+    cluster.push_request_errors(ApiKey.CREATE_TOPICS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED])
+    status, output = run("--messages", "10", "--bootstrap", cluster.bootstrap_servers)
+    assert status == 1
+    assert "can't be made" in output
+
+
+def test_unreachable_cluster_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf_module, "CONNECT_TIMEOUT_S", 0.5)
+    status, output = run("--messages", "10", "--bootstrap", "127.0.0.1:1")
+    assert status == 1
+    assert "no broker could be reached" in output
 
 
 @pytest.mark.parametrize(
@@ -79,11 +172,13 @@ def test_wrong_options_are_refused(arguments: list[str]) -> None:
     assert run(*arguments)[0] == 2
 
 
-READ = [(0, 0, job.payloads(3, 100)[0]), (1, 0, job.payloads(3, 100)[1]), (0, 1, job.payloads(3, 100)[2])]
+VALUES = job.payloads(3, 100)
+READ = [(0, 0, VALUES[0]), (1, 0, VALUES[1]), (0, 1, VALUES[2])]
 
 
 def test_check_accepts_what_was_sent() -> None:
-    assert job.check(job.payloads(3, 100), READ)
+    assert job.check(VALUES, READ) == job.check(VALUES, [READ[1], READ[0], READ[2]])
+    assert job.check(VALUES, READ) != job.check(VALUES[:2], READ[:2])
 
 
 @pytest.mark.parametrize(
@@ -91,13 +186,16 @@ def test_check_accepts_what_was_sent() -> None:
     [
         (READ[:2], "2 came back"),
         ([READ[2], READ[1], READ[0]], "out of order"),
-        ([READ[0], READ[1], (0, 1, READ[1][2])], "twice"),
-        ([READ[0], READ[1], (0, 1, READ[2][2].replace(b"page", b"Page"))], "digest"),
+        ([READ[0], READ[1], (0, 0, VALUES[2])], "out of order"),
+        ([READ[0], READ[1], (0, 1, VALUES[1])], "twice"),
+        ([READ[0], READ[1], (0, 1, VALUES[2].replace(b"number", b"nUmber"))], "digest .*message 2"),
+        ([READ[0], READ[1], (0, 1, b"something else")], "never sent"),
+        ([*READ, (0, 2, job.payloads(4, 100)[3])], "never sent"),
     ],
 )
-def test_check_notices(read: job.Read, text: str) -> None:
+def test_check_notices(read: list[job.Place], text: str) -> None:
     with pytest.raises(job.CheckFailed, match=text):
-        job.check(job.payloads(3, 100), read)
+        job.check(VALUES, read)
 
 
 def test_payloads_have_their_size_and_number() -> None:
@@ -107,7 +205,66 @@ def test_payloads_have_their_size_and_number() -> None:
         assert [job.number_of(value) for value in values] == list(range(5))
 
 
+def test_payloads_are_the_same_each_time_and_compress_as_json_does() -> None:
+    values = job.payloads(2000, 100)
+    assert values == job.payloads(2000, 100)
+    assert len(set(values)) == 2000
+    assert json.loads(values[1234])["number"] == "000001234"
+    data = b"".join(values)
+    assert 3 < len(data) / len(zlib.compress(data)) < 6
+
+
 def test_version() -> None:
     result = CliRunner().invoke(cli, ["--version"])
     assert result.exit_code == 0
-    assert "kafka-native" in result.output
+    assert result.output == f"kafka-native, version {kafka_native.__version__}\n"
+
+
+@pytest.mark.parametrize("missing", ["click", "rich", "matplotlib"])
+def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    command = [sys.executable, "-m", "kafka_native.cli", "perf", "--output", str(tmp_path), "--messages", "10"]
+    done = subprocess.run(
+        command, env={**environment(), "PYTHONPATH": path}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'kafka-native[cli]'" in done.stderr
+    assert missing in done.stderr
+
+
+def test_mock_command_serves_until_a_signal() -> None:
+    command = [sys.executable, "-m", "kafka_native.cli", "mock", "--brokers", "2", "--topics", "a:3"]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        servers = process.stdout.readline().strip().partition("=")[2]
+        with kafka_native.Producer({"bootstrap.servers": servers}) as producer:
+            assert len(producer.list_topics("a", 10).topics["a"].partitions) == 3
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+def test_own_mock_cluster_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    program = "import time\nfrom kafka_native.cli.mock import mock_cluster\n"
+    program += "with mock_cluster() as servers:\n    print(servers, flush=True)\n    time.sleep(60)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        servers = parent.stdout.readline().strip()
+        parent.kill()
+    with kafka_native.Producer({"bootstrap.servers": servers}) as producer:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                producer.list_topics(timeout=0.2)
+            except kafka_native.KafkaException:
+                break
+        else:
+            pytest.fail("the mock cluster is still there")
+
+
+def test_own_mock_cluster_ends_with_its_block() -> None:
+    with mock_cluster() as servers, kafka_native.Producer({"bootstrap.servers": servers}) as producer:
+        assert len(producer.list_topics(timeout=10).brokers) == 1

@@ -1,0 +1,60 @@
+"""The chart of ``kafka-native perf``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from kafka_native.cli.job import Outcome, Rate
+
+BLUE, ORANGE, GREY = "#2f6f9f", "#e08a3c", "#8a8f98"
+WIDTH = 0.38
+
+
+def chart(outcomes: list[Outcome], title: str, path: Path) -> None:
+    """Rates and CPU a message, produce beside consume, and latencies: a PNG."""
+    # No pyplot: a figure of its own needs no display and leaves no global state.
+    figure = Figure(figsize=(15, 4.8), layout="constrained")
+    rates, cpu, latencies = figure.subplots(1, 3)
+    figure.suptitle(title, fontsize=13)
+    _both(rates, outcomes, lambda rate: rate.per_second / 1e6)
+    rates.set_title("million messages a second")
+    _both(cpu, outcomes, lambda rate: rate.cpu_us)
+    cpu.set_title("client's CPU, microseconds a message")
+    _latencies(latencies, outcomes)
+    latencies.set_title("one message to its acknowledgement, ms")
+    for axes in (rates, cpu, latencies):
+        axes.set_xticks(range(len(outcomes)), [outcome.codec for outcome in outcomes])
+        axes.tick_params(axis="x", length=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.25)
+        axes.set_axisbelow(True)
+        axes.margins(y=0.1)
+        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3)
+    figure.savefig(path, dpi=120)
+
+
+def _both(axes: Axes, outcomes: list[Outcome], pick: Callable[[Rate], float]) -> None:
+    for shift, name, colour in ((-WIDTH / 2, "produce", BLUE), (WIDTH / 2, "consume", ORANGE)):
+        heights = [pick(getattr(outcome, name)) for outcome in outcomes]
+        bars = axes.bar([place + shift for place in range(len(outcomes))], heights, WIDTH, label=name, color=colour)
+        axes.bar_label(bars, fmt="%.2f", fontsize=8, padding=2)
+
+
+def _latencies(axes: Axes, outcomes: list[Outcome]) -> None:
+    for name, label, colour, marker in (
+        ("p50", "p50", BLUE, "o"),
+        ("p99", "p99", ORANGE, "s"),
+        ("p999", "p99.9", GREY, "^"),
+    ):
+        heights = [getattr(outcome.latency, name) for outcome in outcomes]
+        axes.plot(range(len(outcomes)), heights, marker, label=label, color=colour, markersize=7)
+        for place, height in enumerate(heights):
+            axes.annotate(f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda tick, _place: f"{tick:g}"))
+    axes.set_xlim(-0.5, len(outcomes) - 0.3)
