@@ -39,7 +39,7 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
         lines.append(f"{what}: {value:.2f}, target {word} {limit:g}: {'reached' if met else 'not reached'}")
 
     def middle(name: str, other: list[Figures]) -> float:
-        return median(getattr(a, name) / getattr(b, name) for a, b in zip(mine or [], other, strict=True))
+        return float(median(getattr(a, name) / getattr(b, name) for a, b in zip(mine or [], other, strict=True)))
 
     if not mine:
         return lines

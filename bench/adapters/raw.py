@@ -9,9 +9,9 @@ import time
 from bench.adapters import Figures, Stopwatch, Task, percentiles
 from kafka_native._native.records import batch_headers, encode_batch
 from kafka_native.protocol import ApiKey, decode_response, encode_request
-from kafka_native.protocol.fetch import FetchRequest
-from kafka_native.protocol.offsets import ListOffsetsRequest
-from kafka_native.protocol.produce import ProduceRequest
+from kafka_native.protocol.fetch import FetchRequest, FetchResponse
+from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_native.protocol.produce import ProduceRequest, ProduceResponse
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 11
@@ -73,6 +73,7 @@ def produce_frame(task: Task, partition: int, records: int) -> bytes:
 def settle(frame: memoryview) -> None:
     """Raises when the broker refused."""
     _, reply = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, bytes(frame))
+    assert isinstance(reply, ProduceResponse)
     for topic in reply.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
@@ -106,6 +107,7 @@ def end_offsets(connection: Connection, task: Task) -> list[int]:
     message = ListOffsetsRequest(replica_id=-1, topics=[topic])
     connection.send(framed(encode_request(message, OFFSETS_VERSION, 1, "bench")))
     _, reply = decode_response(ApiKey.LIST_OFFSETS, OFFSETS_VERSION, bytes(connection.receive()))
+    assert isinstance(reply, ListOffsetsResponse)
     return [entry.offset for entry in sorted(reply.topics[0].partitions, key=lambda entry: entry.partition_index)]
 
 
@@ -125,6 +127,7 @@ def consume(task: Task) -> Figures:
         message = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=64 << 20, topics=[topic])
         connection.send(framed(encode_request(message, FETCH_VERSION, 1, "bench")))
         _, reply = decode_response(ApiKey.FETCH, FETCH_VERSION, connection.receive())
+        assert isinstance(reply, FetchResponse)
         for entry in reply.responses[0].partitions:
             if entry.error_code:
                 raise RuntimeError(f"fetch failed with error {entry.error_code}")
