@@ -51,7 +51,7 @@ class Client:
         pool = BrokerPool(
             self.engine,
             config.bootstrap,
-            client_version=version()[0],
+            client_version=version(),
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
         )

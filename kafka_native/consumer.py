@@ -10,7 +10,6 @@ from typing import Any
 
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native._native.engine import Cursor, Engine
-from kafka_native._native.message import Message
 from kafka_native.client import Client, remaining_s
 from kafka_native.config import parse
 from kafka_native.control.calls import Call, Reply
@@ -56,7 +55,7 @@ class Consumer(ConsumerCore):
         }
         self._client = Client(settings, "consumer", everything)
         self._isolation_level = ISOLATION_LEVELS[settings.text("isolation.level")]
-        self._open(self._client.engine)
+        self._open(self._client.engine, _error_for, _exception_of)
         main = self._client.main
         self._fetching = main.fetching = Fetching(
             self._client.engine,
@@ -69,27 +68,6 @@ class Consumer(ConsumerCore):
             on_error=partial(_note, self._client.engine),
         )
         main.start()
-
-    # --- errors ---
-
-    def error_for(
-        self, eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int
-    ) -> KafkaError:
-        """The error of a Message that stands for an end of partition or for a batch that can't be used."""
-        if eof:
-            return KafkaError(KafkaError._PARTITION_EOF)
-        if error_code:
-            return KafkaError(error_code)
-        code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else from_status(status).code()
-        cause = _CAUSES.get(status, from_status(status).str())
-        text = f"{cause} in {cursor.topic} [{cursor.partition}] at offset {offset}"
-        return KafkaError(code, f"{text}; it is fetched again, or seek to {next_offset} to skip it")
-
-    def raise_unless_eof(self, message: Message) -> None:
-        """Iteration goes on at the end of a partition, and raises any other error."""
-        error = message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
 
     # --- assignment ---
 
@@ -257,6 +235,23 @@ class Consumer(ConsumerCore):
         """Name and state."""
         state = "closed" if self._client.closed else f"{len(self._fetching.assigned)} partitions assigned"
         return f"<Consumer {self._client.name} ({state})>"
+
+
+def _error_for(eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int) -> KafkaError:
+    """The error of a Message that stands for an end of partition or for a batch that can't be used."""
+    if eof:
+        return KafkaError(KafkaError._PARTITION_EOF)
+    if error_code:
+        return KafkaError(error_code)
+    code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else from_status(status).code()
+    cause = _CAUSES.get(status, from_status(status).str())
+    text = f"{cause} in {cursor.topic} [{cursor.partition}] at offset {offset}"
+    return KafkaError(code, f"{text}; it is fetched again, or seek to {next_offset} to skip it")
+
+
+def _exception_of(error: KafkaError) -> KafkaException | None:
+    """Iteration goes on at the end of a partition, and raises any other error."""
+    return None if error.code() == KafkaError._PARTITION_EOF else KafkaException(error)
 
 
 def _note(engine: Engine, topic: str, partition: int, offset: int, error: KafkaError) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -45,20 +46,10 @@ class Producer(ProducerCore):
             **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
         }
         self._client = Client(settings, "producer", everything)
-        self._open(self._client.engine, on_delivery)
+        self._open(self._client.engine, on_delivery, partial(_exception_of, settings.integer("message.max.bytes")))
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
         main.start()
-
-    def exception_of(self, status: int, text: str | None) -> KafkaException:
-        """The exception that `produce()` raises for a status of the engine."""
-        if status == STATUS_TOO_LARGE:
-            limit = self._client.config["message.max.bytes"]
-            error = KafkaError(
-                KafkaError.MSG_SIZE_TOO_LARGE, f"Broker: Message size too large: over message.max.bytes={limit}"
-            )
-            return KafkaException(error, hint="raise message.max.bytes here and on the broker, or send less")
-        return KafkaException(from_status(status, text))
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions.
@@ -115,3 +106,13 @@ class Producer(ProducerCore):
         """Name, state and what is queued."""
         state = "closed" if self._client.closed else f"{len(self)} outstanding"
         return f"<Producer {self._client.name} ({state})>"
+
+
+def _exception_of(limit: int, status: int, text: str | None) -> KafkaException:
+    """The exception that `produce()` raises for a status of the engine; ``limit`` is message.max.bytes."""
+    if status == STATUS_TOO_LARGE:
+        error = KafkaError(
+            KafkaError.MSG_SIZE_TOO_LARGE, f"Broker: Message size too large: over message.max.bytes={limit}"
+        )
+        return KafkaException(error, hint="raise message.max.bytes here and on the broker, or send less")
+    return KafkaException(from_status(status, text))

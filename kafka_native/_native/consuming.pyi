@@ -1,16 +1,17 @@
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from kafka_native._native.engine import Cursor, Engine
 from kafka_native._native.message import Message
+from kafka_native.errors import KafkaError
 
 class ConsumerCore:
     engine: Engine
-    def _open(self, engine: Engine) -> None: ...
-    def error_for(
-        self, eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int
-    ) -> Any: ...
-    def raise_unless_eof(self, message: Message) -> None: ...
+    def _open(
+        self,
+        engine: Engine,
+        error_for: Callable[[bool, int, int, Cursor, int, int], KafkaError],
+        exception_of: Callable[[KafkaError], BaseException | None],
+    ) -> None: ...
     def poll(self, timeout: float | None = ...) -> Message | None: ...
     def consume(self, num_messages: int = ..., timeout: float | None = ...) -> list[Message]: ...
     def __iter__(self) -> Iterator[Message]: ...

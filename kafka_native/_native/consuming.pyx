@@ -15,6 +15,8 @@ cdef class ConsumerCore:
     """The compiled half of `kafka_native.Consumer`."""
 
     cdef readonly Engine engine
+    cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
+    cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, None to go on
     cdef bint _closed
     # The segment being handed out, and where in it we are.
     cdef kn_segment *_segment
@@ -24,9 +26,11 @@ cdef class ConsumerCore:
     cdef bint _reading
     cdef int32_t _leader_epoch
 
-    def _open(self, Engine engine not None):
+    def _open(self, Engine engine not None, error_for not None, exception_of not None):
         """Called once by the constructor of the public class."""
         self.engine = engine
+        self._error_for = error_for
+        self._exception_of = exception_of
 
     def __dealloc__(self):
         # The engine is still there: this object holds a reference to it.
@@ -57,15 +61,11 @@ cdef class ConsumerCore:
         # An end of partition, or a batch that can't be used, as a Message with an error.
         cdef kn_segment *segment = self._segment
         cdef Message message
-        error = self.error_for(segment.kind == KN_SEGMENT_EOF, segment.status, segment.error_code, self._cursor, segment.fetch_offset,
-                               segment.next_offset)
+        at_end = segment.kind == KN_SEGMENT_EOF
+        error = self._error_for(at_end, segment.status, segment.error_code, self._cursor, segment.fetch_offset, segment.next_offset)
         message = Message.of_error(self._cursor.topic, self._cursor.partition, segment.fetch_offset, error)
         self._drop_segment()
         return message
-
-    def error_for(self, eof, status, error_code, cursor, offset, next_offset):
-        """The KafkaError of a notice; the public class knows how."""
-        raise NotImplementedError
 
     cdef bint _next_batch(self) except -1:
         # Opens the segment's next batch; False at its end, where the position moves past what was not for us (markers, gaps).
@@ -124,7 +124,7 @@ cdef class ConsumerCore:
         # Records that don't parse although the checksum holds: the rest of the batch is unusable, the next one follows.
         cdef int64_t next_offset = self._segment.batches[self._segment.batch_next - 1].view.last_offset + 1
         cdef int64_t offset = self._cursor.position
-        error = self.error_for(False, status, 0, self._cursor, offset, next_offset)
+        error = self._error_for(False, status, 0, self._cursor, offset, next_offset)
         self._cursor.position = next_offset
         return Message.of_error(self._cursor.topic, self._cursor.partition, offset, error)
 
@@ -197,12 +197,10 @@ cdef class ConsumerCore:
                 continue
             if message._error_or_none() is None:
                 return message
-            self.raise_unless_eof(message)
+            exception = self._exception_of(message._error_or_none())
+            if exception is not None:
+                raise exception
         raise StopIteration
-
-    def raise_unless_eof(self, message):
-        """What iteration does with an error Message; the public class knows."""
-        raise NotImplementedError
 
     def _mark_closed(self):
         """Ends waits; the public class's close() calls it first."""

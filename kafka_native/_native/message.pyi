@@ -1,6 +1,7 @@
 from typing import Any
 
 class Chunk: ...
+class Own: ...
 
 class Message:
     def __init__(

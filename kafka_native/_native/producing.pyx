@@ -68,6 +68,7 @@ cdef class ProducerCore:
 
     cdef readonly Engine engine
     cdef object _on_delivery  # client-wide callback or None
+    cdef object _exception_of  # (status, text) -> the exception that produce() raises
     cdef Topic _last_topic
     cdef str _last_name
     cdef bint _closed
@@ -82,10 +83,11 @@ cdef class ProducerCore:
     cdef object _batch_error
     cdef str _batch_topic
 
-    def _open(self, Engine engine not None, on_delivery):
+    def _open(self, Engine engine not None, on_delivery, exception_of not None):
         """Called once by the constructor of the public class."""
         self.engine = engine
         self._on_delivery = on_delivery
+        self._exception_of = exception_of
 
     def __dealloc__(self):
         free(self._scratch)
@@ -177,11 +179,7 @@ cdef class ProducerCore:
         if status == KN_ERR_CLOSED:
             raise RuntimeError("Producer has been closed")
         text = f"{topic} has no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
-        raise self.exception_of(status, text)
-
-    def exception_of(self, status, text):
-        """The exception for a status of the engine; the public class knows how."""
-        raise NotImplementedError
+        raise self._exception_of(status, text)
 
     cdef int _encode_headers(self, headers, kn_message *message) except -1:
         cdef size_t used = 0

@@ -58,6 +58,8 @@ class MainThread:
         """Ends the thread; calls that are still open end with _DESTROY. Not from the control thread itself."""
         self._stopping = True
         self.engine.kick_control()
+        if self._thread.ident is None:
+            return  # never started: its client's constructor has failed
         self._thread.join(JOIN_TIMEOUT_S)
         if self._thread.is_alive():
             self._logger.error("the control thread has not ended within %.0f s", JOIN_TIMEOUT_S)
