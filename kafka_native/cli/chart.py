@@ -56,5 +56,7 @@ def _latencies(axes: Axes, outcomes: list[Outcome]) -> None:
         for place, height in enumerate(heights):
             axes.annotate(f"{height:.2f}", (place, height), (8, -3), textcoords="offset points", fontsize=8)
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda tick, _place: f"{tick:g}"))
+    plain = FuncFormatter(lambda tick, _place: f"{tick:g}")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain)
     axes.set_xlim(-0.5, len(outcomes) - 0.3)
