@@ -57,6 +57,8 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
     unknown = [codec for codec in codecs if codec not in CODECS]
     if unknown or not codecs:
         raise click.BadParameter(f"{text!r}: choose from {','.join(CODECS)}")
+    if len(set(codecs)) < len(codecs):
+        raise click.BadParameter(f"{text!r}: each codec once")
     return codecs
 
 

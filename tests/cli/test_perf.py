@@ -166,7 +166,16 @@ def test_unreachable_cluster_ends_with_status_1(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--codecs", "rar"], ["--size", "3"], ["-X", "novalue"], ["--messages", "0"], ["--acks", "7"]]
+    "arguments",
+    [
+        ["--codecs", "rar"],
+        ["--codecs", "lz4,lz4"],
+        ["--codecs", ","],
+        ["--size", "3"],
+        ["-X", "novalue"],
+        ["--messages", "0"],
+        ["--acks", "7"],
+    ],
 )
 def test_wrong_options_are_refused(arguments: list[str]) -> None:
     assert run(*arguments)[0] == 2
