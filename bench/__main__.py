@@ -17,6 +17,7 @@ from bench.broker import broker, landed, topic
 from bench.report import Rounds, table, verdicts
 
 LATENCY_MESSAGES = 5000
+WARM_UP_MESSAGES = 500_000
 TIMEOUT_S = 600
 
 
@@ -39,6 +40,16 @@ def check_landed(adapter: str, figures: Figures, there: int) -> None:
 def can(adapter: str, scenario: str) -> bool:
     """Whether an adapter has a scenario."""
     return hasattr(importlib.import_module(f"bench.adapters.{adapter}"), scenario)
+
+
+def warm_up(adapters: list[str], task: Task) -> None:
+    """Every adapter once without a record of it: a broker that has just started would slow down whoever comes first."""
+    with topic(task.bootstrap, task.partitions) as name:
+        short = dataclasses.replace(task, topic=name, count=min(task.count, WARM_UP_MESSAGES))
+        for adapter in adapters:
+            measure(adapter, "produce", short)
+        for adapter in adapters:
+            measure(adapter, "consume", short)
 
 
 def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:
@@ -89,6 +100,7 @@ def main(
     results = {}
     with broker(bootstrap) as servers:
         console.print(f"Broker: {servers}")
+        warm_up(adapters.split(","), Task(servers, "", messages, size, partitions, acks))
         for scenario in scenarios or SCENARIOS:
             count = min(messages, LATENCY_MESSAGES) if scenario == "latency" else messages
             task = Task(servers, "", count, size, partitions, acks)

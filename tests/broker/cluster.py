@@ -34,6 +34,9 @@ PORTS = range(20000, 32000)
 UP_TIMEOUT_SECONDS = 90
 IMAGE = f"apache/kafka:{java.KAFKA_VERSION}"
 GUARD = Path(__file__).parent / "guard.py"
+# A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and more memory.
+TEST_OPTIONS = [*java.LEAN, "-Xms128m", "-Xmx512m"]
+BENCH_OPTIONS = ["-Xms1g", "-Xmx1g"]
 
 
 class NoBroker(Exception):
@@ -129,8 +132,11 @@ class Broker(ABC):
 class ProcessBroker(Broker):
     """A broker that is a Java process."""
 
-    def __init__(self, node: int, port: int, directory: Path, values: dict[str, str], cluster_id: str) -> None:
+    def __init__(
+        self, node: int, port: int, directory: Path, values: dict[str, str], cluster_id: str, options: list[str]
+    ) -> None:
         super().__init__(node, port)
+        self._options = [*options, "-Dorg.apache.logging.log4j.level=WARN"]
         self.log_dir = Path(values["log.dirs"])
         self._output = directory / f"broker-{node}.out"
         self._properties = directory / f"broker-{node}.properties"
@@ -142,8 +148,7 @@ class ProcessBroker(Broker):
         java.java_tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
 
     def start(self) -> None:
-        options = ["-Xms128m", "-Xmx512m", "-Dorg.apache.logging.log4j.level=WARN"]
-        command = java.java_command("kafka.Kafka", str(self._properties), options=options)
+        command = java.java_command("kafka.Kafka", str(self._properties), options=self._options)
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
@@ -180,12 +185,13 @@ class ProcessBroker(Broker):
 class ContainerBroker(Broker):
     """A broker in a Docker container on the host's network, so that all brokers and clients agree on addresses."""
 
-    def __init__(self, node: int, port: int, values: dict[str, str], cluster_id: str) -> None:
+    def __init__(self, node: int, port: int, values: dict[str, str], cluster_id: str, options: list[str]) -> None:
         from testcontainers.core.container import DockerContainer
 
         super().__init__(node, port)
         self._container = DockerContainer(IMAGE).with_kwargs(network_mode="host").with_env("CLUSTER_ID", cluster_id)
-        self._container.with_env("KAFKA_HEAP_OPTS", "-Xmx512m")
+        heap = [option for option in options if option.startswith(("-Xms", "-Xmx"))]  # the image chooses the rest
+        self._container.with_env("KAFKA_HEAP_OPTS", " ".join(heap))
         for name, value in container_environment(values).items():
             self._container.with_env(name, value)
         self._created = False
@@ -287,7 +293,7 @@ def docker_answers() -> bool:
         return False
 
 
-def start(size: int) -> Cluster:
+def start(size: int, java_options: list[str] = TEST_OPTIONS) -> Cluster:
     """A cluster of this many brokers, up; NoBroker where there can be none."""
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
     if given:
@@ -299,10 +305,10 @@ def start(size: int) -> Cluster:
     containers = docker_answers()
     if not containers and (why := java.missing()):
         raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
-    return start_own(size, containers)
+    return start_own(size, containers, java_options)
 
 
-def start_own(size: int, containers: bool) -> Cluster:
+def start_own(size: int, containers: bool, java_options: list[str]) -> Cluster:
     """A cluster of containers or of Java processes. It ends with this process, however that ends."""
     ports = free_ports(2 * size)
     clients, controllers = ports[:size], ports[size:]
@@ -315,10 +321,10 @@ def start_own(size: int, containers: bool) -> Cluster:
     for node in range(1, size + 1):
         if containers:
             values = properties(node, clients, controllers, "/tmp/kafka-logs")
-            brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id))
+            brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id, java_options))
         else:
             values = properties(node, clients, controllers, str(directory / f"data-{node}"))
-            brokers.append(ProcessBroker(node, clients[node - 1], directory, values, cluster_id))
+            brokers.append(ProcessBroker(node, clients[node - 1], directory, values, cluster_id, java_options))
     bootstrap = ",".join(f"{HOST}:{port}" for port in clients)
     cluster = Cluster("containers" if containers else "Java processes", bootstrap, brokers, size)
     atexit.register(cluster.close)  # runs before the folder is removed

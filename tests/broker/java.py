@@ -49,8 +49,10 @@ def jars() -> Path:
 
 
 def java_command(main_class: str, *args: str, options: list[str] | None = None) -> list[str]:
-    """The command line of a class in Kafka's jars."""
-    return ["java", *LEAN, *(options or ["-Xmx256m"]), "-cp", f"{jars()}/*", main_class, *args]
+    """The command line of a class in Kafka's jars; without options, one that suits a tool."""
+    if options is None:
+        options = [*LEAN, "-Xmx256m"]
+    return ["java", *options, "-cp", f"{jars()}/*", main_class, *args]
 
 
 def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
