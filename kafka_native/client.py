@@ -115,6 +115,7 @@ class Client:
             raise KafkaException(
                 KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there"
             ) from None
+        self.main.post(lambda: self.main.metadata.take(reply))  # who was told of a broker may send it something next
         return _cluster_of(reply)
 
 

@@ -331,6 +331,8 @@ def test_list_topics(client: Client):
         cluster = producer.list_topics(timeout=10)
         assert topic in cluster.topics
         assert len(cluster.brokers) == 3
+        known = producer._client.main.run(lambda: set(producer._client.main.pool.nodes))
+        assert known == set(cluster.brokers)  # so that a request can go to the controller next
         only = producer.list_topics(topic, 10)
         assert list(only.topics) == [topic]
         assert sorted(only.topics[topic].partitions) == [0, 1, 2]
