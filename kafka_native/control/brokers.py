@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 BOOTSTRAP = -1
 STATUS_PROTOCOL = -15  # csrc/base/status.h
 STATUS_TIMED_OUT = -9
+# How long one server may take before another one is tried beside it: one that never answers must not hold up a call
+# for as long as its timeouts allow.
+NEXT_SERVER_S = 0.5
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class BrokerPool:
         self._handshakes: dict[int, Broker] = {}
         self._all_down_told = False
         self._turn = itertools.count()
+        self._next_server_at = 0.0
         self.on_up: Callable[[Broker], None] = lambda broker: None
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
@@ -151,7 +155,9 @@ class BrokerPool:
 
     def _connect_one(self) -> None:
         candidates = [*self.nodes.values(), *self.bootstrap]
-        if candidates and not any(broker.handshake for broker in candidates):
+        now = self._clock()
+        if candidates and (now >= self._next_server_at or not any(broker.handshake for broker in candidates)):
+            self._next_server_at = now + NEXT_SERVER_S
             self._engine.broker_connect(candidates[next(self._turn) % len(candidates)].handle)
 
     def _submit(self, broker: Broker, call: Call) -> None:
@@ -180,7 +186,7 @@ class BrokerPool:
         self._engine.submit(broker.handle, api_key, version, flexible, reply_flexible, body, token, timeout_ms, **how)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """Ends calls that waited too long for a connection; closes bootstrap connections once they aren't needed."""
+        """Ends calls that waited too long; tries one more server for those that wait; closes bootstrap connections."""
         wake_up = NEVER
         for queue in [self._any, *(broker.waiting for broker in self._by_handle.values() if broker.waiting)]:
             expired = [call for call in queue if call.deadline <= now]
@@ -188,6 +194,10 @@ class BrokerPool:
                 queue.remove(call)
                 call.on_reply(KafkaError(KafkaError._TRANSPORT, "no broker could be reached in time"))
             wake_up = min([wake_up, *(call.deadline for call in queue)])
+        if self._any and len(self.nodes) + len(self.bootstrap) > 1:
+            if now >= self._next_server_at:
+                self._connect_one()
+            wake_up = min(wake_up, self._next_server_at)
         if any(broker.up for broker in self.nodes.values()):
             busy = {broker.handle for _, _, broker in self._pending.values()}
             for broker in self.bootstrap:

@@ -57,6 +57,12 @@ def answers(text: bytes) -> Callable[[socket.socket], None]:
     return talk
 
 
+def says_nothing(connection: socket.socket) -> None:
+    """Takes everything and never answers."""
+    while connection.recv(10_000):
+        pass
+
+
 @pytest.mark.parametrize(
     "talk",
     [
@@ -66,6 +72,7 @@ def answers(text: bytes) -> Callable[[socket.socket], None]:
         pytest.param(answers(b"\0\0\0\x08\0\0\0\x63abcd"), id="foreign correlation id"),
         pytest.param(answers(b"\0\0\0\x20ab"), id="half a frame"),
         pytest.param(answers(b""), id="closes"),
+        pytest.param(says_nothing, id="silent"),
     ],
 )
 def test_one_impostor_among_the_bootstrap_servers_is_no_obstacle(

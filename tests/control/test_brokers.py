@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_native.control.brokers import NEXT_SERVER_S
 from kafka_native.control.versions import ApiRanges, Handshake, software_version
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest
@@ -164,3 +165,19 @@ def test_software_version_is_what_the_protocol_allows():
     assert software_version("1.0+local/x") == "1.0-local-x"
     assert software_version("+") == "unknown"
     assert Handshake("1.0").request()
+
+
+def test_server_that_never_answers_holds_nobody_up():
+    cluster = Cluster(bootstrap=2)
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    assert cluster.engine.connects == [0]
+    cluster.pool.on_connected(event(broker=0))
+    _, wake_up = cluster.pool.poll(cluster.clock())
+    assert wake_up == pytest.approx(cluster.clock() + NEXT_SERVER_S)
+    assert cluster.engine.connects == [0]
+    cluster.clock.now = wake_up
+    cluster.pool.poll(wake_up)
+    assert cluster.engine.connects == [0, 1]
+    cluster.bring_up(1)
+    assert cluster.engine.submitted[-1].handle == 1
