@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from kafka_native.config import Config
 from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
-from kafka_native.errors import KafkaError, KafkaException, from_status
+from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, version
 
@@ -36,7 +36,6 @@ class Client:
         config: Config,
         kind: str,
         settings: Mapping[str, Any],
-        on_error_extra: Callable[[KafkaError], None] | None = None,
     ) -> None:
         """``kind`` is "producer" or "consumer"; ``settings`` the engine's, whole."""
         self.config = config
@@ -46,7 +45,6 @@ class Client:
         self.closed = False
         self.forked = False
         self._error_cb = config.function("error_cb")
-        self._on_error_extra = on_error_extra
         self._closing = threading.Lock()
         pool = BrokerPool(
             self.engine,
@@ -68,8 +66,6 @@ class Client:
 
     def on_error(self, error: KafkaError) -> None:
         """Control thread: takes an error to ``error_cb``, in the application's next poll(), or else to the log."""
-        if self._on_error_extra is not None:
-            self._on_error_extra(error)
         if self._error_cb is None:
             self.logger.warning("%s: %s", self.name, error.str())
         else:
@@ -128,10 +124,6 @@ def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:
     if status == STATUS_CLOSED:
         return KafkaError(KafkaError._PURGE_QUEUE, text)
     return from_status(status, text)
-
-
-STATUS_TIMED_OUT = -9  # csrc/base/status.h
-STATUS_CLOSED = -11
 
 
 def _cluster_of(reply: MetadataResponse) -> ClusterMetadata:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -13,11 +13,11 @@ from kafka_native._native.engine import Cursor, Engine
 from kafka_native.client import Client, remaining_s
 from kafka_native.config import parse
 from kafka_native.control.calls import Call, Reply
-from kafka_native.control.fetching import MOVED, OFFSET_INVALID, Fetching
+from kafka_native.control.fetching import MOVED, Fetching
 from kafka_native.control.offsets import EARLIEST, LATEST, Lookup, lookup_calls
 from kafka_native.control.settings import ISOLATION_LEVELS, connection_settings, consumer_settings, producer_settings
-from kafka_native.errors import KafkaError, KafkaException, from_status
-from kafka_native.types import ClusterMetadata, TopicPartition
+from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.types import OFFSET_INVALID, ClusterMetadata, TopicPartition
 
 CLOSED_TEXT = "Consumer closed"
 RESETS = {
@@ -107,15 +107,22 @@ class Consumer(ConsumerCore):
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         """Hands out no messages of these partitions until `resume()`; their positions stay."""
-        self._client.check_open(CLOSED_TEXT)
-        for each in _checked(partitions):
-            self._raise(self._client.main.run(lambda each=each: self._fetching.pause(each.topic, each.partition)))  # type: ignore[misc]
+        self._change_each(self._fetching.pause, partitions)
 
     def resume(self, partitions: list[TopicPartition]) -> None:
         """Undoes `pause()`."""
+        self._change_each(self._fetching.resume, partitions)
+
+    def _change_each(self, change: Callable[[str, int], KafkaError | None], partitions: list[TopicPartition]) -> None:
+        """Makes a change to each partition, on the control thread, up to the first that refuses; raises its error."""
         self._client.check_open(CLOSED_TEXT)
-        for each in _checked(partitions):
-            self._raise(self._client.main.run(lambda each=each: self._fetching.resume(each.topic, each.partition)))  # type: ignore[misc]
+        wanted = _checked(partitions)
+
+        def work() -> KafkaError | None:
+            errors = (change(each.topic, each.partition) for each in wanted)
+            return next((error for error in errors if error is not None), None)
+
+        self._raise(self._client.main.run(work))
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """The next offset to be handed out of each partition; OFFSET_INVALID before its first message."""
@@ -265,7 +272,6 @@ def _note(engine: Engine, topic: str, partition: int, offset: int, error: KafkaE
 
 LONG_S = 1e6
 INT32_MAX = 2**31 - 1
-STATUS_TOO_LARGE = -5  # csrc/base/status.h
 _CAUSES = {
     -4: "checksum mismatch (CRC32C)",
     STATUS_TOO_LARGE: "a batch is larger than decompressed.batch.max.bytes when decompressed",

@@ -372,6 +372,12 @@ def is_retriable(code: int) -> bool:
     return code in RETRIABLE
 
 
+# Those of enum kn_status (csrc/base/status.h) that somebody asks for by name.
+STATUS_TOO_LARGE: Final = -5
+STATUS_TIMED_OUT: Final = -9
+STATUS_CLOSED: Final = -11
+STATUS_PROTOCOL: Final = -15
+
 # What the C core's status codes (csrc/base/status.h) mean to a user. Where one status has several meanings (too large:
 # a message, a frame or a decompressed batch), this is the usual one and the caller that knows better makes its own.
 _STATUS_CODES: Final[dict[int, int]] = {
@@ -380,17 +386,17 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -2: KafkaError._BAD_MSG,
     -3: KafkaError._BAD_MSG,
     -4: KafkaError._BAD_MSG,
-    -5: KafkaError.MSG_SIZE_TOO_LARGE,
+    STATUS_TOO_LARGE: KafkaError.MSG_SIZE_TOO_LARGE,
     -6: KafkaError._BAD_COMPRESSION,
     -7: KafkaError._UNSUPPORTED_FEATURE,
     -8: KafkaError._QUEUE_FULL,
-    -9: KafkaError._TIMED_OUT,
+    STATUS_TIMED_OUT: KafkaError._TIMED_OUT,
     -10: KafkaError._TRANSPORT,
-    -11: KafkaError._DESTROY,
+    STATUS_CLOSED: KafkaError._DESTROY,
     -12: KafkaError._INTR,
     -13: KafkaError._UNKNOWN_PARTITION,
     -14: KafkaError._RESOLVE,
-    -15: KafkaError._BAD_MSG,
+    STATUS_PROTOCOL: KafkaError._BAD_MSG,
     -16: KafkaError._OUTDATED,
 }
 

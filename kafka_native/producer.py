@@ -12,12 +12,11 @@ from kafka_native.client import Client
 from kafka_native.config import parse
 from kafka_native.control.routing import Routing
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
-from kafka_native.errors import KafkaError, KafkaException, from_status
+from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.partitioners import partitioner_id
 from kafka_native.types import ClusterMetadata
 
 CLOSED_TEXT = "Producer has been closed"
-STATUS_TOO_LARGE = -5  # csrc/base/status.h
 
 
 class Producer(ProducerCore):

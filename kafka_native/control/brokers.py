@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.versions import ApiRanges, Handshake
-from kafka_native.errors import KafkaError, from_status
+from kafka_native.errors import STATUS_PROTOCOL, STATUS_TIMED_OUT, KafkaError, from_status
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
 from kafka_native.protocol.versions import ApiVersionsRequest
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
 
 BOOTSTRAP = -1
-STATUS_PROTOCOL = -15  # csrc/base/status.h
-STATUS_TIMED_OUT = -9
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
 # for as long as its timeouts allow.
 NEXT_SERVER_S = 0.5
@@ -84,7 +82,6 @@ class BrokerPool:
         self._all_down_told = False
         self._turn = itertools.count()
         self._next_server_at = 0.0
-        self.on_up: Callable[[Broker], None] = lambda broker: None
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
     # --- who there is ---
@@ -270,7 +267,6 @@ class BrokerPool:
         self._any.clear()
         for call in waiting:
             self._submit(broker, call)
-        self.on_up(broker)
 
     def on_disconnected(self, event: Event) -> None:
         """A connection or an attempt has ended; attempts 0: nothing was wrong, the peer closed an idle connection."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from kafka_native.errors import KafkaError
 from kafka_native.protocol.schema import Request
 
 ANY_BROKER = None
@@ -32,7 +31,6 @@ class Call:
     target: int | None
     deadline: float
     on_reply: Callable[[Reply], None]
-    broker_name: str = field(default="", repr=False)
 
 
 class Manager(Protocol):
@@ -40,8 +38,3 @@ class Manager(Protocol):
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """The calls to make now, and the time (monotonic seconds) at which to poll again at the latest."""
-
-
-def failed(reply: Reply) -> bool:
-    """True when a call ended in an error instead of a response."""
-    return isinstance(reply, KafkaError)

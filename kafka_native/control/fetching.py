@@ -20,14 +20,11 @@ from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.metadata import NO_LEADER, Metadata, Topic
 from kafka_native.control.offsets import EARLIEST, LATEST, Lookup, lookup_calls
 from kafka_native.errors import KafkaError
+from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Cursor, Engine, Event
 
-OFFSET_BEGINNING = -2
-OFFSET_END = -1
-OFFSET_STORED = -1000
-OFFSET_INVALID = -1001
 OFFSET_TAIL_BASE = -2000
 """OFFSET_TAIL_BASE - n: n messages before the end (librdkafka's RD_KAFKA_OFFSET_TAIL)."""
 

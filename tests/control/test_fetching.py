@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.fetching import OFFSET_INVALID, OFFSET_TAIL_BASE, Fetching
+from kafka_native.control.fetching import OFFSET_TAIL_BASE, Fetching
 from kafka_native.control.offsets import EARLIEST, LATEST
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_native.types import OFFSET_INVALID
 
 from .fakes import Cluster, event
 
