@@ -286,7 +286,14 @@ class BuildNative(build_ext):
         from Cython import __version__ as cython_version
         from Cython.Build import cythonize
 
-        directives = {"language_level": 3, "linetrace": switch("KN_COVERAGE"), "embedsignature": True, "binding": True}
+        # binding=False: plain method descriptors, which the interpreter calls without detours (a quarter of consuming).
+        directives = {
+            "language_level": 3,
+            "linetrace": switch("KN_COVERAGE"),
+            "embedsignature": True,
+            "embedsignature.format": "clinic",
+            "binding": False,
+        }
         kind = "trace" if switch("KN_COVERAGE") else "plain"
         made = cythonize(
             [Extension(ext.name, list(ext.sources))],

@@ -45,7 +45,7 @@ static inline uint8_t *kn_uvarint_put(uint8_t *to, uint64_t value)
 static inline uint8_t *kn_varint_put(uint8_t *to, int64_t value) { return kn_uvarint_put(to, kn_zigzag(value)); }
 
 /* The three bytes and longer cases of kn_varlong_get. */
-static inline const uint8_t *kn_varlong_get_slow(const uint8_t *at, const uint8_t *end, int64_t *value)
+static __attribute__((noinline, unused)) const uint8_t *kn_varlong_get_slow(const uint8_t *at, const uint8_t *end, int64_t *value)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 70; shift += 7) {
@@ -79,7 +79,20 @@ static inline const uint8_t *kn_varlong_get(const uint8_t *at, const uint8_t *en
 static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end, int32_t *value)
 {
     int64_t wide;
-    const uint8_t *next = kn_varlong_get(at, end, &wide);
+
+    if (end - at >= 2) {
+        uint32_t first = at[0], second = at[1];
+        if (first < 0x80) {
+            *value = (int32_t)(first >> 1) ^ -(int32_t)(first & 1);
+            return at + 1;
+        }
+        if (second < 0x80) {
+            uint32_t both = (first & 0x7f) | second << 7;
+            *value = (int32_t)(both >> 1) ^ -(int32_t)(both & 1);
+            return at + 2;
+        }
+    }
+    const uint8_t *next = kn_varlong_get_slow(at, end, &wide);
     if (!next || next - at > KN_VARINT_MAX_BYTES || wide < INT32_MIN || wide > INT32_MAX) return NULL;
     *value = (int32_t)wide;
     return next;

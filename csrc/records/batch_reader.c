@@ -161,7 +161,7 @@ int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch
 }
 
 /* A varint length and its bytes within [at, end); returns what follows, or NULL. A negative length other than -1 is malformed. */
-static const uint8_t *get_bytes(const uint8_t *at, const uint8_t *end, const uint8_t **bytes, int32_t *size_bytes)
+static inline __attribute__((always_inline)) const uint8_t *get_bytes(const uint8_t *at, const uint8_t *end, const uint8_t **bytes, int32_t *size_bytes)
 {
     at = kn_varint_get(at, end, size_bytes);
     if (!at || *size_bytes < -1) return NULL;
@@ -187,6 +187,21 @@ static int headers_valid(const uint8_t *at, const uint8_t *end, int32_t count)
     return kn_span_left(&span) == 0;
 }
 
+/* The fields of the record between its length and `end`, its deltas apart; returns KN_OK or KN_ERR_INVALID. Headers aren't walked. */
+static inline __attribute__((always_inline)) int get_fields(const uint8_t *at, const uint8_t *end, struct kn_record *record,
+                                                            int64_t *timestamp_delta, int32_t *offset_delta)
+{
+    record->attributes = (int8_t)*at++;
+    if (!(at = kn_varlong_get(at, end, timestamp_delta))) return KN_ERR_INVALID;
+    if (!(at = kn_varint_get(at, end, offset_delta))) return KN_ERR_INVALID;
+    if (!(at = get_bytes(at, end, &record->key, &record->key_bytes))) return KN_ERR_INVALID;
+    if (!(at = get_bytes(at, end, &record->value, &record->value_bytes))) return KN_ERR_INVALID;
+    if (!(at = kn_varint_get(at, end, &record->header_count))) return KN_ERR_INVALID;
+    record->headers = at;
+    record->headers_bytes = (int32_t)(end - at);
+    return KN_OK;
+}
+
 int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record)
 {
     const struct kn_batch_view *view = &reader->view;
@@ -200,15 +215,9 @@ int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *rec
 
     if (!(at = kn_varint_get(at, end, &length)) || length < RECORD_MIN_BYTES - 1 || length > end - at) return KN_ERR_INVALID;
     end = at + length;
-    record->attributes = (int8_t)*at++;
-    if (!(at = kn_varlong_get(at, end, &timestamp_delta))) return KN_ERR_INVALID;
-    if (!(at = kn_varint_get(at, end, &offset_delta))) return KN_ERR_INVALID;
-    if (!(at = get_bytes(at, end, &record->key, &record->key_bytes))) return KN_ERR_INVALID;
-    if (!(at = get_bytes(at, end, &record->value, &record->value_bytes))) return KN_ERR_INVALID;
-    if (!(at = kn_varint_get(at, end, &record->header_count))) return KN_ERR_INVALID;
-    record->headers = at;
-    record->headers_bytes = (int32_t)(end - at);
-    if ((record->header_count != 0 || at != end) && !headers_valid(at, end, record->header_count)) return KN_ERR_INVALID;
+    if (get_fields(at, end, record, &timestamp_delta, &offset_delta) != KN_OK) return KN_ERR_INVALID;
+    if ((record->header_count != 0 || record->headers_bytes != 0) && !headers_valid(record->headers, end, record->header_count))
+        return KN_ERR_INVALID;
     if (offset_delta < 0 || offset_delta > view->last_offset - view->base_offset) return KN_ERR_INVALID;
 
     record->offset = view->base_offset + offset_delta;
@@ -222,6 +231,15 @@ int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *rec
     reader->span.at = end;
     reader->left--;
     return KN_OK;
+}
+
+void kn_record_reread(const uint8_t *start, struct kn_record *record)
+{
+    int32_t length = 0, offset_delta;
+    int64_t timestamp_delta;
+    const uint8_t *at = kn_varint_get(start, start + KN_VARINT_MAX_BYTES, &length);
+
+    (void)get_fields(at, at + length, record, &timestamp_delta, &offset_delta);
 }
 
 int kn_header_next(struct kn_span *span, struct kn_header *header)

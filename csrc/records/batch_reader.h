@@ -69,6 +69,9 @@ struct kn_record_reader {
 int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch_view *opened_view);
 /* KN_OK with *record filled; KN_ERR_TRUNCATED at the clean end; KN_ERR_INVALID for malformed records. */
 int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record);
+/* Key, value and headers once more, of a record of magic 2 that kn_record_reader_next() has accepted; `start` is where its span
+ * stood before. Offset and timestamp are left alone: they need the batch. */
+void kn_record_reread(const uint8_t *start, struct kn_record *record);
 
 struct kn_header {
     const uint8_t *key;

@@ -3,12 +3,21 @@
 
 Thread: one application thread at a time, under the interpreter lock; waiting releases it.
 """
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from kafka_native._native.engine cimport Cursor, Engine
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
-from kafka_native._native.message cimport Chunk, Message
+from kafka_native._native.message cimport (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Batch,
+    Message,
+    error_message_of,
+    error_of_message,
+    legacy_message_of,
+    message_of,
+)
 
 
 cdef class ConsumerCore:
@@ -21,10 +30,9 @@ cdef class ConsumerCore:
     # The segment being handed out, and where in it we are.
     cdef kn_segment *_segment
     cdef Cursor _cursor
-    cdef Chunk _chunk
+    cdef Batch _batch
     cdef kn_record_reader _reader
     cdef bint _reading
-    cdef int32_t _leader_epoch
 
     def _open(self, Engine engine not None, error_for not None, exception_of not None):
         """Called once by the constructor of the public class."""
@@ -42,7 +50,7 @@ cdef class ConsumerCore:
         self._segment = NULL
         self._reading = False
         self._cursor = None
-        self._chunk = None
+        self._batch = None
 
     cdef bint _next_segment(self) except -1:
         # Makes the next segment that isn't stale the current one; False when none is queued.
@@ -63,7 +71,7 @@ cdef class ConsumerCore:
         cdef Message message
         at_end = segment.kind == KN_SEGMENT_EOF
         error = self._error_for(at_end, segment.status, segment.error_code, self._cursor, segment.fetch_offset, segment.next_offset)
-        message = Message.of_error(self._cursor.topic, self._cursor.partition, segment.fetch_offset, error)
+        message = error_message_of(self._cursor.topic, self._cursor.partition, segment.fetch_offset, error)
         self._drop_segment()
         return message
 
@@ -77,8 +85,11 @@ cdef class ConsumerCore:
             return False
         batch = &segment.batches[segment.batch_next]
         segment.batch_next += 1
-        self._chunk = Chunk.of(kn_chunk_ref(batch.chunk))
-        self._leader_epoch = batch.view.partition_leader_epoch
+        self._batch = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition)
+        self._batch.base_offset = batch.view.base_offset
+        self._batch.leader_epoch = batch.view.partition_leader_epoch
+        at_append = batch.view.attributes & KN_ATTR_LOG_APPEND_TIME
+        self._batch.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
         if kn_record_reader_init(&self._reader, &batch.view) != KN_OK:
             return self._next_batch()
         self._reading = True
@@ -90,9 +101,11 @@ cdef class ConsumerCore:
         cdef int status
         cdef Cursor cursor
         cdef int64_t from_offset
+        cdef const uint8_t *start
+        cdef Batch of_batch
         while self.engine.notices and len(into) < most:
             notice = self.engine.notices.popleft()
-            into.append(Message.of_error(notice[0], notice[1], notice[2], notice[3]))
+            into.append(error_message_of(notice[0], notice[1], notice[2], notice[3]))
         if self._segment != NULL and kn_segment_is_stale(self._segment):
             self._drop_segment()
         while len(into) < most:
@@ -105,9 +118,10 @@ cdef class ConsumerCore:
                 self._drop_segment()
                 continue
             cursor = self._cursor
-            topic = cursor.topic
+            of_batch = self._batch
             from_offset = self._segment.fetch_offset
             while len(into) < most:
+                start = self._reader.span.at
                 status = kn_record_reader_next(&self._reader, &record)
                 if status != KN_OK:
                     self._reading = False
@@ -117,7 +131,10 @@ cdef class ConsumerCore:
                 if record.offset < from_offset:
                     continue
                 cursor.position = record.offset + 1
-                into.append(Message.of(self._chunk, topic, cursor.partition, &record, self._leader_epoch))
+                if self._reader.view.magic == 2:
+                    into.append(message_of(of_batch, start, &record))
+                else:
+                    into.append(legacy_message_of(of_batch, &record))
         return 0
 
     cdef Message _malformed(self, int status):
@@ -126,7 +143,7 @@ cdef class ConsumerCore:
         cdef int64_t offset = self._cursor.position
         error = self._error_for(False, status, 0, self._cursor, offset, next_offset)
         self._cursor.position = next_offset
-        return Message.of_error(self._cursor.topic, self._cursor.partition, offset, error)
+        return error_message_of(self._cursor.topic, self._cursor.partition, offset, error)
 
     cdef _check_open(self):
         if self._closed or self.engine is None or self.engine.engine == NULL:
@@ -195,9 +212,9 @@ cdef class ConsumerCore:
             message = self.poll()
             if message is None:
                 continue
-            if message._error_or_none() is None:
+            if error_of_message(message) is None:
                 return message
-            exception = self._exception_of(message._error_or_none())
+            exception = self._exception_of(error_of_message(message))
             if exception is not None:
                 raise exception
         raise StopIteration

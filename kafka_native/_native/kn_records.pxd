@@ -157,9 +157,12 @@ cdef extern from "records/batch_reader.h" nogil:
         int8_t attributes
         int8_t timestamp_type
     struct kn_record_reader:
+        kn_span span
+        kn_batch_view view
         int32_t left
     int kn_record_reader_init(kn_record_reader *reader, const kn_batch_view *opened_view)
     int kn_record_reader_next(kn_record_reader *reader, kn_record *record)
+    void kn_record_reread(const uint8_t *start, kn_record *record)
     struct kn_header:
         const uint8_t *key
         const uint8_t *value

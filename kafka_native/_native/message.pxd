@@ -3,12 +3,26 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from kafka_native._native.kn_engine cimport kn_chunk
 from kafka_native._native.kn_records cimport kn_record
 
+cdef enum:  # the public constants of kafka_native.types
+    TIMESTAMP_CREATE_TIME = 1
+    TIMESTAMP_LOG_APPEND_TIME = 2
 
-cdef class Chunk:
-    cdef kn_chunk *chunk
+
+cdef class Batch:
+    # What the Messages of one record batch share, so that a Message fits into a cache line.
+    cdef kn_chunk *chunk  # what their bytes are borrowed from; NULL for a Message made from Python objects
+    cdef object topic
+    cdef object error  # of a batch that was not delivered
+    cdef int64_t base_offset
+    cdef int32_t partition
+    cdef int32_t leader_epoch
+    cdef int8_t timestamp_type
+    cdef float latency_s
 
     @staticmethod
-    cdef Chunk of(kn_chunk *chunk)
+    cdef Batch of(kn_chunk *chunk, object topic, int32_t partition)
+
+    cdef Batch copy(self)
 
 
 cdef class Own:
@@ -20,33 +34,21 @@ cdef class Own:
     cdef bint has_key
     cdef bint has_value
     cdef bint has_headers
+    cdef bint has_error
 
 
 cdef class Message:
-    # What the record's bytes are borrowed from; None for a Message made from Python objects.
-    cdef Chunk _chunk
-    cdef const uint8_t *_key_data
-    cdef const uint8_t *_value_data
-    cdef const uint8_t *_headers_data
-    cdef int32_t _key_bytes
-    cdef int32_t _value_bytes
-    cdef int32_t _headers_bytes
-    cdef int32_t _header_count
-    cdef int32_t _partition
-    cdef int32_t _leader_epoch
-    cdef int64_t _offset
-    cdef int64_t _timestamp_ms
-    cdef int8_t _timestamp_type
-    cdef object _topic
+    cdef Batch _batch
     cdef Own _own  # None for most
-    cdef float _latency_s
+    cdef const uint8_t *_record  # where the record starts, for kn_record_reread(); NULL when `_own` has everything
+    cdef const uint8_t *_value_data
+    cdef int64_t _timestamp_ms
+    cdef int32_t _offset_delta
+    cdef int32_t _value_bytes
 
-    cdef Own _owning(self)
-    cdef object _error_or_none(self)
-    cdef int _fail(self, object error) except -1
 
-    @staticmethod
-    cdef Message of(Chunk chunk, object topic, int32_t partition, const kn_record *record, int32_t leader_epoch)
-
-    @staticmethod
-    cdef Message of_error(object topic, object partition, int64_t offset, object error)
+# Functions rather than methods: a method would cost every Message a pointer to a table.
+cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record)
+cdef Message legacy_message_of(Batch batch, const kn_record *record)
+cdef Message error_message_of(object topic, object partition, int64_t offset, object error)
+cdef object error_of_message(Message self)

@@ -1,16 +1,17 @@
 # cython: freethreading_compatible=False
 """Message: one record, consumed or reported as delivered.
 
-A Message borrows its bytes from the chunk it arrived in and makes Python objects only for the fields that are asked for.
+A Message borrows its bytes from the chunk it arrived in and makes Python objects only for the fields that are asked for. It has 64 bytes and
+little in them: what is the same for a whole batch is in its Batch, what is asked for less often than the value is read from the record again.
 It takes no part in garbage collection and comes from a freelist, because consuming makes one for every record.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_live, kn_chunk_unref
-from kafka_native._native.kn_records cimport KN_OK, kn_header, kn_header_next, kn_record, kn_span, kn_span_of
+from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_live, kn_chunk_ref, kn_chunk_unref
+from kafka_native._native.kn_records cimport KN_OK, kn_header, kn_header_next, kn_record, kn_record_reread, kn_span, kn_span_of
 
 # Partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -2147483648
@@ -21,18 +22,37 @@ cdef int32_t NO_EPOCH = -1
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
-cdef class Chunk:
-    """A reference to a counted buffer of the engine; Messages share one."""
+cdef class Batch:
+    """See message.pxd."""
 
     def __dealloc__(self):
         kn_chunk_unref(self.chunk)
 
     @staticmethod
-    cdef Chunk of(kn_chunk *chunk):
-        # Takes the caller's reference.
-        cdef Chunk self = Chunk.__new__(Chunk)
+    cdef Batch of(kn_chunk *chunk, object topic, int32_t partition):
+        # Takes the caller's reference to the chunk.
+        cdef Batch self = Batch.__new__(Batch)
         self.chunk = chunk
+        self.topic = topic
+        self.partition = partition
+        self.base_offset = NO_OFFSET
+        self.leader_epoch = NO_EPOCH
+        self.latency_s = -1.0
         return self
+
+    cdef Batch copy(self):
+        # For what varies from record to record after all.
+        cdef Batch other = Batch.of(NULL if self.chunk == NULL else kn_chunk_ref(self.chunk), self.topic, self.partition)
+        other.error = self.error
+        other.base_offset = self.base_offset
+        other.leader_epoch = self.leader_epoch
+        other.timestamp_type = self.timestamp_type
+        other.latency_s = self.latency_s
+        return other
+
+
+cdef inline object _bytes_of(const uint8_t *data, int32_t size_bytes):
+    return None if data == NULL else PyBytes_FromStringAndSize(<const char *>data, size_bytes)
 
 
 cdef object _headers_of(const kn_record *record):
@@ -44,7 +64,7 @@ cdef object _headers_of(const kn_record *record):
             raise ValueError("malformed record headers")
         headers.append((
             PyUnicode_DecodeUTF8(<const char *>header.key, header.key_bytes, "surrogateescape"),
-            None if header.value == NULL else PyBytes_FromStringAndSize(<const char *>header.value, header.value_bytes),
+            _bytes_of(header.value, header.value_bytes),
         ))
     return headers
 
@@ -52,7 +72,7 @@ cdef object _headers_of(const kn_record *record):
 @cython.final
 @cython.no_gc
 cdef class Own:
-    """See message.pxd; a class of its own so that the usual Message has few references to keep."""
+    """See message.pxd."""
 
 
 @cython.final
@@ -81,114 +101,75 @@ cdef class Message:
         leader_epoch=None,
         delivery_count=None,
     ):
-        self._topic = topic
-        self._partition = NO_PARTITION if partition is None else partition
-        self._offset = NO_OFFSET if offset is None else offset
-        own = self._owning()
+        cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else partition)
+        if offset is not None:
+            batch.base_offset = offset
+        if latency is not None:
+            batch.latency_s = latency
+        if leader_epoch is not None:
+            batch.leader_epoch = leader_epoch
+        if timestamp is not None:
+            batch.timestamp_type, self._timestamp_ms = timestamp
+        self._batch = batch
+        self._offset_delta = 0
+        self._record = self._value_data = NULL
+        own = _owning(self)
         own.key, own.value, own.headers, own.error = key, value, headers, error
-        own.has_key = own.has_value = own.has_headers = True
-        self._timestamp_type, self._timestamp_ms = (0, 0) if timestamp is None else timestamp
-        self._latency_s = -1.0 if latency is None else latency
-        self._leader_epoch = NO_EPOCH if leader_epoch is None else leader_epoch
-
-    @staticmethod
-    cdef Message of(Chunk chunk, object topic, int32_t partition, const kn_record *record, int32_t leader_epoch):
-        cdef Message self = Message.__new__(Message)
-        self._chunk = chunk
-        self._topic = topic
-        self._partition = partition
-        self._leader_epoch = leader_epoch
-        self._offset = record.offset
-        self._timestamp_ms = record.timestamp_ms
-        self._timestamp_type = record.timestamp_type + 1
-        self._key_data = record.key
-        self._key_bytes = record.key_bytes
-        self._value_data = record.value
-        self._value_bytes = record.value_bytes
-        self._headers_data = record.headers
-        self._headers_bytes = record.headers_bytes
-        self._header_count = record.header_count
-        self._latency_s = -1.0
-        return self
-
-    cdef Own _owning(self):
-        if self._own is None:
-            self._own = Own.__new__(Own)
-        return self._own
-
-    cdef object _error_or_none(self):
-        return None if self._own is None else self._own.error
-
-    cdef int _fail(self, object error) except -1:
-        self._owning().error = error
-        return 0
-
-    @staticmethod
-    cdef Message of_error(object topic, object partition, int64_t offset, object error):
-        cdef Message self = Message.__new__(Message)
-        self._topic = topic
-        self._partition = NO_PARTITION if partition is None else partition
-        self._offset = offset
-        self._fail(error)
-        self._leader_epoch = NO_EPOCH
-        self._latency_s = -1.0
-        return self
+        own.has_key = own.has_value = own.has_headers = own.has_error = True
 
     def topic(self):
         """The topic's name, or None."""
-        return self._topic
+        return self._batch.topic
 
     def partition(self):
         """The partition's number, or None."""
-        return None if self._partition == NO_PARTITION else self._partition
+        return None if self._batch.partition == NO_PARTITION else self._batch.partition
 
     def offset(self):
         """The record's offset in its partition, or None when it isn't known (a failed or unacknowledged delivery)."""
-        return None if self._offset == NO_OFFSET else self._offset
+        return None if self._batch.base_offset == NO_OFFSET else self._batch.base_offset + self._offset_delta
 
     def key(self):
         """The key as bytes, None when the record has none (or what `set_key()` put in its place)."""
+        cdef kn_record record
         if self._own is not None and self._own.has_key:
             return self._own.key
-        if self._key_data == NULL:
+        if self._record == NULL:
             return None
-        return PyBytes_FromStringAndSize(<const char *>self._key_data, self._key_bytes)
+        kn_record_reread(self._record, &record)
+        return _bytes_of(record.key, record.key_bytes)
 
     def value(self):
         """The value as bytes, None for a null value (or what `set_value()` put in its place)."""
         if self._own is not None and self._own.has_value:
             return self._own.value
-        if self._value_data == NULL:
-            return None
-        return PyBytes_FromStringAndSize(<const char *>self._value_data, self._value_bytes)
+        return _bytes_of(self._value_data, self._value_bytes)
 
     def headers(self):
         """The headers as a list of (name, bytes or None) in their order, duplicates included; None when there are none."""
         cdef kn_record record
         if self._own is not None and self._own.has_headers:
             return self._own.headers
-        if self._header_count == 0:
+        if self._record == NULL:
             return None
-        record.headers = self._headers_data
-        record.headers_bytes = self._headers_bytes
-        record.header_count = self._header_count
-        return _headers_of(&record)
+        kn_record_reread(self._record, &record)
+        return _headers_of(&record) if record.header_count else None
 
     def timestamp(self):
         """(type, milliseconds since 1970): TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME, and the time."""
-        return (self._timestamp_type, self._timestamp_ms)
+        return (self._batch.timestamp_type, self._timestamp_ms)
 
     def error(self):
         """None for a record, else the KafkaError that this Message reports."""
-        return self._error_or_none()
+        return error_of_message(self)
 
     def latency(self):
         """Seconds from `produce()` until the delivery's outcome was known; None for consumed records."""
-        return None if self._latency_s < 0 else self._latency_s
+        return None if self._batch.latency_s < 0 else self._batch.latency_s
 
     def leader_epoch(self):
         """The leader epoch under which the record was written, None when it isn't known (KIP-320)."""
-        return None if self._leader_epoch == NO_EPOCH else self._leader_epoch
+        return None if self._batch.leader_epoch == NO_EPOCH else self._batch.leader_epoch
 
     def delivery_count(self):
         """None: share groups (KIP-932) are where a record is delivered more than once."""
@@ -196,25 +177,27 @@ cdef class Message:
 
     def set_key(self, key):
         """Replaces what `key()` returns, for deserializers."""
-        own = self._owning()
+        own = _owning(self)
         own.key = key
         own.has_key = True
 
     def set_value(self, value):
         """Replaces what `value()` returns, for deserializers."""
-        own = self._owning()
+        own = _owning(self)
         own.value = value
         own.has_value = True
 
     def set_headers(self, headers):
         """Replaces what `headers()` returns."""
-        own = self._owning()
+        own = _owning(self)
         own.headers = headers
         own.has_headers = True
 
     def set_error(self, error):
         """Replaces what `error()` returns."""
-        self._fail(error)
+        own = _owning(self)
+        own.error = error
+        own.has_error = True
 
     def __len__(self):
         """The value's length, 0 for a null value."""
@@ -226,17 +209,17 @@ cdef class Message:
         return True
 
     def __repr__(self):
-        if self._error_or_none() is not None:
-            return f"Message(topic={self._topic!r}, partition={self.partition()}, offset={self.offset()}, error={self.error()!r})"
+        if error_of_message(self) is not None:
+            return f"Message(topic={self.topic()!r}, partition={self.partition()}, offset={self.offset()}, error={self.error()!r})"
         key = self.key()
         return (
-            f"Message(topic={self._topic!r}, partition={self.partition()}, offset={self.offset()}, "
+            f"Message(topic={self.topic()!r}, partition={self.partition()}, offset={self.offset()}, "
             f"key={_short(key)}, value={_short(self.value())})"
         )
 
     def __reduce__(self):
         return Message, (
-            self._topic,
+            self.topic(),
             self.partition(),
             self.offset(),
             self.key(),
@@ -247,6 +230,53 @@ cdef class Message:
             self.latency(),
             self.leader_epoch(),
         )
+
+
+cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record):
+    # Hot: one a record consumed or reported.
+    cdef Message self = Message.__new__(Message)
+    self._batch = batch
+    self._record = start
+    self._value_data = record.value
+    self._value_bytes = record.value_bytes
+    self._timestamp_ms = record.timestamp_ms
+    self._offset_delta = <int32_t>(record.offset - batch.base_offset)
+    return self
+
+
+cdef Message legacy_message_of(Batch batch, const kn_record *record):
+    # A record of a message set (magic 0 and 1), whose key can't be found again from where it starts.
+    cdef Message self = Message.__new__(Message)
+    cdef Own own = _owning(self)
+    self._batch = batch.copy()
+    self._batch.base_offset = record.offset
+    self._batch.timestamp_type = record.timestamp_type + 1
+    self._value_data = record.value
+    self._value_bytes = record.value_bytes
+    self._timestamp_ms = record.timestamp_ms
+    own.key = _bytes_of(record.key, record.key_bytes)
+    own.has_key = own.has_headers = True
+    return self
+
+
+cdef Own _owning(Message self):
+    if self._own is None:
+        self._own = Own.__new__(Own)
+    return self._own
+
+
+cdef object error_of_message(Message self):
+    if self._own is not None and self._own.has_error:
+        return self._own.error
+    return None if self._batch is None else self._batch.error
+
+
+cdef Message error_message_of(object topic, object partition, int64_t offset, object error):
+    cdef Message self = Message.__new__(Message)
+    self._batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else partition)
+    self._batch.base_offset = offset
+    self._batch.error = error
+    return self
 
 
 def _short(data, limit=40):

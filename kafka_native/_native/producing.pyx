@@ -15,7 +15,13 @@ from libc.string cimport memset
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
-from kafka_native._native.message cimport Chunk, Message
+from kafka_native._native.message cimport (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Batch,
+    Message,
+    message_of,
+)
 
 # The two varints of an encoded header, at their longest.
 cdef enum:
@@ -77,7 +83,7 @@ cdef class ProducerCore:
     cdef size_t _scratch_bytes
     # The batch whose reports are being served. All of it advances before a callback runs, so that a callback may raise, or poll() itself.
     cdef kn_batch *_batch
-    cdef Chunk _batch_chunk
+    cdef Batch _shared  # by its Messages
     cdef kn_record_reader _reader
     cdef int32_t _index
     cdef object _batch_error
@@ -219,6 +225,7 @@ cdef class ProducerCore:
     cdef bint _next_batch(self) except -1:
         # Opens the next delivered batch; False when there is none.
         cdef kn_batch_view view
+        cdef kn_chunk *chunk
         cdef kn_batch *batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
         if batch == NULL:
             return False
@@ -239,7 +246,15 @@ cdef class ProducerCore:
         view.records_bytes = batch.plain.size_bytes - KN_BATCH_HEADER_BYTES
         if kn_record_reader_init(&self._reader, &view) != KN_OK:
             raise SystemError("a delivered batch can't be read back")
-        self._batch_chunk = Chunk.of(kn_chunk_new(batch.plain))
+        chunk = kn_chunk_new(batch.plain)
+        if chunk == NULL:
+            raise MemoryError
+        self._shared = Batch.of(chunk, self._batch_topic, batch.partition)
+        self._shared.error = self._batch_error
+        self._shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
+        self._shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
+        if batch.base_offset >= 0:
+            self._shared.base_offset = batch.base_offset
         # The chunk's now: Messages may outlive the batch.
         if batch.wire == batch.plain:
             batch.wire = NULL
@@ -249,30 +264,27 @@ cdef class ProducerCore:
     cdef _finish_batch(self):
         cdef kn_batch *batch = self._batch
         self._batch = NULL
-        self._batch_chunk = None
+        self._shared = None
         self._batch_error = None
         kn_engine_delivered(self.engine.engine, batch)
 
-    cdef Message _message_of(self, kn_batch *batch, int32_t index, kn_record *record):
-        cdef Message message
-        cdef int32_t partition = batch.partition
-        if batch.partitions != NULL:
-            partition = batch.partitions[index]
+    cdef Message _message_of(self, kn_batch *batch, int32_t index, const uint8_t *start, kn_record *record):
+        cdef Batch shared = self._shared
+        if batch.partitions != NULL and batch.partitions[index] != shared.partition:
+            # Staged messages that never got to a partition's own batch: the partition is each one's own.
+            self._shared = shared = shared.copy()
+            shared.partition = batch.partitions[index]
         if batch.log_append_time_ms >= 0:
             record.timestamp_ms = batch.log_append_time_ms
-            record.timestamp_type = 1
-        record.offset = batch.base_offset + index if batch.base_offset >= 0 else -1001
-        message = Message.of(self._batch_chunk, self._batch_topic, partition, record, -1)
-        if self._batch_error is not None:
-            message._fail(self._batch_error)
-        message._latency_s = (batch.acked_us - batch.created_us) / 1e6
-        return message
+        record.offset = shared.base_offset + index if batch.base_offset >= 0 else shared.base_offset
+        return message_of(shared, start, record)
 
     cdef int _serve(self) except -1:
         # Runs every callback that is due. A callback that raises ends it: the rest waits for the next call.
         cdef int served = 0
         cdef kn_batch *batch
         cdef kn_record record
+        cdef const uint8_t *start
         cdef int32_t index
         while self.engine.callbacks:
             self.engine.callbacks.popleft()()
@@ -285,6 +297,7 @@ cdef class ProducerCore:
             if index >= batch.writer.record_count:
                 self._finish_batch()
                 continue
+            start = self._reader.span.at
             if kn_record_reader_next(&self._reader, &record) != KN_OK:
                 raise SystemError("a delivered batch can't be read back")
             self._index = index + 1
@@ -296,7 +309,7 @@ cdef class ProducerCore:
             if callback is None or (self.engine.engine.config.report_errors_only and self._batch_error is None):
                 continue
             served += 1
-            callback(self._batch_error, self._message_of(batch, index, &record))
+            callback(self._batch_error, self._message_of(batch, index, start, &record))
         return served
 
     def poll(self, double timeout=-1):
@@ -394,7 +407,7 @@ cdef class ProducerCore:
                         batch.opaques[i] = NULL
                         Py_DECREF(callback)
             kn_engine_delivered(self.engine.engine, batch)
-        self._batch_chunk = None
+        self._shared = None
 
     def __len__(self):
         """Messages queued or in flight, and delivery reports not served yet."""
