@@ -49,6 +49,8 @@ PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
 """Every property by name, aliases among them."""
 
 DEFAULT_PORT: Final = 9092
+ALL_REPLICAS: Final = -1
+IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 """The port of a bootstrap server that names none."""
 
 _ATTRIBUTES: Final = {name.replace(".", "_"): name for name in PROPERTIES}
@@ -417,7 +419,26 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
         _reconcile_consumer(values, given, prefix)
 
 
+def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str) -> None:
+    """Adjust what wasn't set to what idempotence needs; refuse what was set against it."""
+    if values["max.in.flight.requests.per.connection"] > IDEMPOTENT_IN_FLIGHT_MAX:
+        if "max.in.flight.requests.per.connection" in given:
+            _fail(
+                prefix + f"`max.in.flight` must be set <= {IDEMPOTENT_IN_FLIGHT_MAX} when `enable.idempotence` is true",
+                "brokers remember the numbers of five batches a partition",
+            )
+        values["max.in.flight.requests.per.connection"] = IDEMPOTENT_IN_FLIGHT_MAX
+    if values["message.send.max.retries"] < 1:
+        _fail(prefix + "`retries` must be set >= 1 when `enable.idempotence` is true")
+    if values["request.required.acks"] != ALL_REPLICAS:
+        _fail(prefix + "`acks` must be set to `all` when `enable.idempotence` is true")
+    if values["queuing.strategy"] != "fifo":
+        _fail(prefix + "`queuing.strategy` must be set to `fifo` when `enable.idempotence` is true")
+
+
 def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str) -> None:
+    if values["enable.idempotence"]:
+        _reconcile_idempotence(values, given, prefix)
     timeout_ms = values["message.timeout.ms"]
     if timeout_ms == 0 or timeout_ms > values["queue.buffering.max.ms"]:
         return

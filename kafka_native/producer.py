@@ -10,6 +10,8 @@ from typing import Any
 from kafka_native._native.producing import ProducerCore
 from kafka_native.client import Client
 from kafka_native.config import parse
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.identity import Identity
 from kafka_native.control.routing import Routing
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
@@ -48,6 +50,10 @@ class Producer(ProducerCore):
         self._open(self._client.engine, on_delivery, partial(_exception_of, settings.integer("message.max.bytes")))
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
+        if settings["enable.idempotence"]:
+            delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
+            timeout_s = settings.integer("socket.timeout.ms") / 1000
+            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_error)
         main.start()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:

@@ -55,6 +55,8 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *to
     accumulator->notified_us = KN_NEVER;
     accumulator->buffer_hint_bytes = FIRST_BUFFER_BYTES;
     accumulator->opaque_hint = FIRST_OPAQUES;
+    accumulator->sequence.id = accumulator->sequence.granted_id = -1;
+    kn_list_init(&accumulator->sequence.unsettled);
 }
 
 void kn_accumulator_deinit(struct kn_accumulator *accumulator)
@@ -279,15 +281,21 @@ static int64_t next_look_us(const struct kn_accumulator *accumulator)
     return accumulator->open && accumulator->open->writer.record_count > 0 ? open_due_us(accumulator) : KN_NEVER;
 }
 
+/* Under lock: what kept the leader from taking may be over. */
+static void look_again(struct kn_accumulator *accumulator, struct kn_notice *notice)
+{
+    accumulator->notified_us = KN_NEVER;
+    int64_t at_us = next_look_us(accumulator);
+    if (at_us != KN_NEVER) want_look(accumulator, at_us, notice);
+}
+
 void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader, int32_t leader_epoch)
 {
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
     accumulator->leader = leader;
     accumulator->leader_epoch = leader_epoch;
-    accumulator->notified_us = KN_NEVER;
-    int64_t at_us = next_look_us(accumulator);
-    if (at_us != KN_NEVER) want_look(accumulator, at_us, &notice);
+    look_again(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
@@ -298,6 +306,81 @@ int kn_accumulator_has_leader(struct kn_accumulator *accumulator)
     int has = accumulator->leader != NULL;
     kn_mutex_unlock(&accumulator->lock);
     return has;
+}
+
+/* --- sequence numbers --- */
+
+void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id, int16_t producer_epoch)
+{
+    struct kn_notice notice = {0};
+    kn_mutex_lock(&accumulator->lock);
+    accumulator->sequence.granted_id = producer_id;
+    accumulator->sequence.granted_epoch = producer_epoch;
+    look_again(accumulator, &notice);
+    kn_mutex_unlock(&accumulator->lock);
+    kn_notice_send(&notice, accumulator);
+}
+
+int kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch)
+{
+    struct kn_sequence *sequence = &accumulator->sequence;
+    kn_mutex_lock(&accumulator->lock);
+    int is_oldest = sequence->unsettled.next == &batch->sequence_node;
+    if (is_oldest) sequence->restart = 1;
+    kn_mutex_unlock(&accumulator->lock);
+    return is_oldest;
+}
+
+/* Under lock: the batch has an outcome. */
+static void forget_sequence(struct kn_batch *batch)
+{
+    if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node);
+}
+
+static int is_current(const struct kn_sequence *sequence)
+{
+    return sequence->id == sequence->granted_id && sequence->epoch == sequence->granted_epoch;
+}
+
+/* Under lock, nothing in flight: every unsettled batch waits, and was not written. They are numbered again as they are taken. */
+static void unnumber_all(struct kn_sequence *sequence)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&sequence->unsettled))) {
+        struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
+        batch->base_sequence = -1;
+        batch->sealed = 0; /* its header is written again */
+    }
+    sequence->restart = 0;
+}
+
+/* Under lock: whether the next batch has its number, or may get one now. If not, kn_accumulator_grant() or the last outcome notifies. */
+static int may_number(struct kn_accumulator *accumulator)
+{
+    struct kn_sequence *sequence = &accumulator->sequence;
+    if (sequence->restart) {
+        if (accumulator->in_flight > 0 || is_current(sequence)) return 0;
+        unnumber_all(sequence);
+    }
+    if (!kn_list_empty(&accumulator->waiting) && KN_LIST_ENTRY(accumulator->waiting.next, struct kn_batch, node)->base_sequence >= 0) return 1;
+    if (sequence->granted_id < 0) return 0;
+    if (is_current(sequence)) return 1;
+    if (!kn_list_empty(&sequence->unsettled)) return 0;
+    sequence->id = sequence->granted_id;
+    sequence->epoch = sequence->granted_epoch;
+    sequence->next = 0;
+    return 1;
+}
+
+/* Under lock. */
+static void number_batch(struct kn_sequence *sequence, struct kn_batch *batch)
+{
+    if (batch->base_sequence >= 0) return;
+    batch->producer_id = sequence->id;
+    batch->producer_epoch = sequence->epoch;
+    batch->base_sequence = sequence->next;
+    sequence->next = (int32_t)(((uint32_t)sequence->next + (uint32_t)batch->writer.record_count) & INT32_MAX); /* wraps to 0 */
+    kn_list_push_back(&sequence->unsettled, &batch->sequence_node);
 }
 
 struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us)
@@ -313,11 +396,14 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     accumulator->notified_us = KN_NEVER;
     /* Another broker's answers are outstanding: the last of them notifies us. */
     int blocked = accumulator->in_flight > 0 && accumulator->in_flight_broker != broker;
+    int numbered = config_of(accumulator)->idempotence;
+    if (numbered && !blocked) blocked = !may_number(accumulator);
     if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->closed, memory_order_acquire)) {
         if (next_look_us(accumulator) <= now_us) {
             struct kn_list *node = kn_list_pop_front(&accumulator->waiting);
             was_open = !node;
             batch = node ? KN_LIST_ENTRY(node, struct kn_batch, node) : close_open(accumulator);
+            if (numbered) number_batch(&accumulator->sequence, batch);
             accumulator->in_flight++;
             accumulator->in_flight_broker = broker;
         }
@@ -375,6 +461,7 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
 {
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
+    forget_sequence(batch);
     batch_is_back(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
@@ -402,7 +489,9 @@ void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
     kn_mutex_lock(&accumulator->lock);
     struct kn_list *node;
     while ((node = kn_list_first(&accumulator->waiting))) {
-        if (KN_LIST_ENTRY(node, struct kn_batch, node)->created_us + timeout_us > now_us) break;
+        struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, node);
+        if (batch->created_us + timeout_us > now_us) break;
+        forget_sequence(batch);
         kn_list_remove(node);
         kn_list_push_back(&expired, node);
     }
@@ -417,6 +506,8 @@ void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
 void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into)
 {
     kn_mutex_lock(&accumulator->lock);
+    for (struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting; node = node->next)
+        forget_sequence(KN_LIST_ENTRY(node, struct kn_batch, node));
     kn_list_splice_back(into, &accumulator->waiting);
     if (accumulator->open) kn_list_push_back(into, &close_open(accumulator)->node);
     kn_mutex_unlock(&accumulator->lock);

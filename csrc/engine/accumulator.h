@@ -24,6 +24,20 @@ struct kn_broker;
 struct kn_topic;
 struct kn_message;
 
+/* Idempotence (KIP-98, KIP-360): which producer id and epoch the partition's batches carry, and from which sequence number on. The client's identity
+ * may move on to another epoch while batches of the old one have no outcome yet; they keep it, and the partition changes over once they are settled.
+ * Only a batch that the broker refuses as out of sequence although nothing older is outstanding proves that none of them was written: then all of them
+ * are numbered anew (`restart`). So no batch is ever written under two numbers. */
+struct kn_sequence {
+    int64_t granted_id;                /* the client's newest identity, -1: none yet */
+    int16_t granted_epoch;
+    int16_t epoch;                     /* what `next` counts under */
+    int64_t id;
+    int32_t next;
+    int restart;
+    struct kn_list unsettled;          /* kn_batch.sequence_node, by sequence: numbered, without an outcome */
+};
+
 struct kn_accumulator {
     /* immutable */
     struct kn_topic *topic;
@@ -42,6 +56,7 @@ struct kn_accumulator {
     size_t buffer_hint_bytes;          /* how large the last batches became: the next buffer's first size */
     int32_t opaque_hint;               /* how many opaques the last batch had */
     int redirected;                    /* staging: the partition table is published, append says KN_ERR_STALE */
+    struct kn_sequence sequence;       /* idempotence */
 };
 
 #define KN_STAGING (-1)
@@ -84,6 +99,10 @@ void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_
 void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch *batch, int64_t next_try_us);
 /* A taken batch has its outcome: the in-flight count drops, the batch goes to kn_engine_deliver(). */
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch);
+/* Control thread: the client's producer id and epoch, from now on. */
+void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id, int16_t producer_epoch);
+/* The broker refused the number of a taken batch. True: nothing older is outstanding, so numbering starts anew once a newer identity is granted. */
+int kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch);
 /* Control thread, about once a second: batches older than message.timeout.ms are delivered with KN_ERR_TIMED_OUT. Taken ones are left alone: a request
  * may still point into them. */
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us);

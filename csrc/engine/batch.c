@@ -26,6 +26,7 @@ struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t 
         return NULL;
     }
     kn_list_init(&batch->node);
+    kn_list_init(&batch->sequence_node);
     batch->topic = topic;
     batch->partition = partition;
     batch->base_offset = -1;

@@ -44,7 +44,8 @@ struct kn_batch {
     int64_t base_offset;       /* -1: unknown */
     int64_t log_append_time_ms;/* -1: create time */
     char *error_text;          /* malloc'ed broker message or NULL */
-    /* idempotence: written into the header by the seal, -1: none */
+    /* idempotence: given by kn_accumulator_take(), written into the header by the seal; -1: none */
+    struct kn_list sequence_node; /* accumulator->sequenced, while base_sequence >= 0 */
     int64_t producer_id;
     int16_t producer_epoch;
     int32_t base_sequence;

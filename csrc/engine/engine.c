@@ -78,6 +78,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     if (!engine) return NULL;
     engine->config = *config;
     engine->pid = getpid();
+    engine->producer_id = engine->producer_epoch = -1;
     engine->budget.messages_max = config->queue_messages_max;
     engine->budget.bytes_max = config->queue_bytes_max;
     kn_codec_table_init(&engine->codecs);
@@ -420,6 +421,15 @@ void kn_engine_flush_begin(struct kn_engine *engine)
 }
 
 void kn_engine_flush_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->flushing, 1); }
+
+void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
+{
+    engine->producer_id = producer_id;
+    engine->producer_epoch = producer_epoch;
+    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
+        kn_topic_grant(topic, producer_id, producer_epoch);
+    }
+}
 
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us)
 {

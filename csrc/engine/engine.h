@@ -41,6 +41,7 @@ struct kn_engine_config {
     int32_t codec;                     /* enum kn_codec_id */
     int32_t codec_level;
     enum kn_partitioner partitioner;
+    int idempotence;                   /* enable.idempotence: batches are numbered, and wait for a producer id */
     int report_all;                    /* a client-wide delivery callback: every batch is reported */
     int report_errors_only;            /* delivery.report.only.error */
     /* consumer */
@@ -72,6 +73,8 @@ struct kn_engine {
     atomic_int closed;
     /* control thread only */
     int64_t quiet_since_us;            /* nothing queued since then; 0: busy */
+    int64_t producer_id;               /* idempotence; -1: none yet */
+    int16_t producer_epoch;
     /* under lock */
     struct kn_mutex lock;
     struct kn_list topics;
@@ -112,6 +115,8 @@ struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_
 int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in flight, and reports not served */
 void kn_engine_flush_begin(struct kn_engine *engine);    /* wakes every sender; linger is off until the matching end */
 void kn_engine_flush_end(struct kn_engine *engine);
+/* Control thread: batches are numbered under this id and epoch from now on (see struct kn_sequence). */
+void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch);
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us); /* control thread, about once a second */
 
 /* --- consuming --- */

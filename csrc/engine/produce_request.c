@@ -131,6 +131,12 @@ int kn_produce_error_action(int16_t error_code)
     case 51: /* CONCURRENT_TRANSACTIONS */
     case 89: /* THROTTLING_QUOTA_EXCEEDED */
         return KN_PRODUCE_RETRY;
+    case 45: /* OUT_OF_ORDER_SEQUENCE_NUMBER */
+    case 47: /* INVALID_PRODUCER_EPOCH */
+    case 59: /* UNKNOWN_PRODUCER_ID: retention or a lost log has taken what the broker knew */
+        return KN_PRODUCE_RETRY | KN_PRODUCE_SEQUENCE;
+    case 46: /* DUPLICATE_SEQUENCE_NUMBER: so long ago that the broker doesn't know the offset any more */
+        return KN_PRODUCE_WRITTEN;
     case -1: /* UNKNOWN_SERVER_ERROR: no telling what it did before */
         return KN_PRODUCE_POSSIBLE;
     default:
@@ -181,6 +187,33 @@ static void ask_for_metadata(struct kn_sender *sender, const struct kn_batch *ba
     kn_engine_post_event(sender->broker->engine, event);
 }
 
+static void settle_written(struct kn_batch *batch, int64_t base_offset, int64_t log_append_time_ms)
+{
+    batch->status = KN_OK;
+    batch->base_offset = base_offset;
+    batch->log_append_time_ms = log_append_time_ms;
+    kn_batch_raise_persistence(batch, KN_PERSISTED);
+    kn_accumulator_settle(batch->accumulator, batch);
+}
+
+/* While something older is outstanding, that one's loss or delay is the reason and another try will do. Otherwise the numbering starts anew. */
+static void on_sequence_refused(struct kn_sender *sender, const struct kn_batch *batch, int16_t error_code)
+{
+    /* First: without memory for the event nobody would end the restart. */
+    struct kn_event *event = kn_event_new(KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
+    if (!event) return; /* refused again at the next try */
+    if (!kn_accumulator_out_of_sequence(batch->accumulator, batch)) {
+        kn_event_free(event);
+        return;
+    }
+    event->token = batch->topic->token;
+    event->partition = batch->partition;
+    event->error_code = error_code;
+    event->offset = batch->producer_id;
+    event->epoch = (uint32_t)batch->producer_epoch;
+    kn_engine_post_event(sender->broker->engine, event);
+}
+
 static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, const struct kn_produce_outcome *outcome,
                             const struct kn_produce_response *response, int64_t now_us)
 {
@@ -189,15 +222,13 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, co
         fail_batch(sender, batch, 0, KN_ERR_PROTOCOL, 0, text, sizeof text - 1, now_us);
         return;
     }
-    if (outcome->error_code == 0) {
-        batch->status = KN_OK;
-        batch->base_offset = outcome->base_offset;
-        batch->log_append_time_ms = outcome->log_append_time_ms;
-        kn_batch_raise_persistence(batch, KN_PERSISTED);
-        kn_accumulator_settle(batch->accumulator, batch);
+    int action = outcome->error_code ? kn_produce_error_action(outcome->error_code) : KN_PRODUCE_WRITTEN;
+    if (outcome->error_code && batch->base_sequence < 0 && action & (KN_PRODUCE_WRITTEN | KN_PRODUCE_SEQUENCE)) action = 0; /* makes no sense */
+    if (action & KN_PRODUCE_WRITTEN) {
+        settle_written(batch, outcome->error_code ? -1 : outcome->base_offset, outcome->log_append_time_ms);
         return;
     }
-    int action = kn_produce_error_action(outcome->error_code);
+    if (action & KN_PRODUCE_SEQUENCE) on_sequence_refused(sender, batch, outcome->error_code);
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
     if (action & KN_PRODUCE_REFRESH) ask_for_metadata(sender, batch, outcome, response);
     fail_batch(sender, batch, action & KN_PRODUCE_RETRY, KN_OK, outcome->error_code, outcome->text, outcome->text_bytes, now_us);

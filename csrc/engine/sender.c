@@ -97,12 +97,13 @@ static void seal(struct kn_engine *engine, struct kn_batch *batch, int16_t produ
         .producer_epoch = batch->producer_epoch,
         .base_sequence = batch->base_sequence,
     };
-    int usable = engine->config.codec != KN_CODEC_NONE && codec->compress &&
+    int again = batch->wire != NULL; /* numbered anew: the records stay as they are */
+    int usable = !again && engine->config.codec != KN_CODEC_NONE && codec->compress &&
                  (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
     struct kn_buffer *compressed = usable ? compress(engine, codec, batch->plain) : NULL;
-    batch->wire = compressed ? compressed : batch->plain;
+    if (!again) batch->wire = compressed ? compressed : batch->plain;
+    if (batch->wire != batch->plain) meta.attributes = (int16_t)engine->config.codec;
     if (compressed) {
-        meta.attributes = (int16_t)engine->config.codec;
         if (!batch->opaques && !engine->config.report_all) { /* nobody will ask for the messages */
             kn_buffer_give(batch->plain);
             batch->plain = NULL;

@@ -304,6 +304,7 @@ static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t coun
             return NULL;
         }
         kn_accumulator_init(accumulator, topic, i);
+        kn_accumulator_grant(accumulator, topic->engine->producer_id, topic->engine->producer_epoch);
         table->partitions[i] = accumulator;
     }
     return table;
@@ -353,6 +354,13 @@ void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const
     kn_mutex_lock(&topic->lock);
     topic->wanted = 0;
     kn_mutex_unlock(&topic->lock);
+}
+
+void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch)
+{
+    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
+        kn_accumulator_grant(topic->tables->partitions[i], producer_id, producer_epoch);
+    }
 }
 
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us)

@@ -104,6 +104,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.codec = settings["codec"]
     to.codec_level = settings["codec_level"]
     to.partitioner = <kn_partitioner><int>settings["partitioner"]
+    to.idempotence = settings["idempotence"]
     to.report_all = settings["report_all"]
     to.report_errors_only = settings["report_errors_only"]
     to.fetch_min_bytes = settings["fetch_min_bytes"]
@@ -266,6 +267,12 @@ cdef class Engine:
     def topic(self, str name not None):
         """The `Topic` of this name, made at first use."""
         return self.topic_at(name)
+
+    def grant(self, int64_t producer_id, int16_t producer_epoch):
+        """Control thread: batches are numbered under this producer id and epoch from now on (enable.idempotence)."""
+        cdef kn_engine *engine = self._alive()
+        with nogil:
+            kn_engine_grant(engine, producer_id, producer_epoch)
 
     def expire(self):
         """Control thread, about once a second: fails what has waited longer than message.timeout.ms; trims idle memory."""

@@ -38,7 +38,6 @@ _TAIL = """\
 | what | librdkafka | here | why |
 |---|---|---|---|
 | `check.crcs` | `false` | `true` | a corrupt batch has to be an error, and checking costs next to nothing |
-| `enable.idempotence` | `false` | `false`, and `true` is refused | doesn't exist yet; on by default when it does |
 | `decompressed.batch.max.bytes` | no such limit | 128 MiB | a small batch may decompress to gigabytes |
 | numbers in strings | `"1k"` is read as 1 | an error | a typing error must not change a limit |
 | `bootstrap.servers` | a bad entry is logged | an error | the client couldn't connect to it anyway |

@@ -34,11 +34,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         HIGH,
         default=False,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
+        note="sender",
         doc=(
-            "Have each message written exactly once and in order, whatever is retried. Will be on by default when"
-            " this client has it."
+            "Have each message written exactly once and in order in its partition, whatever is retried. Wants "
+            "acks=all, and at most five requests in flight, which it sets where nothing is set."
         ),
     ),
     Property(
@@ -48,7 +48,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.REFUSED,
-        note="planned, with idempotence",
+        note="planned",
         doc="Treat a message that could not be delivered as a fatal error, so that the sequence has no gap.",
     ),
     Property(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import NEVER, Call, Manager, Reply
 from kafka_native.control.fetching import Fetching
+from kafka_native.control.identity import Identity
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.routing import Routing
 from kafka_native.errors import KafkaError, KafkaException
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # enum kn_event_kind, csrc/engine/events.h
-CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED = range(1, 8)
+CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED, OUT_OF_SEQUENCE = range(1, 9)
 
 JOIN_TIMEOUT_S = 10.0
 
@@ -44,6 +45,7 @@ class MainThread:
         self.pool = pool
         self.metadata = metadata
         self.routing: Routing | None = None
+        self.identity: Identity | None = None
         self.fetching: Fetching | None = None
         self._logger = logger
         self._work: deque[Callable[[], None]] = deque()
@@ -122,7 +124,7 @@ class MainThread:
     # --- the thread ---
 
     def _managers(self) -> list[Manager]:
-        optional: list[Manager | None] = [self.fetching, self.routing, self.metadata, self.pool]
+        optional: list[Manager | None] = [self.fetching, self.routing, self.identity, self.metadata, self.pool]
         return [manager for manager in optional if manager is not None]
 
     def _loop(self) -> None:
@@ -172,6 +174,9 @@ class MainThread:
             self.routing.on_topic_wanted(event, now)
         elif event.kind == PARTITION and self.routing is not None:
             self.routing.on_partition_error(event, now)
+        elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
+            self._logger.info("%r: numbering goes on under another epoch", event)
+            self.identity.on_out_of_sequence(event)
         elif event.kind == CURSOR and self.fetching is not None:
             self.fetching.on_cursor_error(event, now)
         elif event.kind == THROTTLED:

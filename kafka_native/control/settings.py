@@ -51,6 +51,7 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "codec": CODECS[config.text("compression.codec")],
         "codec_level": config["compression.level"],
         "partitioner": partitioner,
+        "idempotence": config["enable.idempotence"],
         "report_all": report_all,
         "report_errors_only": config["delivery.report.only.error"],
     }

@@ -60,4 +60,4 @@ def test_effective_properties_are_those_that_the_code_reads() -> None:
 
 def config_checks() -> set[str]:
     """Properties without effect that parse() itself reads, to check them against each other."""
-    return {"max.poll.interval.ms", "session.timeout.ms", "partition.assignment.strategy"}
+    return {"max.poll.interval.ms", "session.timeout.ms", "partition.assignment.strategy", "queuing.strategy"}

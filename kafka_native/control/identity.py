@@ -1,0 +1,88 @@
+"""The producer id and epoch under which an idempotent producer numbers its batches (KIP-98, KIP-360).
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.transactions import InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine, Event
+
+NO_PRODUCER = -1
+LAST_EPOCH = 32_767
+"""An id whose epochs are used up is given back for a new one."""
+
+REFUSED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE)
+"""No broker will answer otherwise soon. It is told once; asking goes on, because an operator may help."""
+
+
+class Identity:
+    """Asks for a producer id, and moves on to another epoch when a partition's numbering has to start anew.
+
+    Batches wait in the engine until there is an id; message.timeout.ms goes on counting meanwhile.
+    """
+
+    def __init__(
+        self, engine: Engine, backoff: Backoff, timeout_s: float, on_error: Callable[[KafkaError], None]
+    ) -> None:
+        """``timeout_s``: how long one request may take."""
+        self._engine = engine
+        self._backoff = backoff
+        self._timeout_s = timeout_s
+        self._on_error = on_error
+        self._ask_at = 0.0
+        self._now = 0.0
+        self._told = 0  # the code of the last error that was told
+        self.producer_id = NO_PRODUCER
+        self.epoch = NO_PRODUCER
+
+    def on_out_of_sequence(self, event: Event) -> None:
+        """A partition can't go on under this id and epoch: its next batches get numbers of another epoch.
+
+        As Java's producer does it: the epoch of a producer without transactions is its own to raise.
+        """
+        if (event.offset, event.epoch) != (self.producer_id, self.epoch):
+            return  # another partition's news of the same
+        if self.epoch == LAST_EPOCH:
+            self.producer_id = self.epoch = NO_PRODUCER
+            self._ask_at = 0.0
+            return
+        self.epoch += 1
+        self._engine.grant(self.producer_id, self.epoch)
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        self._now = now
+        if now < self._ask_at:
+            return [], self._ask_at
+        if self.producer_id != NO_PRODUCER:
+            return [], NEVER
+        self._ask_at = NEVER  # until the reply
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+        return [Call(request, ANY_BROKER, now + self._timeout_s, self._on_reply)], NEVER
+
+    def _on_reply(self, reply: Reply) -> None:
+        if not isinstance(reply, KafkaError) and reply.error_code:
+            reply = KafkaError(reply.error_code)
+        if isinstance(reply, KafkaError):
+            self._tell(reply)
+            self._ask_at = self._now + self._backoff.next_s()
+            return
+        self._backoff.reset()
+        self._told = 0
+        self._ask_at = NEVER
+        self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
+        self._engine.grant(self.producer_id, self.epoch)
+
+    def _tell(self, error: KafkaError) -> None:
+        if error.code() in REFUSED and error.code() != self._told:
+            self._told = error.code()
+            self._on_error(KafkaError(error.code(), f"no producer id (enable.idempotence): {error.str()}"))

@@ -1,0 +1,197 @@
+"""enable.idempotence: each message once and in order, whatever happens to requests, responses and leaders."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, Message, Producer
+from kafka_native._native import records
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import Client
+
+MANY = 2000
+CONFIG: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 1, "retry.backoff.ms": 20}
+
+
+class Numbered:
+    """Numbered messages to one partition, and what was reported of each."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self.producer, self.topic = producer, topic
+        self.sent = 0
+        self.errors: dict[int, KafkaError | None] = {}
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            number = self.sent
+            self.sent += 1
+
+            def note(error: KafkaError | None, _: Message, number: int = number) -> None:
+                assert number not in self.errors
+                self.errors[number] = error
+
+            self.producer.produce(self.topic, str(number), partition=0, on_delivery=note)
+
+    def acked(self) -> list[int]:
+        return sorted(number for number, error in self.errors.items() if error is None)
+
+
+def headers_of(cluster: MockCluster, topic: str) -> list[records.BatchHeader]:
+    return [header for batch in cluster.batches(topic, 0) for header in records.batch_headers(batch)]
+
+
+def stored(cluster: MockCluster, topic: str) -> list[int]:
+    return [int(message.value) for message in cluster.messages(topic, 0)]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_batches_carry_producer_id_epoch_and_rising_sequences(cluster: MockCluster, client: Client, codec: str):
+    topic = client.topic()
+    with client.producer(**CONFIG, **{"compression.codec": codec, "batch.num.messages": 100}) as producer:
+        stream = Numbered(producer, topic)
+        stream.send(MANY)
+        assert producer.flush(15) == 0
+    assert stored(cluster, topic) == stream.acked() == list(range(MANY))
+    headers = headers_of(cluster, topic)
+    assert len(headers) >= MANY / 100
+    assert len({(header.producer_id, header.producer_epoch) for header in headers}) == 1
+    assert headers[0].producer_id >= 0
+    expected = 0
+    for header in headers:
+        assert header.base_sequence == expected
+        expected += header.record_count
+
+
+@pytest.mark.parametrize("after_bytes", [2, 40])
+def test_answers_lost_on_the_way_write_nothing_twice(cluster: MockCluster, client: Client, after_bytes: int):
+    topic = client.topic()
+    leader = cluster.leader(topic, 0)
+    with client.producer(**CONFIG, **{"batch.num.messages": 50}) as producer:
+        stream = Numbered(producer, topic)
+        for _ in range(10):
+            cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
+            stream.send(MANY // 10)
+            time.sleep(0.02)
+        assert producer.flush(30) == 0
+    assert stored(cluster, topic) == stream.acked() == list(range(MANY))
+
+
+def test_retries_of_some_batches_keep_the_order_of_all(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    with client.producer(**CONFIG, **{"batch.num.messages": 20}) as producer:
+        stream = Numbered(producer, topic)
+        stream.send(100)
+        assert producer.flush(15) == 0
+        for round_ in range(20):
+            codes = (ErrorCode.NOT_ENOUGH_REPLICAS, 0, ErrorCode.REQUEST_TIMED_OUT, 0, 0)
+            cluster.push_request_errors(ApiKey.PRODUCE, codes[: 1 + round_ % 5])
+            stream.send(100)
+        assert producer.flush(30) == 0
+    assert stored(cluster, topic) == stream.acked() == list(range(2100))
+
+
+def test_leaders_that_move_all_the_time(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    stop = threading.Event()
+
+    def move() -> None:
+        leader = cluster.leader(topic, 0)
+        others = [broker for broker in cluster.broker_ids if broker != leader]
+        while not stop.wait(0.03):
+            cluster.move_leader(topic, 0, others[0])
+            others.append(others.pop(0))
+
+    mover = threading.Thread(target=move)
+    with client.producer(**CONFIG, **{"batch.num.messages": 20}) as producer:
+        stream = Numbered(producer, topic)
+        mover.start()
+        try:
+            for _ in range(20):
+                stream.send(100)
+                time.sleep(0.02)
+        finally:
+            stop.set()
+            mover.join()
+        assert producer.flush(30) == 0
+    assert stored(cluster, topic) == stream.acked() == list(range(2000))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_numbering_starts_anew_when_the_oldest_batch_is_refused(cluster: MockCluster, client: Client, code: ErrorCode):
+    topic = client.topic()
+    with client.producer(**CONFIG, **{"batch.num.messages": 10}) as producer:
+        stream = Numbered(producer, topic)
+        stream.send(50)
+        assert producer.flush(15) == 0
+        first = {header.producer_epoch for header in headers_of(cluster, topic)}
+        cluster.push_request_errors(ApiKey.PRODUCE, [code])
+        stream.send(500)
+        assert producer.flush(30) == 0
+    assert stored(cluster, topic) == stream.acked() == list(range(550))
+    last = headers_of(cluster, topic)[-1]
+    assert last.producer_epoch > max(first)
+
+
+def test_lost_batch_leaves_a_gap_and_nothing_else(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    with client.producer(**CONFIG, **{"batch.num.messages": 10}) as producer:
+        stream = Numbered(producer, topic)
+        stream.send(10)
+        assert producer.flush(15) == 0
+        cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.MESSAGE_TOO_LARGE])
+        stream.send(100)
+        assert producer.flush(30) == 0
+    lost = [number for number, error in stream.errors.items() if error is not None]
+    assert len(lost) > 0
+    assert stored(cluster, topic) == stream.acked() == [n for n in range(110) if n not in lost]
+
+
+def test_duplicate_sequence_is_a_delivery_without_an_offset(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    reports = []
+    with client.producer(**CONFIG) as producer:
+        cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.DUPLICATE_SEQUENCE_NUMBER])
+        producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append((error, message.offset())))
+        assert producer.flush(15) == 0
+    assert reports == [(None, None)]
+
+
+def test_messages_wait_for_a_producer_id(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 3)
+    with client.producer(**CONFIG) as producer:
+        stream = Numbered(producer, topic)
+        stream.send(10)
+        assert producer.flush(15) == 0
+    assert stored(cluster, topic) == list(range(10))
+
+
+def test_a_producer_that_may_not_have_an_id_says_so(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    errors: list[KafkaError] = []
+    cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 200)
+    with client.producer(**CONFIG, **{"message.timeout.ms": 1500, "error_cb": errors.append}) as producer:
+        stream = Numbered(producer, topic)
+        stream.send(3)
+        assert producer.flush(15) == 0
+    assert [error.code() for error in stream.errors.values() if error] == [KafkaError._MSG_TIMED_OUT] * 3
+    cluster.faults.clear()
+    assert [error.code() for error in errors] == [KafkaError.CLUSTER_AUTHORIZATION_FAILED]  # told once, not at each try
+    assert "enable.idempotence" in errors[0].str()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("acks", 1), ("max.in.flight", 6), ("retries", 0), ("queuing.strategy", "lifo")],
+)
+def test_what_idempotence_cannot_go_with_is_refused(name: str, value: object):
+    with pytest.raises(KafkaException, match=r"enable\.idempotence") as caught:
+        Producer({"enable.idempotence": True, name: value})
+    assert caught.value.args[0].code() == KafkaError._INVALID_ARG

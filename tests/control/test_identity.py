@@ -1,0 +1,102 @@
+"""The producer id and epoch of an idempotent producer: asked for, granted, raised, given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import NEVER
+from kafka_native.control.identity import LAST_EPOCH, Identity
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.transactions import InitProducerIdResponse
+
+from .fakes import event
+
+
+class Engine:
+    """What the engine is granted, recorded."""
+
+    def __init__(self) -> None:
+        self.granted: list[tuple[int, int]] = []
+
+    def grant(self, producer_id: int, epoch: int) -> None:
+        self.granted.append((producer_id, epoch))
+
+
+class Asking:
+    """An identity, its engine, and the errors it tells."""
+
+    def __init__(self) -> None:
+        self.engine = Engine()
+        self.errors: list[KafkaError] = []
+        engine: Any = self.engine
+        self.identity = Identity(engine, Backoff(0.1, 1.0, lambda low, high: 1.0), 60.0, self.errors.append)
+        self.now = 0.0
+
+    def answer(self, reply: Any) -> None:
+        """Polls, and answers the one request that comes."""
+        calls, again = self.identity.poll(self.now)
+        assert again == NEVER
+        [call] = calls
+        assert call.deadline == self.now + 60
+        call.on_reply(reply)
+
+    def wait(self) -> float:
+        """Polls and finds nothing to ask yet: how long until the next request."""
+        calls, again = self.identity.poll(self.now)
+        assert calls == []
+        return again - self.now
+
+
+def granted(producer_id: int, epoch: int = 0) -> InitProducerIdResponse:
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
+
+
+def test_id_is_asked_for_once_and_granted():
+    asking = Asking()
+    asking.answer(granted(7))
+    assert asking.engine.granted == [(7, 0)]
+    assert asking.identity.poll(99.0) == ([], NEVER)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [KafkaError(KafkaError._TIMED_OUT), InitProducerIdResponse(error_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)],
+)
+def test_failed_request_is_made_again_after_a_growing_delay(reply: Any):
+    asking = Asking()
+    for delay in (0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
+        asking.answer(reply)
+        assert asking.wait() == pytest.approx(delay)
+        asking.now += delay
+    asking.answer(granted(7))
+    assert asking.engine.granted == [(7, 0)]
+    assert asking.errors == []
+
+
+def test_refusal_is_told_once():
+    asking = Asking()
+    for _ in range(3):
+        asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+        asking.now += 2
+    assert [error.code() for error in asking.errors] == [KafkaError.CLUSTER_AUTHORIZATION_FAILED]
+
+
+def test_epoch_rises_once_however_many_partitions_want_it():
+    asking = Asking()
+    asking.answer(granted(7, 3))
+    for partition in range(3):
+        asking.identity.on_out_of_sequence(event(offset=7, epoch=3, partition=partition))
+    assert asking.engine.granted == [(7, 3), (7, 4)]
+    asking.identity.on_out_of_sequence(event(offset=6, epoch=4))  # of an id given back long ago
+    assert asking.engine.granted == [(7, 3), (7, 4)]
+
+
+def test_last_epoch_is_followed_by_a_new_id():
+    asking = Asking()
+    asking.answer(granted(7, LAST_EPOCH))
+    asking.identity.on_out_of_sequence(event(offset=7, epoch=LAST_EPOCH))
+    asking.answer(granted(8))
+    assert asking.engine.granted == [(7, LAST_EPOCH), (8, 0)]
