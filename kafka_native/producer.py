@@ -113,11 +113,16 @@ class Producer(ProducerCore):
         return f"<Producer {self._client.name} ({state})>"
 
 
-def _exception_of(limit: int, status: int, text: str | None) -> KafkaException:
-    """The exception that `produce()` raises for a status of the engine; ``limit`` is message.max.bytes."""
+def _exception_of(limit: int, status: int, text: str | None, where: str | None) -> KafkaException:
+    """The exception that `produce()` raises for a status of the engine; ``limit`` is message.max.bytes.
+
+    ``where`` tells which message, if there were several.
+    """
+    hint = None
     if status == STATUS_TOO_LARGE:
-        error = KafkaError(
-            KafkaError.MSG_SIZE_TOO_LARGE, f"Broker: Message size too large: over message.max.bytes={limit}"
-        )
-        return KafkaException(error, hint="raise message.max.bytes here and on the broker, or send less")
-    return KafkaException(from_status(status, text))
+        text = f"Broker: Message size too large: over message.max.bytes={limit}"
+        hint = "raise message.max.bytes here and on the broker, or send less"
+    error = from_status(status, text)
+    if where is not None:
+        error = KafkaError(error.code(), f"{error.str()}: {where}")
+    return KafkaException(error, hint=hint)

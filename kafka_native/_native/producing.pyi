@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka_native._native.engine import Engine
@@ -9,7 +9,7 @@ class ProducerCore:
         self,
         engine: Engine,
         on_delivery: Callable[..., Any] | None,
-        exception_of: Callable[[int, str | None], BaseException],
+        exception_of: Callable[[int, str | None, str | None], BaseException],
     ) -> None: ...
     def produce(
         self,
@@ -22,6 +22,24 @@ class ProducerCore:
         timestamp: int = ...,
         headers: Any = ...,
     ) -> None: ...
+    def produce_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None = ...,
+        partition: int | Sequence[int] = ...,
+        headers: Sequence[Any] | None = ...,
+        timestamps: int | Sequence[int] | None = ...,
+        on_delivery: Callable[..., Any] | None = ...,
+    ) -> int: ...
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = ...,
+        callback: Callable[..., Any] | None = ...,
+        on_delivery: Callable[..., Any] | None = ...,
+    ) -> int: ...
     def poll(self, timeout: float = ...) -> int: ...
     def flush(self, timeout: float = ...) -> int: ...
     def _mark_closed(self) -> None: ...

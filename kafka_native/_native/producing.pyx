@@ -1,12 +1,16 @@
 # cython: freethreading_compatible=False
-"""ProducerCore: produce(), poll(), flush() over the engine. The public `kafka_native.Producer` derives from it.
+"""ProducerCore: produce() and its kin, poll(), flush() over the engine. The public `kafka_native.Producer` derives from it.
 
 Thread: any, under the interpreter lock; waiting releases it. produce() takes one leaf lock of the engine, whose other holders never block.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.long cimport PyLong_CheckExact
+from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.sequence cimport PySequence_Check
+from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
@@ -23,9 +27,13 @@ from kafka_native._native.message cimport (
     message_of,
 )
 
-# The two varints of an encoded header, at their longest.
 cdef enum:
-    HEADER_VARINTS_BYTES = 20
+    HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
+    PIECE_BYTES_MAX = 2147483647
+    CLOCK_EVERY = 256  # messages of one produce_many() that share a look at the clock; a power of two
+
+cdef object NO_TOPIC = object()
+cdef frozenset BATCH_KEYS = frozenset({"value", "key", "headers", "partition", "timestamp", "callback", "on_delivery", "_error"})
 
 
 cdef struct Piece:
@@ -36,15 +44,22 @@ cdef struct Piece:
     Py_buffer view
 
 
-cdef int _borrow(object source, Piece *piece, str what) except -1:
+cdef inline int _borrow(object source, Piece *piece, str what) except -1:
+    # Inline for what nearly every message has; the rest is another function, so that this stays small.
     piece.buffered = False
-    if PyBytes_CheckExact(source):
-        piece.data = <const uint8_t *>PyBytes_AS_STRING(source)
-        piece.size = PyBytes_GET_SIZE(source)
-    elif source is None:
+    if source is None:
         piece.data = NULL
         piece.size = 0
-    elif isinstance(source, str):
+        return 0
+    if not PyBytes_CheckExact(source):
+        return _borrow_other(source, piece, what)
+    piece.data = <const uint8_t *>PyBytes_AS_STRING(source)
+    piece.size = PyBytes_GET_SIZE(source)
+    return 0 if piece.size <= PIECE_BYTES_MAX else _borrow_too_much(piece, what)
+
+
+cdef int _borrow_other(object source, Piece *piece, str what) except -1:
+    if isinstance(source, str):
         piece.data = <const uint8_t *>PyUnicode_AsUTF8AndSize(source, &piece.size)
     else:
         try:
@@ -56,10 +71,12 @@ cdef int _borrow(object source, Piece *piece, str what) except -1:
         piece.buffered = True
         piece.data = <const uint8_t *>piece.view.buf
         piece.size = piece.view.len
-    if piece.size > 2147483647:
-        _release(piece)
-        raise ValueError(f"{what} has {piece.size} bytes, more than a record can hold")
-    return 0
+    return 0 if piece.size <= PIECE_BYTES_MAX else _borrow_too_much(piece, what)
+
+
+cdef int _borrow_too_much(Piece *piece, str what) except -1:
+    _release(piece)
+    raise ValueError(f"{what} has {piece.size} bytes, more than a record can hold")
 
 
 cdef inline void _release(Piece *piece) noexcept:
@@ -68,15 +85,60 @@ cdef inline void _release(Piece *piece) noexcept:
         piece.buffered = False
 
 
+cdef inline int _opaque(on_delivery, callback, PyObject **opaque) except -1:
+    # The callback as the engine keeps it, borrowed from the arguments; NULL for none. Small, to be inlined.
+    opaque[0] = NULL
+    return 0 if on_delivery is None and callback is None else _opaque_of(callback if on_delivery is None else on_delivery, opaque)
+
+
+cdef int _opaque_of(on_delivery, PyObject **opaque) except -1:
+    if not callable(on_delivery):
+        raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+    opaque[0] = <PyObject *>on_delivery
+    return 0
+
+
+cdef inline object _number(source, str what):
+    # Not by Cython's own conversion, which would take a float's integer part.
+    if PyLong_CheckExact(source):
+        return source
+    if not PyIndex_Check(source):
+        raise TypeError(f"{what} must be an int, not {type(source).__name__}")
+    return PyNumber_Index(source)
+
+
+cdef inline int _check_partition(int32_t partition) except -1:
+    if partition < -1:
+        raise ValueError(f"partition must be a number from 0 on, or -1 for the partitioner's choice, not {partition}")
+    return 0
+
+
+cdef tuple _column(source, Py_ssize_t count, str what, str otherwise=""):
+    # One item a message (count -1: whatever there is). A tuple, because code that runs in between could change anything else.
+    cdef tuple items
+    if isinstance(source, (str, bytes, bytearray)) or not PySequence_Check(source):
+        raise TypeError(f"{what} must be {otherwise}a sequence with an item a message, not {type(source).__name__}")
+    items = tuple(source)
+    if count >= 0 and len(items) != count:
+        raise ValueError(f"{what} has {len(items)} items for {count} values")
+    return items
+
+
+cdef _located(error, Py_ssize_t index, str fate):
+    # The same mistake, with the message that has it. Not of the very same class: a UnicodeEncodeError, say, can't be made from a text.
+    kind = TypeError if isinstance(error, TypeError) else OverflowError if isinstance(error, OverflowError) else ValueError
+    return kind(f"message {index}: {error} ({fate})")
+
+
 @cython.no_gc_clear
 cdef class ProducerCore:
     """The compiled half of `kafka_native.Producer`."""
 
     cdef readonly Engine engine
     cdef object _on_delivery  # client-wide callback or None
-    cdef object _exception_of  # (status, text) -> the exception that produce() raises
+    cdef object _exception_of  # (status, text, where) -> the exception that produce() raises
     cdef Topic _last_topic
-    cdef str _last_name
+    cdef object _last_name  # NO_TOPIC while there is none, or the producer is closed; None could be the caller's mistake
     cdef bint _closed
     # Where headers are encoded; only used between two Python calls, so one a producer is enough.
     cdef uint8_t *_scratch
@@ -88,6 +150,9 @@ cdef class ProducerCore:
     cdef int32_t _index
     cdef object _batch_error
     cdef str _batch_topic
+
+    def __cinit__(self):
+        self._last_name = NO_TOPIC
 
     def _open(self, Engine engine not None, on_delivery, exception_of not None):
         """Called once by the constructor of the public class."""
@@ -126,25 +191,216 @@ cdef class ProducerCore:
         TypeError
             A value, key or header of another type.
         """
-        cdef kn_message message
-        cdef Topic target
-        cdef Piece value_piece, key_piece
+        cdef kn_topic *target = self._target(topic)
+        cdef PyObject *opaque
         cdef int status
-        cdef PyObject *opaque = NULL
+        _opaque(on_delivery, callback, &opaque)
+        _check_partition(partition)
+        status = self._append(target, value, key, headers, partition, timestamp, opaque)
+        if status != KN_OK:
+            raise self._refusal(status, topic, partition)
+
+    def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
+        """Queues many messages for one topic in one call, at a fraction of what as many calls of `produce()` cost.
+
+        Parameters
+        ----------
+        topic : str
+        values : sequence of bytes, str, any contiguous buffer, or None
+        keys : sequence of the same, optional
+            One key a value.
+        partition : int or sequence of int
+            One for all, or one a value; -1 leaves the choice to the ``partitioner``.
+        headers : sequence, optional
+            One item a value, each what ``produce(headers=)`` takes, or None.
+        timestamps : int or sequence of int, optional
+            Milliseconds since 1970, one for all, or one a value; 0 and None for now.
+        on_delivery : callable, optional
+            Called for each message, as with `produce()`.
+
+        Returns
+        -------
+        int
+            How many were queued, always the first ones. Fewer than there are values means that the queue is full: call `poll()` and go on
+            with ``values[n:]``.
+
+        Raises
+        ------
+        BufferError
+            The queue is full and nothing was queued.
+        KafkaException
+            MSG_SIZE_TOO_LARGE, _UNKNOWN_PARTITION. Everything before the message that the text names is queued, nothing after it.
+        RuntimeError
+            The producer is closed.
+        TypeError, ValueError, OverflowError
+            Arguments of another type or length: nothing is queued. An item of another type, or out of range: the text names the message, and
+            what came before it is queued.
+
+        Other Python threads wait meanwhile, so call it with thousands of messages rather than millions.
+        """
+        cdef kn_topic *target = self._target(topic)
+        cdef PyObject *nothing = <PyObject *>None
+        cdef PyObject *opaque
+        cdef tuple value_items = _column(values, -1, "values")
+        cdef Py_ssize_t count = len(value_items)
+        cdef tuple key_items = None if keys is None else _column(keys, count, "keys")
+        cdef tuple header_items = None if headers is None else _column(headers, count, "headers")
+        cdef tuple partition_items = None
+        cdef tuple timestamp_items = None
+        cdef int32_t number = -1
+        cdef int64_t timestamp = 0
+        cdef bint now
+        cdef Py_ssize_t index = 0
+        cdef int status = KN_OK
+        _opaque(on_delivery, None, &opaque)
+        if PyIndex_Check(partition):
+            number = _number(partition, "partition")
+            _check_partition(number)
+        else:
+            partition_items = _column(partition, count, "partition", "an int or ")
+        if timestamps is None or PyIndex_Check(timestamps):
+            timestamp = 0 if timestamps is None else _number(timestamps, "timestamps")
+        else:
+            timestamp_items = _column(timestamps, count, "timestamps", "an int or ")
+        now = timestamp_items is None and timestamp <= 0
+        try:
+            while index < count:
+                if partition_items is not None:
+                    number = _number(<object>PyTuple_GET_ITEM(partition_items, index), "partition")
+                    _check_partition(number)
+                if timestamp_items is not None:
+                    timestamp = _number(<object>PyTuple_GET_ITEM(timestamp_items, index), "timestamp")
+                elif now and index & (CLOCK_EVERY - 1) == 0:
+                    timestamp = kn_wall_ms()
+                status = self._append(
+                    target,
+                    <object>PyTuple_GET_ITEM(value_items, index),
+                    <object>(nothing if key_items is None else PyTuple_GET_ITEM(key_items, index)),
+                    <object>(nothing if header_items is None else PyTuple_GET_ITEM(header_items, index)),
+                    number,
+                    timestamp,
+                    opaque,
+                )
+                if status != KN_OK:
+                    break
+                index += 1
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _located(error, index, f"{index} queued") from error
+        if status == KN_OK or (index > 0 and status in (KN_ERR_FULL, KN_ERR_NOMEM)):
+            return index  # the next call has the exception, if it still holds
+        raise self._refusal(status, topic, number, f"message {index} ({index} queued)")
+
+    def produce_batch(self, topic, messages, int32_t partition=-1, callback=None, on_delivery=None):
+        """Queues messages for one topic that come as dicts, confluent_kafka's way. `produce_many()` is faster.
+
+        Parameters
+        ----------
+        topic : str
+        messages : list of dict
+            Each with any of ``value``, ``key``, ``headers``, ``partition``, ``timestamp``, ``callback`` and ``on_delivery``, as the arguments of
+            `produce()`. A message that can't be queued (queue full, too large, no such partition) gets its KafkaError as ``_error``, and the rest
+            go on; one that is queued loses the ``_error`` of an earlier try.
+        partition : int
+            For messages that have none.
+        callback, on_delivery : callable, optional
+            For messages that have none.
+
+        Returns
+        -------
+        int
+            How many were queued.
+
+        Raises
+        ------
+        RuntimeError
+            The producer is closed.
+        TypeError, ValueError, OverflowError
+            Not a list of dicts, an unknown key, or a value of another type: the text names the message's index. Nothing is queued.
+        """
+        cdef kn_topic *target = self._target(topic)
+        cdef list rows
+        cdef tuple row
+        cdef dict source
+        cdef int32_t number
+        cdef int status
+        cdef Py_ssize_t queued = 0
+        cdef PyObject *opaque
+        _opaque(on_delivery, callback, &opaque)
+        _check_partition(partition)
+        if not isinstance(messages, list):
+            raise TypeError(f"messages must be a list, not {type(messages).__name__}")
+        rows = self._checked_rows(messages, partition, callback if on_delivery is None else on_delivery)
+        for row in rows:
+            source = row[0]
+            number = row[4]
+            # The engine takes any negative number for the partitioner's choice.
+            status = KN_ERR_UNKNOWN_PARTITION
+            if number >= -1:
+                _opaque(row[6], None, &opaque)
+                status = self._append(target, row[1], row[2], row[3], number, row[5], opaque)
+            if status == KN_OK:
+                queued += 1
+                source.pop("_error", None)
+            elif status == KN_ERR_NOMEM or status == KN_ERR_CLOSED:
+                raise self._refusal(status, topic, number)
+            elif status == KN_ERR_FULL:
+                source["_error"] = self.engine.error_of(status, 0, None)
+            else:
+                source["_error"] = self._refusal(status, topic, number).args[0]
+        return queued
+
+    cdef list _checked_rows(self, list messages, int32_t partition, on_delivery):
+        # What produce_batch() is going to queue. Taken out of the dicts once: a buffer's own code could change them between check and use.
+        cdef list rows = []
+        cdef Py_ssize_t index
+        cdef dict source
+        for index, message in enumerate(messages):
+            if not isinstance(message, dict):
+                raise TypeError(f"message {index} must be a dict, not {type(message).__name__}")
+            source = message
+            try:
+                for name in source:
+                    if name not in BATCH_KEYS:
+                        raise ValueError(f"unknown key {name!r}")
+                rows.append(self._checked_row(source, partition, on_delivery))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise _located(error, index, "nothing is queued") from error
+        return rows
+
+    cdef tuple _checked_row(self, dict source, int32_t partition, on_delivery):
+        cdef PyObject *opaque
+        value, key, headers = source.get("value"), source.get("key"), source.get("headers")
+        own_partition, timestamp = source.get("partition"), source.get("timestamp")
+        own = source.get("on_delivery")
+        if own is None:
+            own = source.get("callback")
+        own = on_delivery if own is None else own
+        number = partition if own_partition is None else _number(own_partition, "partition")
+        moment = 0 if timestamp is None else _number(timestamp, "timestamp")
+        _opaque(own, None, &opaque)
+        self._append(NULL, value, key, headers, number, moment, opaque)
+        return source, value, key, headers, number, moment, own
+
+    @cython.final
+    cdef inline kn_topic *_target(self, topic) except NULL:
+        # Where produce() goes; it lives as long as the engine. The last one is remembered, as most calls name it again.
+        return self._last_topic.topic if topic is self._last_name else self._find_topic(topic)
+
+    cdef kn_topic *_find_topic(self, topic) except NULL:
         if self._closed or self.engine is None:
             raise RuntimeError("Producer has been closed" if self._closed else "Producer is not initialised: call super().__init__(conf)")
-        if topic is self._last_name:
-            target = self._last_topic
-        else:
-            target = self._find_topic(topic)
-        if on_delivery is None:
-            on_delivery = callback
-        if on_delivery is not None:
-            if not callable(on_delivery):
-                raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-            opaque = <PyObject *>on_delivery
-        if partition < -1:
-            raise ValueError(f"partition must be a number from 0 on, or -1 for the partitioner's choice, not {partition}")
+        if not isinstance(topic, str):
+            raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+        self._last_topic = self.engine.topic_at(topic)
+        self._last_name = topic
+        return self._last_topic.topic
+
+    @cython.final
+    cdef inline int _append(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
+        # One message: the engine's status. With target NULL everything is checked and nothing queued.
+        cdef kn_message message
+        cdef Piece value_piece, key_piece
+        cdef int status = KN_OK
         message.headers = NULL
         message.headers_bytes = 0
         message.header_count = 0
@@ -161,31 +417,25 @@ cdef class ProducerCore:
             message.partition = partition
             message.timestamp_ms = timestamp
             message.opaque = opaque
-            status = kn_topic_produce(target.topic, &message)
+            if target != NULL:
+                status = kn_topic_produce(target, &message)
+                if status == KN_OK and opaque != NULL:
+                    Py_INCREF(<object>opaque)  # the engine's reference
         finally:
             _release(&value_piece)
             _release(&key_piece)
-        if status != KN_OK:
-            self._refuse(status, target.name, partition)
-        elif opaque != NULL:
-            Py_INCREF(on_delivery)
+        return status
 
-    cdef Topic _find_topic(self, topic):
-        if not isinstance(topic, str):
-            raise TypeError(f"topic must be a str, not {type(topic).__name__}")
-        self._last_topic = self.engine.topic_at(topic)
-        self._last_name = topic
-        return self._last_topic
-
-    cdef _refuse(self, int status, str topic, int partition):
+    cdef object _refusal(self, int status, str topic, int partition, str where=None):
+        # The exception for a status; `where` tells which message, if there were several.
         if status == KN_ERR_FULL:
-            raise BufferError("Local: Queue full")
+            return BufferError("Local: Queue full")
         if status == KN_ERR_NOMEM:
-            raise MemoryError
+            return MemoryError()
         if status == KN_ERR_CLOSED:
-            raise RuntimeError("Producer has been closed")
+            return RuntimeError("Producer has been closed")
         text = f"{topic} has no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
-        raise self._exception_of(status, text)
+        return self._exception_of(status, text, where)
 
     cdef int _encode_headers(self, headers, kn_message *message) except -1:
         cdef size_t used = 0
@@ -386,6 +636,7 @@ cdef class ProducerCore:
     def _mark_closed(self):
         """No further produce(); the public class's close() calls it first."""
         self._closed = True
+        self._last_name = NO_TOPIC
 
     def _serve_last(self):
         """After the engine has stopped: makes the callbacks of what was given up."""
