@@ -17,12 +17,12 @@ from typing import Any
 
 from kafka_native._native.engine import Engine
 from kafka_native.config import Config
-from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
-from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, version
+from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, ThrottleEvent, TopicMetadata, version
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _names = iter(range(1, 1 << 62))
@@ -45,6 +45,7 @@ class Client:
         self.closed = False
         self.forked = False
         self._error_cb = config.function("error_cb")
+        self._throttle_cb = config.function("throttle_cb")
         self._closing = threading.Lock()
         pool = BrokerPool(
             self.engine,
@@ -62,6 +63,7 @@ class Client:
             timeout_s=config.integer("socket.timeout.ms") / 1000,
         )
         self.main = MainThread(self.engine, pool, metadata, self.name, self.logger)
+        self.main.on_throttled = self.on_throttled
         _clients.add(self)
 
     def on_error(self, error: KafkaError) -> None:
@@ -70,6 +72,14 @@ class Client:
             self.logger.warning("%s: %s", self.name, error.str())
         else:
             self.engine.callbacks.append(partial(self._error_cb, error))
+            self.engine.kick()
+
+    def on_throttled(self, broker: Broker, seconds: float) -> None:
+        """Control thread: a quota holds this client back; told to ``throttle_cb`` in the next poll() (KIP-219)."""
+        self.logger.debug("%s: %s throttles this client for %.3f s", self.name, broker.name, seconds)
+        if self._throttle_cb is not None:
+            event = ThrottleEvent(broker.host, broker.node_id, seconds)
+            self.engine.callbacks.append(partial(self._throttle_cb, event))
             self.engine.kick()
 
     def check_open(self, closed_text: str) -> None:

@@ -398,6 +398,8 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -14: KafkaError._RESOLVE,
     STATUS_PROTOCOL: KafkaError._BAD_MSG,
     -16: KafkaError._OUTDATED,
+    -17: KafkaError._PURGE_QUEUE,
+    -18: KafkaError._PURGE_INFLIGHT,
 }
 
 

@@ -66,6 +66,21 @@ class Producer(ProducerCore):
         self._client.check_open(CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Gives up messages that are not delivered yet. Their delivery reports come with the next poll() or flush().
+
+        :param in_queue: Those that wait to be sent: reported with _PURGE_QUEUE.
+        :param in_flight: Those that are on their way: reported with _PURGE_INFLIGHT. They may have arrived all the
+            same. Their connections are closed for it, and made anew.
+        :param blocking: Return when the queues are empty. What is in flight is given up a moment later in any case.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        work = partial(self._client.engine.purge, in_queue, in_flight)
+        if blocking:
+            self._client.main.run(work)
+        else:
+            self._client.main.post(work)
+
     def close(self, timeout: float = -1) -> int:
         """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
 

@@ -24,6 +24,8 @@ const char *kn_status_text(int status)
     case KN_ERR_RESOLVE: return "host name resolution failed";
     case KN_ERR_PROTOCOL: return "the peer doesn't speak the Kafka protocol";
     case KN_ERR_STALE: return "superseded by a newer epoch";
+    case KN_ERR_PURGED: return "purged from the queue";
+    case KN_ERR_PURGED_IN_FLIGHT: return "purged while in flight";
     default: return "unknown status";
     }
 }

@@ -23,7 +23,9 @@ enum kn_status {
     KN_ERR_UNKNOWN_PARTITION = -13,
     KN_ERR_RESOLVE = -14,    /* host name resolution failed */
     KN_ERR_PROTOCOL = -15,   /* the peer doesn't speak Kafka: impossible frame, correlation id */
-    KN_ERR_STALE = -16       /* superseded: an older epoch */
+    KN_ERR_STALE = -16,      /* superseded: an older epoch */
+    KN_ERR_PURGED = -17,     /* thrown away on request, while it waited */
+    KN_ERR_PURGED_IN_FLIGHT = -18 /* the same of what was on its way: it may have arrived */
 };
 
 /* A static English phrase, for logs and exceptions; never NULL. */

@@ -332,6 +332,15 @@ static void op_close(struct kn_broker *broker, const struct kn_op *op, int64_t n
     broker_down_because(broker, op->status, op->status ? kn_status_text(op->status) : "closed on request", op->status == KN_OK, now_us);
 }
 
+/* Produce requests in flight can't be called back: their connection goes, and they with it. */
+static void op_purge(struct kn_broker *broker, int64_t now_us)
+{
+    if (!broker->sender.in_flight) return;
+    broker->sender.purging = 1;
+    broker_down_because(broker, KN_OK, "purged", 1, now_us);
+    broker->sender.purging = 0;
+}
+
 static void op_attach(struct kn_broker *broker, const struct kn_op *op)
 {
     int status = kn_fetcher_attach(&broker->fetcher, op->cursor, op->epoch, op->offset, op->leader_epoch);
@@ -355,6 +364,7 @@ static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t no
     case KN_OP_OPEN: op_open(broker, op, now_us); break;
     case KN_OP_CLOSE: op_close(broker, op, now_us); break;
     case KN_OP_CONNECT: broker->wanted = !broker_is_connected(broker); break;
+    case KN_OP_PURGE: op_purge(broker, now_us); break;
     case KN_OP_STOP: broker->stopping = 1; break;
     }
     if (op->cursor) kn_cursor_unref(op->cursor);

@@ -20,7 +20,7 @@
 
 struct kn_engine;
 
-enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_STOP };
+enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_STOP };
 
 struct kn_op {
     struct kn_list node;

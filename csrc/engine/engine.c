@@ -422,6 +422,21 @@ void kn_engine_flush_begin(struct kn_engine *engine)
 
 void kn_engine_flush_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->flushing, 1); }
 
+int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight)
+{
+    int status = KN_OK;
+    struct kn_broker *broker;
+    for (int32_t i = 0; in_flight && (broker = kn_engine_broker(engine, i)); i++) {
+        struct kn_op *op = op_new(KN_OP_PURGE, 0);
+        if (op) kn_broker_post(broker, op);
+        else status = KN_ERR_NOMEM;
+    }
+    for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); in_queue && topic; topic = kn_engine_topic_next(engine, topic)) {
+        kn_topic_purge(topic);
+    }
+    return status;
+}
+
 void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
 {
     engine->producer_id = producer_id;

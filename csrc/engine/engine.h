@@ -115,6 +115,9 @@ struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_
 int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in flight, and reports not served */
 void kn_engine_flush_begin(struct kn_engine *engine);    /* wakes every sender; linger is off until the matching end */
 void kn_engine_flush_end(struct kn_engine *engine);
+/* Control thread: delivers what waits with KN_ERR_PURGED, what is in flight with KN_ERR_PURGED_IN_FLIGHT as soon as its broker's thread gets to it.
+ * KN_ERR_NOMEM: something in flight was left alone. */
+int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight);
 /* Control thread: batches are numbered under this id and epoch from now on (see struct kn_sequence). */
 void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch);
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us); /* control thread, about once a second */

@@ -24,6 +24,15 @@ struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker)
     return event;
 }
 
+struct kn_event *kn_event_throttled(int32_t broker, int16_t api_key, int32_t throttle_ms)
+{
+    struct kn_event *event = kn_event_new(KN_EVENT_THROTTLED, broker);
+    if (!event) return NULL;
+    event->api_key = api_key;
+    event->throttle_ms = throttle_ms;
+    return event;
+}
+
 void kn_event_free(struct kn_event *event)
 {
     if (!event) return;

@@ -43,6 +43,8 @@ struct kn_event {
 };
 
 struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker); /* NULL: no memory */
+/* A response said that a quota holds this client back. NULL: no memory; it is only told, that sender and fetcher hold back is what counts. */
+struct kn_event *kn_event_throttled(int32_t broker, int16_t api_key, int32_t throttle_ms);
 void kn_event_free(struct kn_event *event); /* NULL is allowed */
 long kn_event_live(void);
 

@@ -263,7 +263,11 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     struct kn_fetch_response response;
     int status = kn_fetch_response_open(&response, body, version);
     if (status != KN_OK) return status;
-    if (response.throttle_ms > 0) fetcher->not_before_us = now_us + (int64_t)response.throttle_ms * 1000;
+    if (response.throttle_ms > 0) {
+        fetcher->not_before_us = now_us + (int64_t)response.throttle_ms * 1000;
+        struct kn_event *event = kn_event_throttled(fetcher->broker->handle, KN_API_FETCH, response.throttle_ms);
+        if (event) kn_engine_post_event(fetcher->broker->engine, event);
+    }
     if (response.error_code) {
         reset_session(fetcher);
         int session_error = response.error_code == FETCH_SESSION_ID_NOT_FOUND || response.error_code == INVALID_FETCH_SESSION_EPOCH ||

@@ -162,12 +162,13 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
     int closed = atomic_load_explicit(&engine->closed, memory_order_acquire);
     int64_t timeout_us = (int64_t)config->message_timeout_ms * 1000;
     int expired = timeout_us > 0 && batch->created_us + timeout_us <= now_us;
-    if (may_retry && !closed && !expired && batch->attempts <= config->retries) {
+    if (may_retry && !closed && !expired && !sender->purging && batch->attempts <= config->retries) {
         int written = error_code != 0 || batch->sent_us != 0;
         kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts) : now_us);
         return;
     }
-    if (may_retry && closed) kn_batch_set_error(batch, KN_ERR_CLOSED, 0, NULL, 0);
+    if (may_retry && (sender->purging || (closed && batch->sent_us))) kn_batch_set_error(batch, KN_ERR_PURGED_IN_FLIGHT, 0, NULL, 0);
+    else if (may_retry && closed) kn_batch_set_error(batch, KN_ERR_CLOSED, 0, NULL, 0);
     else if (may_retry && expired) kn_batch_set_error(batch, KN_ERR_TIMED_OUT, 0, text, (size_t)text_bytes);
     else kn_batch_set_error(batch, status, error_code, text, (size_t)text_bytes);
     kn_accumulator_settle(batch->accumulator, batch);
@@ -283,11 +284,8 @@ static void note_throttle(struct kn_sender *sender, int32_t throttle_ms, int64_t
 {
     if (throttle_ms <= 0) return;
     sender->held_until_us = now_us + (int64_t)throttle_ms * 1000;
-    struct kn_event *event = kn_event_new(KN_EVENT_THROTTLED, sender->broker->handle);
-    if (!event) return; /* it is only told, the hold is what counts */
-    event->api_key = KN_API_PRODUCE;
-    event->throttle_ms = throttle_ms;
-    kn_engine_post_event(sender->broker->engine, event);
+    struct kn_event *event = kn_event_throttled(sender->broker->handle, KN_API_PRODUCE, throttle_ms);
+    if (event) kn_engine_post_event(sender->broker->engine, event);
 }
 
 static void on_response(struct kn_produce *produce, struct kn_span body, int64_t now_us)

@@ -19,6 +19,7 @@ struct kn_sender {
     int32_t in_flight;          /* Produce requests out there */
     int16_t produce_version;    /* negotiated, -1 before open */
     int64_t held_until_us;      /* throttled by the broker */
+    int purging;                /* what fails now was thrown away: no other try */
 };
 
 void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker);

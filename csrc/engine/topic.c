@@ -356,6 +356,14 @@ void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const
     kn_mutex_unlock(&topic->lock);
 }
 
+void kn_topic_purge(struct kn_topic *topic)
+{
+    kn_accumulator_fail(&topic->staging, KN_ERR_PURGED, 0, NULL);
+    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
+        kn_accumulator_fail(topic->tables->partitions[i], KN_ERR_PURGED, 0, NULL);
+    }
+}
+
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch)
 {
     for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {

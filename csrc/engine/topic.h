@@ -71,6 +71,7 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
 /* The topic can't be produced to (unknown, unauthorized): everything staged and waiting is delivered with the error. Later produce() calls stage anew
  * and send TOPIC_WANTED again. */
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text);
+void kn_topic_purge(struct kn_topic *topic); /* control thread: what waits is delivered with KN_ERR_PURGED */
 /* Control thread: the client's producer id and epoch, for every partition. */
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch);
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us); /* staging and every accumulator */

@@ -268,6 +268,15 @@ cdef class Engine:
         """The `Topic` of this name, made at first use."""
         return self.topic_at(name)
 
+    def purge(self, bint in_queue, bint in_flight):
+        """Control thread: fails what waits, and what is in flight; the latter's connections are closed for it."""
+        cdef kn_engine *engine = self._alive()
+        cdef int status
+        with nogil:
+            status = kn_engine_purge(engine, in_queue, in_flight)
+        if status != 0:
+            raise MemoryError
+
     def grant(self, int64_t producer_id, int16_t producer_epoch):
         """Control thread: batches are numbered under this producer id and epoch from now on (enable.idempotence)."""
         cdef kn_engine *engine = self._alive()

@@ -474,8 +474,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "callable",
         BOTH,
         LOW,
-        state=State.INERT,
-        note="planned",
+        state=State.EFFECTIVE,
+        note="poll(), flush(), consume()",
         doc="Called with a ThrottleEvent when a broker holds back a request because of a quota.",
     ),
     Property(

@@ -123,6 +123,10 @@ class BrokerPool:
         broker = self.nodes.get(node_id)
         return -1 if broker is None else broker.handle
 
+    def by_handle(self, handle: int) -> Broker | None:
+        """The broker behind an engine's handle, None when it has left meanwhile."""
+        return self._by_handle.get(handle)
+
     # --- sending ---
 
     def send(self, call: Call) -> None:

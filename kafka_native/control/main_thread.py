@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.calls import NEVER, Call, Manager, Reply
 from kafka_native.control.fetching import Fetching
 from kafka_native.control.identity import Identity
@@ -46,6 +46,7 @@ class MainThread:
         self.metadata = metadata
         self.routing: Routing | None = None
         self.identity: Identity | None = None
+        self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
         self.fetching: Fetching | None = None
         self._logger = logger
         self._work: deque[Callable[[], None]] = deque()
@@ -180,4 +181,6 @@ class MainThread:
         elif event.kind == CURSOR and self.fetching is not None:
             self.fetching.on_cursor_error(event, now)
         elif event.kind == THROTTLED:
-            self._logger.debug("broker %d throttles this client for %d ms", event.broker, event.throttle_ms)
+            broker = self.pool.by_handle(event.broker)
+            if broker is not None:
+                self.on_throttled(broker, event.throttle_ms / 1000)

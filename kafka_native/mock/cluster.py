@@ -276,6 +276,10 @@ class MockCluster:
         """Hold every response of a broker back for so long, as a slow line does; 0 ends it."""
         self.faults.set_delay(broker, seconds)
 
+    def throttle_responses(self, broker: int, milliseconds: int, count: int = 1) -> None:
+        """Claim in the next Produce and Fetch responses of a broker that a quota was violated; the request is done."""
+        self.faults.throttle(broker, milliseconds, count)
+
     def close_mid_frame(self, broker: int, after_bytes: int, api_key: int | None = None, count: int = 1) -> None:
         """Close the connection after so many bytes of the next responses (of one API): the request has been done."""
         self.faults.tamper_with(broker, api_key, count, Tamper(after_bytes=after_bytes))

@@ -43,6 +43,7 @@ class Faults:
         self._lock = threading.Lock()
         self._errors: dict[tuple[int, int | None], deque[int]] = {}
         self._delays: dict[int, float] = {}
+        self._throttles: dict[int, tuple[int, int]] = {}
         self._tampers: dict[int, list[_Armed]] = {}
         self._corrupt: dict[tuple[str, int], int] = {}
         self._hidden: dict[str, int] = {}
@@ -50,7 +51,7 @@ class Faults:
     def clear(self) -> None:
         """Disarm everything."""
         with self._lock:
-            for armed in (self._errors, self._delays, self._tampers, self._corrupt, self._hidden):
+            for armed in (self._errors, self._delays, self._throttles, self._tampers, self._corrupt, self._hidden):
                 armed.clear()
 
     def push_errors(self, api_key: int, codes: Iterable[int], broker: int | None) -> None:
@@ -83,6 +84,21 @@ class Faults:
     def delay(self, broker: int) -> float:
         """How long a response of this broker waits."""
         return self._delays.get(broker, 0.0) if self._delays else 0.0
+
+    def throttle(self, broker: int, milliseconds: int, count: int) -> None:
+        """Claim in the next responses of a broker that a quota was violated."""
+        with self._lock:
+            self._throttles[broker] = milliseconds, count
+
+    def take_throttle(self, broker: int) -> int:
+        """The throttle time of this response, in milliseconds."""
+        if not self._throttles:
+            return 0
+        with self._lock:
+            milliseconds, count = self._throttles.pop(broker, (0, 0))
+            if count > 1:
+                self._throttles[broker] = milliseconds, count - 1
+            return milliseconds
 
     def tamper_with(self, broker: int, api_key: int | None, count: int, tamper: Tamper) -> None:
         """Break the next responses of a broker, of one API or of any."""

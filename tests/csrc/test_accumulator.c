@@ -412,6 +412,105 @@ static void test_threads_lose_and_reorder_nothing(void)
     teardown();
 }
 
+static struct kn_batch *take_number(int32_t base_sequence, int16_t epoch)
+{
+    struct kn_batch *batch = take_now(&leader);
+    CHECK(batch);
+    CHECK_EQ(batch->base_sequence, base_sequence);
+    CHECK_EQ(batch->producer_epoch, epoch);
+    return batch;
+}
+
+static void number_setup(void)
+{
+    setup();
+    engine->config.idempotence = 1;
+    engine->config.batch_messages = 2;
+    reinit();
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+}
+
+static void settle_and_free(struct kn_batch *batch)
+{
+    kn_accumulator_settle(&accumulator, batch);
+    kn_batch_free(delivered_first());
+}
+
+static void test_nothing_is_taken_before_there_is_a_producer_id(void)
+{
+    number_setup();
+    append("a");
+    CHECK(take_now(&leader) == NULL);
+    kn_accumulator_grant(&accumulator, 9, 0);
+    struct kn_batch *batch = take_number(0, 0);
+    CHECK_EQ(batch->producer_id, 9);
+    settle_and_free(batch);
+    teardown();
+}
+
+static void test_numbers_rise_by_records_wrap_and_stay_with_a_retry(void)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    append("a");
+    append("b");
+    append("c");
+    settle_and_free(take_number(0, 0));
+    accumulator.sequence.next = INT32_MAX;
+    struct kn_batch *last = take_number(INT32_MAX, 0);
+    append("d");
+    struct kn_batch *wrapped = take_number(0, 0);
+    kn_accumulator_requeue(&accumulator, wrapped, 0);
+    kn_accumulator_requeue(&accumulator, last, 0);
+    CHECK(take_number(INT32_MAX, 0) == last);
+    CHECK(take_number(0, 0) == wrapped);
+    settle_and_free(wrapped);
+    settle_and_free(last);
+    teardown();
+}
+
+static void test_a_new_epoch_waits_for_what_has_numbers_of_the_old(void)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    append("a");
+    struct kn_batch *old = take_number(0, 0);
+    kn_accumulator_grant(&accumulator, 9, 1); /* another partition wanted it */
+    append("b");
+    CHECK(take_now(&leader) == NULL);
+    kn_accumulator_requeue(&accumulator, old, 0);
+    CHECK(take_number(0, 0) == old);
+    CHECK(take_now(&leader) == NULL);
+    settle_and_free(old);
+    settle_and_free(take_number(0, 1));
+    teardown();
+}
+
+static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    append("a");
+    append("b");
+    struct kn_batch *first = take_number(0, 0);
+    append("c");
+    struct kn_batch *second = take_number(2, 0);
+    first->sealed = second->sealed = 1;
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second), 0);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first), 1);
+    kn_accumulator_requeue(&accumulator, first, 0);
+    CHECK(take_now(&leader) == NULL); /* the second is still out there */
+    kn_accumulator_requeue(&accumulator, second, 0);
+    CHECK(take_now(&leader) == NULL); /* and there is no other epoch yet */
+    kn_accumulator_grant(&accumulator, 9, 1);
+    CHECK(take_number(0, 1) == first);
+    CHECK(take_number(2, 1) == second);
+    CHECK(!first->sealed && !second->sealed);
+    settle_and_free(first);
+    settle_and_free(second);
+    teardown();
+}
+
 int main(void)
 {
     RUN(test_records_of_one_batch_keep_order_and_budget);
@@ -428,5 +527,9 @@ int main(void)
     RUN(test_wants_resets_the_notification_so_that_none_is_lost);
     RUN(test_closed_engine_refuses_and_keeps_nothing);
     RUN(test_threads_lose_and_reorder_nothing);
+    RUN(test_nothing_is_taken_before_there_is_a_producer_id);
+    RUN(test_numbers_rise_by_records_wrap_and_stay_with_a_retry);
+    RUN(test_a_new_epoch_waits_for_what_has_numbers_of_the_old);
+    RUN(test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all);
     return check_done();
 }

@@ -559,7 +559,7 @@ static void test_closing_client_settles_instead_of_retrying(void)
     atomic_store(&engine->closed, 1);
     finish(sent_first(), 1, KN_ERR_CLOSED, NULL, 0);
     struct kn_batch *batch = delivered_first();
-    CHECK_EQ(batch->status, KN_ERR_CLOSED);
+    CHECK_EQ(batch->status, KN_ERR_PURGED_IN_FLIGHT);
     CHECK_EQ(batch->persistence, KN_POSSIBLY_PERSISTED);
     kn_batch_free(batch);
     teardown();

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.call import Call
+from kafka_native.mock.call import Call, Reply
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.mock.handlers import configs, fetch, groups, metadata, offsets, produce, refusals, topics, versions
 from kafka_native.protocol import ApiKey, UnsupportedVersion, decode_request
@@ -17,11 +17,14 @@ from kafka_native.protocol import ApiKey, UnsupportedVersion, decode_request
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka_native.mock.call import Reply
     from kafka_native.mock.server import Connection
     from kafka_native.protocol.schema import Request, Response
 
     Handler = Callable[[Call, Any], "Response | Reply | None"]
+
+
+THROTTLED: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""The APIs whose responses a test may have throttled: those that quotas are about."""
 
 
 class Close:
@@ -105,4 +108,8 @@ class Incoming:
             return CLOSE
         if code != ErrorCode.NO_ERROR:
             return refusals.refuse(self.call, self.request, code)
-        return HANDLERS[self.api_key](self.call, self.request)
+        reply = HANDLERS[self.api_key](self.call, self.request)
+        if self.api_key in THROTTLED and reply is not None and not isinstance(reply, Close):
+            message: Any = reply.message if isinstance(reply, Reply) else reply
+            message.throttle_time_ms = self.call.cluster.faults.take_throttle(self.call.broker.id)
+        return reply
