@@ -89,18 +89,11 @@ def test_keys_choose_the_partition_as_in_produce_and_order_holds(client: Client)
             producer.produce(one, value, key)
         assert producer.produce_many(many, values, keys) == 10_000
 
-    def content(topic: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
-        places: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
-        for message in read_all(client, topic, 10_000):
-            places.setdefault(message.partition(), []).append((message.key(), message.value()))
-        return places
-
-    found = content(many)
-    assert found == content(one)
-    assert all(
-        [int(value or b"") for _, value in place] == sorted(int(value or b"") for _, value in place)
-        for place in found.values()
-    )
+    for partition in range(4):
+        found = [(record.key, record.value) for record in client.cluster.messages(many, partition)]
+        assert found == [(record.key, record.value) for record in client.cluster.messages(one, partition)]
+        assert found == sorted(found, key=lambda pair: int(pair[1] or b""))
+        assert found
 
 
 @pytest.mark.parametrize("make", [list, tuple, UserList])
