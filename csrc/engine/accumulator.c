@@ -362,6 +362,7 @@ static int may_number(struct kn_accumulator *accumulator)
         if (accumulator->in_flight > 0 || is_current(sequence)) return 0;
         unnumber_all(sequence);
     }
+    if (!sequence->proved && accumulator->in_flight > 0) return 0;
     if (!kn_list_empty(&accumulator->waiting) && KN_LIST_ENTRY(accumulator->waiting.next, struct kn_batch, node)->base_sequence >= 0) return 1;
     if (sequence->granted_id < 0) return 0;
     if (is_current(sequence)) return 1;
@@ -369,6 +370,7 @@ static int may_number(struct kn_accumulator *accumulator)
     sequence->id = sequence->granted_id;
     sequence->epoch = sequence->granted_epoch;
     sequence->next = 0;
+    sequence->proved = 0;
     return 1;
 }
 
@@ -444,14 +446,43 @@ static void batch_is_back(struct kn_accumulator *accumulator, struct kn_notice *
     want_look(accumulator, at_us, notice);
 }
 
+/* Under lock: where a batch with this id belongs. */
+static struct kn_list *place_of(struct kn_accumulator *accumulator, int64_t id)
+{
+    struct kn_list *at = accumulator->waiting.next;
+    while (at != &accumulator->waiting && KN_LIST_ENTRY(at, struct kn_batch, node)->id < id) at = at->next;
+    return at;
+}
+
+int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch)
+{
+    struct kn_notice notice = {0};
+    struct kn_batch *halves[2];
+    size_t size_bytes = batch->plain ? batch->plain->size_bytes : batch->wire->size_bytes;
+    int status = kn_batch_split(batch, &accumulator->topic->engine->codecs, halves);
+    if (status != KN_OK) return status;
+    kn_mutex_lock(&accumulator->lock);
+    struct kn_list *at = place_of(accumulator, batch->id);
+    for (int i = 0; i < 2; i++) {
+        kn_list_insert_before(at, &halves[i]->node);
+        if (halves[i]->base_sequence >= 0) kn_list_insert_before(&batch->sequence_node, &halves[i]->sequence_node);
+    }
+    forget_sequence(batch);
+    /* Not below: a compressed batch may have been refused although its records are small. */
+    if (accumulator->batch_limit_bytes > size_bytes / 2 && size_bytes / 2 > SMALLEST_BUFFER_BYTES) accumulator->batch_limit_bytes = size_bytes / 2;
+    batch_is_back(accumulator, &notice);
+    kn_mutex_unlock(&accumulator->lock);
+    kn_notice_send(&notice, accumulator);
+    kn_batch_free(batch);
+    return KN_OK;
+}
+
 void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch *batch, int64_t next_try_us)
 {
     struct kn_notice notice = {0};
     batch->next_try_us = next_try_us;
     kn_mutex_lock(&accumulator->lock);
-    struct kn_list *at = accumulator->waiting.next;
-    while (at != &accumulator->waiting && KN_LIST_ENTRY(at, struct kn_batch, node)->id < batch->id) at = at->next;
-    kn_list_insert_before(at, &batch->node);
+    kn_list_insert_before(place_of(accumulator, batch->id), &batch->node);
     batch_is_back(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
@@ -462,6 +493,7 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
     forget_sequence(batch);
+    if (batch->base_sequence >= 0 && batch->persistence == KN_PERSISTED) accumulator->sequence.proved = 1;
     batch_is_back(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);

@@ -35,6 +35,8 @@ struct kn_sequence {
     int64_t id;
     int32_t next;
     int restart;
+    int proved;                        /* a batch of this id and epoch was written. Before, one at a time: a broker that knows nothing of a producer accepts
+                                        * any number, also of a batch behind one that it has just refused. */
     struct kn_list unsettled;          /* kn_batch.sequence_node, by sequence: numbered, without an outcome */
 };
 
@@ -42,9 +44,9 @@ struct kn_accumulator {
     /* immutable */
     struct kn_topic *topic;
     int32_t partition;                 /* KN_STAGING: a topic's staging accumulator */
-    size_t batch_limit_bytes;          /* a batch of several records stays below */
     /* under lock */
     struct kn_mutex lock;
+    size_t batch_limit_bytes;          /* a batch of several records stays below */
     struct kn_broker *leader;          /* NULL: unknown; batches wait */
     int32_t leader_epoch;
     struct kn_broker *in_flight_broker;/* whose requests carry our batches */
@@ -97,6 +99,9 @@ int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *b
 void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_broker *broker);
 /* A taken batch comes back for another try, in id order. */
 void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch *batch, int64_t next_try_us);
+/* A taken batch was too large for the broker: two smaller ones go back in its place, and what is appended from now on makes smaller batches. Fails
+ * (KN_ERR_INVALID: a single record, KN_ERR_NOMEM) with the batch as it was. */
+int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch);
 /* A taken batch has its outcome: the in-flight count drops, the batch goes to kn_engine_deliver(). */
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch);
 /* Control thread: the client's producer id and epoch, from now on. */

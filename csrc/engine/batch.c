@@ -90,6 +90,98 @@ int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view
     return KN_OK;
 }
 
+/* --- splitting --- */
+
+#define SPLIT_SLACK_BYTES 10 /* a record's timestamp delta may take more bytes from another base */
+
+/* A half that takes up to record_count records from a batch with records_bytes of them. */
+static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_bytes, int32_t record_count)
+{
+    struct kn_batch *half = kn_batch_new(batch->topic, batch->partition,
+                                         KN_BATCH_HEADER_BYTES + records_bytes + KN_RECORD_OVERHEAD_MAX_BYTES + (size_t)record_count * SPLIT_SLACK_BYTES);
+    void **opaques = batch->opaques ? calloc((size_t)record_count, sizeof *opaques) : NULL;
+    if (!half || (batch->opaques && !opaques)) {
+        free(opaques);
+        kn_batch_free(half);
+        return NULL;
+    }
+    half->opaques = opaques;
+    half->opaque_capacity = opaques ? record_count : 0;
+    half->accumulator = batch->accumulator;
+    half->id = batch->id;
+    half->created_us = batch->created_us;
+    half->sent_us = batch->sent_us;
+    half->attempts = batch->attempts;
+    half->persistence = batch->persistence;
+    half->producer_id = batch->producer_id;
+    half->producer_epoch = batch->producer_epoch;
+    half->base_sequence = batch->base_sequence;
+    return half;
+}
+
+/* Appends the record; its opaque stays with the batch until nothing can fail any more. */
+static int half_append(struct kn_batch *half, const struct kn_record *record)
+{
+    int status = kn_batch_writer_append(&half->writer, half->plain, record->timestamp_ms, record->key, record->key ? record->key_bytes : -1, record->value,
+                                        record->value ? record->value_bytes : -1, record->headers, (size_t)record->headers_bytes, record->header_count);
+    half->budget_bytes += (record->key ? record->key_bytes : 0) + (int64_t)(record->value ? record->value_bytes : 0) + record->headers_bytes;
+    return status;
+}
+
+static int fill_halves(const struct kn_batch_view *view, struct kn_batch *halves[2])
+{
+    struct kn_record_reader reader;
+    struct kn_record record;
+    int status = kn_record_reader_init(&reader, view);
+    int32_t count = view->record_count;
+    for (int32_t index = 0; status == KN_OK && index < count; index++) {
+        /* At least one record to either side. */
+        size_t done = (size_t)(reader.span.at - view->records);
+        int second = halves[1]->writer.record_count > 0 || index == count - 1 || (index > 0 && done >= view->records_bytes / 2);
+        status = kn_record_reader_next(&reader, &record);
+        if (status == KN_OK) status = half_append(halves[second], &record);
+    }
+    return status;
+}
+
+/* A view over the batch's records, decompressed if they were given back as appended; *opened is then to be given back. */
+static int view_records(const struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch_view *view, struct kn_buffer **opened)
+{
+    *opened = NULL;
+    if (batch->plain) return kn_batch_view_plain(batch, view);
+    struct kn_span span = kn_span_of(batch->wire->data, batch->wire->size_bytes);
+    int status = kn_batch_view_next(&span, view);
+    if (status == KN_OK) status = kn_batch_view_open(view, codecs, SIZE_MAX / 4, batch->wire->pool, opened);
+    return status;
+}
+
+int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch *halves[2])
+{
+    struct kn_batch_view view;
+    struct kn_buffer *opened;
+    if (batch->writer.record_count < 2) return KN_ERR_INVALID;
+    int status = view_records(batch, codecs, &view, &opened);
+    if (status != KN_OK) return status;
+    halves[0] = half_new(batch, view.records_bytes, view.record_count);
+    halves[1] = half_new(batch, view.records_bytes, view.record_count);
+    status = halves[0] && halves[1] ? fill_halves(&view, halves) : KN_ERR_NOMEM;
+    kn_buffer_give(opened);
+    if (status != KN_OK) {
+        kn_batch_free(halves[0]);
+        kn_batch_free(halves[1]);
+        return status;
+    }
+    int32_t first = halves[0]->writer.record_count;
+    if (batch->opaques) {
+        memcpy(halves[0]->opaques, batch->opaques, (size_t)first * sizeof *batch->opaques);
+        memcpy(halves[1]->opaques, batch->opaques + first, (size_t)halves[1]->writer.record_count * sizeof *batch->opaques);
+        free(batch->opaques);
+        batch->opaques = NULL;
+    }
+    if (batch->base_sequence >= 0) halves[1]->base_sequence = (int32_t)(((uint32_t)batch->base_sequence + (uint32_t)first) & INT32_MAX);
+    return KN_OK;
+}
+
 void kn_batch_set_error(struct kn_batch *batch, int status, int16_t error_code, const char *text, size_t text_bytes)
 {
     batch->status = status;

@@ -137,6 +137,9 @@ int kn_produce_error_action(int16_t error_code)
         return KN_PRODUCE_RETRY | KN_PRODUCE_SEQUENCE;
     case 46: /* DUPLICATE_SEQUENCE_NUMBER: so long ago that the broker doesn't know the offset any more */
         return KN_PRODUCE_WRITTEN;
+    case 10: /* MESSAGE_TOO_LARGE */
+    case 18: /* RECORD_LIST_TOO_LARGE */
+        return KN_PRODUCE_SPLIT;
     case -1: /* UNKNOWN_SERVER_ERROR: no telling what it did before */
         return KN_PRODUCE_POSSIBLE;
     default:
@@ -229,6 +232,9 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, co
         settle_written(batch, outcome->error_code ? -1 : outcome->base_offset, outcome->log_append_time_ms);
         return;
     }
+    if (action & KN_PRODUCE_SPLIT && !atomic_load_explicit(&sender->broker->engine->closed, memory_order_acquire) &&
+        kn_accumulator_split(batch->accumulator, batch) == KN_OK)
+        return;
     if (action & KN_PRODUCE_SEQUENCE) on_sequence_refused(sender, batch, outcome->error_code);
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
     if (action & KN_PRODUCE_REFRESH) ask_for_metadata(sender, batch, outcome, response);

@@ -36,6 +36,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us);
 #define KN_PRODUCE_REFRESH 2  /* and the metadata is out of date */
 #define KN_PRODUCE_POSSIBLE 4 /* the records may have been written all the same */
 #define KN_PRODUCE_SEQUENCE 8 /* idempotence: the number is refused; the records were not written */
+#define KN_PRODUCE_SPLIT 32   /* too large together; one record alone that is too large fails */
 #define KN_PRODUCE_WRITTEN 16 /* idempotence: an earlier try has written the records */
 int kn_produce_error_action(int16_t error_code);
 

@@ -145,7 +145,7 @@ def test_lost_batch_leaves_a_gap_and_nothing_else(cluster: MockCluster, client: 
         stream = Numbered(producer, topic)
         stream.send(10)
         assert producer.flush(15) == 0
-        cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.MESSAGE_TOO_LARGE])
+        cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.INVALID_RECORD])
         stream.send(100)
         assert producer.flush(30) == 0
     lost = [number for number, error in stream.errors.items() if error is not None]
@@ -195,3 +195,42 @@ def test_what_idempotence_cannot_go_with_is_refused(name: str, value: object):
     with pytest.raises(KafkaException, match=r"enable\.idempotence") as caught:
         Producer({"enable.idempotence": True, name: value})
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_batch_too_large_for_the_broker_is_split_until_it_fits(
+    cluster: MockCluster, client: Client, codec: str, idempotence: bool
+):
+    topic = client.topic()
+    conf = {**CONFIG, "enable.idempotence": idempotence, "compression.codec": codec, "linger.ms": 50}
+    with client.producer(**conf, **{"batch.num.messages": 64}) as producer:
+        stream = Numbered(producer, topic)
+        cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.MESSAGE_TOO_LARGE] * 3)
+        stream.send(200)
+        assert producer.flush(15) == 0
+    assert stream.acked() == list(range(200))
+    found = stored(cluster, topic)
+    assert (found if idempotence else sorted(found)) == list(range(200))
+    headers = headers_of(cluster, topic)
+    assert len(headers) > 4
+    if idempotence:
+        assert [header.base_sequence for header in headers] == [header.base_offset for header in headers]
+
+
+def test_single_message_too_large_for_the_broker_fails_alone(cluster: MockCluster, client: Client):
+    topic = f"{client.topic()}-small"
+    cluster.create_topic(topic, 1, configs={"max.message.bytes": "2000"})
+    failed: list[tuple[int, int]] = []
+    with client.producer(**{**CONFIG, "linger.ms": 50}) as producer:
+        for number in range(100):
+            value = str(number) + ("x" * 3000 if number == 50 else "")
+
+            def note(error: KafkaError | None, _: Message, number: int = number) -> None:
+                if error is not None:
+                    failed.append((number, error.code()))
+
+            producer.produce(topic, value, on_delivery=note)
+        assert producer.flush(15) == 0
+    assert failed == [(50, KafkaError.MSG_SIZE_TOO_LARGE)]
+    assert stored(cluster, topic) == [number for number in range(100) if number != 50]

@@ -32,6 +32,8 @@ SAYS = {
         "delivery: _MSG_TIMED_OUT",
         "'_TRANSPORT', '_ALL_BROKERS_DOWN'",
     ],
+    "produce_many.py": ["100000 messages delivered, 1 could not be queued: MSG_SIZE_TOO_LARGE"],
+    "exactly_once.py": ["1000 messages delivered, in order: True", "`acks` must be set to `all`"],
     "test_with_mock_cluster.py": ["2 passed"],
 }
 
@@ -41,6 +43,7 @@ def bootstrap() -> Iterator[str]:
     with MockCluster(brokers=3) as cluster:
         cluster.create_topic("greetings", 4)
         cluster.create_topic("numbers", 1)
+        cluster.create_topic("ledger", 1)
         yield cluster.bootstrap_servers
 
 
