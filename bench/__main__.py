@@ -19,6 +19,7 @@ from bench.report import Rounds, table, verdicts
 LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
 TIMEOUT_S = 600
+PRODUCING = ("produce", "many", "callback")
 
 
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
@@ -63,7 +64,7 @@ def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, conso
                 with topic(task.bootstrap, task.partitions) as own:
                     name = shared if scenario == "consume" else own
                     figures = measure(adapter, scenario, dataclasses.replace(task, topic=name))
-                    if scenario == "produce":
+                    if scenario in PRODUCING:
                         check_landed(adapter, figures, landed(task.bootstrap, own, task.partitions))
                 found[adapter].append(figures)
                 said = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us"
@@ -79,6 +80,7 @@ def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, conso
 @click.option("--partitions", default=2, show_default=True, type=click.IntRange(1))
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--acks", default="1", show_default=True, type=click.Choice(["1", "all"]))
+@click.option("--idempotent", is_flag=True, help="enable.idempotence, with acks=all.")
 @click.option("--adapters", default=",".join(ADAPTERS), show_default=True)
 @click.option("--output", default="build/bench", type=click.Path(file_okay=False, path_type=Path), show_default=True)
 def main(
@@ -89,6 +91,7 @@ def main(
     partitions: int,
     rounds: int,
     acks: str,
+    idempotent: bool,
     adapters: str,
     output: Path,
 ) -> None:
@@ -103,7 +106,7 @@ def main(
         warm_up(adapters.split(","), Task(servers, "", messages, size, partitions, acks))
         for scenario in scenarios or SCENARIOS:
             count = min(messages, LATENCY_MESSAGES) if scenario == "latency" else messages
-            task = Task(servers, "", count, size, partitions, acks)
+            task = Task(servers, "", count, size, partitions, acks, idempotent)
             able = [adapter for adapter in adapters.split(",") if can(adapter, scenario)]
             found = rounds_of(scenario, able, task, rounds, console)
             console.print(table(scenario, found, count))

@@ -12,6 +12,8 @@ Rounds = dict[str, list[Figures]]
 
 TARGETS = {
     "produce": "reach: 75 % of raw, at most a quarter of confluent_kafka's CPU",
+    "many": "reach: 95 % of raw",
+    "callback": "reach: 5 times confluent_kafka's rate",
     "consume": "reach: 10 times confluent_kafka's rate at a tenth of its CPU",
     "call": "reach: at most 200 ns a call",
     "latency": "for orientation",
@@ -49,6 +51,10 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
         judge("rate / raw", middle("rate", raw), 0.75, at_least=True)
     if scenario == "produce" and theirs:
         judge("CPU / confluent_kafka", middle("cpu_us", theirs), 0.25, at_least=False)
+    if scenario == "many" and raw:
+        judge("rate / raw", middle("rate", raw), 0.95, at_least=True)
+    if scenario == "callback" and theirs:
+        judge("rate / confluent_kafka", middle("rate", theirs), 5, at_least=True)
     if scenario == "consume" and theirs:
         judge("rate / confluent_kafka", middle("rate", theirs), 10, at_least=True)
         judge("CPU / confluent_kafka", middle("cpu_us", theirs), 0.1, at_least=False)

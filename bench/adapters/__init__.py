@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 ADAPTERS = ("kafka_native", "confluent_kafka", "raw")
-SCENARIOS = ("produce", "consume", "latency", "call")
+SCENARIOS = ("produce", "many", "callback", "consume", "latency", "call")
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Task:
     size: int
     partitions: int
     acks: str = "1"
+    idempotent: bool = False
 
 
 @dataclass

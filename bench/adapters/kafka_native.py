@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import kafka_native
-from bench.adapters import Figures, Task, python_api
+from bench.adapters import Figures, Stopwatch, Task, python_api
 
 
 def produce(task: Task) -> Figures:
     """See python_api."""
     return python_api.produce(kafka_native, task)
+
+
+def many(task: Task) -> Figures:
+    """produce_many(), 10,000 values a call, until everything is acknowledged."""
+    producer = python_api.producer_of(kafka_native, task)
+    values = [b"x" * task.size for _ in range(python_api.STEP)]
+    producer.list_topics(task.topic, 30)
+    producer.produce(task.topic, values[0])
+    producer.flush(python_api.FLUSH_TIMEOUT_S)
+    count = task.count - 1
+    done = 0
+    watch = Stopwatch()
+    while done < count:
+        step = values if count - done >= len(values) else values[: count - done]
+        try:
+            done += producer.produce_many(task.topic, step)
+        except BufferError:
+            producer.poll(0.01)
+    left = producer.flush(python_api.FLUSH_TIMEOUT_S)
+    figures = watch.figures(count)
+    if left:
+        raise RuntimeError(f"{left} messages were not delivered")
+    return figures
+
+
+def callback(task: Task) -> Figures:
+    """See python_api."""
+    return python_api.callback(kafka_native, task)
 
 
 def consume(task: Task) -> Figures:

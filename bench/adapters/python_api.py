@@ -12,13 +12,21 @@ STEP = 10_000
 FLUSH_TIMEOUT_S = 120.0
 QUEUE_MESSAGES = 2_000_000
 WARM_UP = 200
+POLL_EVERY = 1000
 CALL_ROUNDS = 5
+
+
+def producer_of(client: ModuleType, task: Task) -> Any:
+    """A producer with the task's guarantees, and room for what a loop produces faster than the broker takes."""
+    conf = {"bootstrap.servers": task.bootstrap, "acks": task.acks, "queue.buffering.max.messages": QUEUE_MESSAGES}
+    if task.idempotent:
+        conf |= {"acks": "all", "enable.idempotence": True}
+    return client.Producer(conf)
 
 
 def produce(client: ModuleType, task: Task) -> Figures:
     """Produce in a loop; the clock stops when the last message is acknowledged."""
-    conf = {"bootstrap.servers": task.bootstrap, "acks": task.acks, "queue.buffering.max.messages": QUEUE_MESSAGES}
-    producer = client.Producer(conf)
+    producer = producer_of(client, task)
     value = b"x" * task.size
     producer.list_topics(task.topic, 30)
     producer.produce(task.topic, value)
@@ -42,6 +50,39 @@ def produce(client: ModuleType, task: Task) -> Figures:
     figures = watch.figures(count)
     if left:
         raise RuntimeError(f"{left} messages were not delivered")
+    return figures
+
+
+def callback(client: ModuleType, task: Task) -> Figures:
+    """Produce in a loop with a delivery callback a message, polling now and then; each callback is counted."""
+    producer = producer_of(client, task)
+    value = b"x" * task.size
+    producer.list_topics(task.topic, 30)
+    producer.produce(task.topic, value)
+    producer.flush(FLUSH_TIMEOUT_S)
+    count = task.count - 1
+    delivered = 0
+
+    def on_delivery(error: Any, _: Any) -> None:
+        nonlocal delivered
+        if error is None:
+            delivered += 1
+
+    call, topic = producer.produce, task.topic
+    watch = Stopwatch()
+    for number in range(count):
+        while True:
+            try:
+                call(topic, value, on_delivery=on_delivery)
+                break
+            except BufferError:
+                producer.poll(0.01)
+        if number % POLL_EVERY == 0:
+            producer.poll(0)
+    producer.flush(FLUSH_TIMEOUT_S)
+    figures = watch.figures(count)
+    if delivered != count:
+        raise RuntimeError(f"{delivered} of {count} messages were reported as delivered")
     return figures
 
 

@@ -21,6 +21,8 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "results.json").read_text())
     assert {name: sorted(found) for name, found in results.items()} == {
         "produce": ["confluent_kafka", "kafka_native", "raw"],
+        "many": ["kafka_native", "raw"],
+        "callback": ["confluent_kafka", "kafka_native"],
         "consume": ["confluent_kafka", "kafka_native", "raw"],
         "latency": ["confluent_kafka", "kafka_native", "raw"],
         "call": ["confluent_kafka", "kafka_native"],
@@ -29,6 +31,15 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         for rounds in found.values():
             assert all(figures["seconds"] > 0 and figures["count"] > 0 for figures in rounds)
     assert all(found["call_ns"] > 0 for rounds in results["call"].values() for found in rounds)
+
+
+def test_idempotent_producers_are_measured_too(tmp_path: Path) -> None:
+    with mock_cluster() as bootstrap:
+        arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
+        result = CliRunner().invoke(main, ["produce", "--idempotent", *arguments])
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "results.json").read_text())["produce"]
+    assert sorted(found) == ["confluent_kafka", "kafka_native", "raw"]
 
 
 def test_figures() -> None:
