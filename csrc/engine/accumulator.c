@@ -16,6 +16,7 @@
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10) /* of a cold partition: ten thousand of them stay affordable */
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
+#define ID_STRIDE ((int64_t)1 << 20) /* more than a batch has records: the parts of a split one find their ids in between */
 
 enum need { NEED_NOTHING, NEED_BATCH, NEED_BUFFER, NEED_ARRAYS };
 
@@ -150,7 +151,8 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
         }
         batch = accumulator->open = spare->batch;
         spare->batch = NULL;
-        batch->id = accumulator->next_id++;
+        batch->id = accumulator->next_id;
+        accumulator->next_id += ID_STRIDE;
         batch->accumulator = accumulator;
         batch->created_us = append->created_us ? append->created_us : spare->now_us;
     }
@@ -454,22 +456,22 @@ static struct kn_list *place_of(struct kn_accumulator *accumulator, int64_t id)
     return at;
 }
 
-int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch)
+int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch, int32_t at)
 {
     struct kn_notice notice = {0};
     struct kn_batch *halves[2];
     size_t size_bytes = batch->plain ? batch->plain->size_bytes : batch->wire->size_bytes;
-    int status = kn_batch_split(batch, &accumulator->topic->engine->codecs, halves);
+    int status = kn_batch_split(batch, &accumulator->topic->engine->codecs, at, halves);
     if (status != KN_OK) return status;
     kn_mutex_lock(&accumulator->lock);
-    struct kn_list *at = place_of(accumulator, batch->id);
+    struct kn_list *place = place_of(accumulator, batch->id);
     for (int i = 0; i < 2; i++) {
-        kn_list_insert_before(at, &halves[i]->node);
+        kn_list_insert_before(place, &halves[i]->node);
         if (halves[i]->base_sequence >= 0) kn_list_insert_before(&batch->sequence_node, &halves[i]->sequence_node);
     }
     forget_sequence(batch);
-    /* Not below: a compressed batch may have been refused although its records are small. */
-    if (accumulator->batch_limit_bytes > size_bytes / 2 && size_bytes / 2 > SMALLEST_BUFFER_BYTES) accumulator->batch_limit_bytes = size_bytes / 2;
+    /* Not without end: a compressed batch may have been refused although its records are small. */
+    if (at == 0 && accumulator->batch_limit_bytes > size_bytes / 2 && size_bytes / 2 > SMALLEST_BUFFER_BYTES) accumulator->batch_limit_bytes = size_bytes / 2;
     batch_is_back(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);

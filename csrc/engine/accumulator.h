@@ -99,9 +99,10 @@ int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *b
 void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_broker *broker);
 /* A taken batch comes back for another try, in id order. */
 void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch *batch, int64_t next_try_us);
-/* A taken batch was too large for the broker: two smaller ones go back in its place, and what is appended from now on makes smaller batches. Fails
- * (KN_ERR_INVALID: a single record, KN_ERR_NOMEM) with the batch as it was. */
-int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch);
+/* The broker refused a taken batch because of its size (at = 0) or of some record in it: two batches go back in its place, the first with `at` records or
+ * half of the bytes; after at = 0 what is appended makes smaller batches, too. Fails (KN_ERR_INVALID: no two parts, KN_ERR_NOMEM) with the batch as it
+ * was. */
+int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch, int32_t at);
 /* A taken batch has its outcome: the in-flight count drops, the batch goes to kn_engine_deliver(). */
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch);
 /* Control thread: the client's producer id and epoch, from now on. */

@@ -128,7 +128,7 @@ static int half_append(struct kn_batch *half, const struct kn_record *record)
     return status;
 }
 
-static int fill_halves(const struct kn_batch_view *view, struct kn_batch *halves[2])
+static int fill_halves(const struct kn_batch_view *view, int32_t at, struct kn_batch *halves[2])
 {
     struct kn_record_reader reader;
     struct kn_record record;
@@ -137,7 +137,8 @@ static int fill_halves(const struct kn_batch_view *view, struct kn_batch *halves
     for (int32_t index = 0; status == KN_OK && index < count; index++) {
         /* At least one record to either side. */
         size_t done = (size_t)(reader.span.at - view->records);
-        int second = halves[1]->writer.record_count > 0 || index == count - 1 || (index > 0 && done >= view->records_bytes / 2);
+        int by_bytes = halves[1]->writer.record_count > 0 || index == count - 1 || (index > 0 && done >= view->records_bytes / 2);
+        int second = at ? index >= at : by_bytes;
         status = kn_record_reader_next(&reader, &record);
         if (status == KN_OK) status = half_append(halves[second], &record);
     }
@@ -155,16 +156,16 @@ static int view_records(const struct kn_batch *batch, const struct kn_codec_tabl
     return status;
 }
 
-int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch *halves[2])
+int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, int32_t at, struct kn_batch *halves[2])
 {
     struct kn_batch_view view;
     struct kn_buffer *opened;
-    if (batch->writer.record_count < 2) return KN_ERR_INVALID;
+    if (batch->writer.record_count < 2 || at < 0 || at >= batch->writer.record_count) return KN_ERR_INVALID;
     int status = view_records(batch, codecs, &view, &opened);
     if (status != KN_OK) return status;
     halves[0] = half_new(batch, view.records_bytes, view.record_count);
     halves[1] = half_new(batch, view.records_bytes, view.record_count);
-    status = halves[0] && halves[1] ? fill_halves(&view, halves) : KN_ERR_NOMEM;
+    status = halves[0] && halves[1] ? fill_halves(&view, at, halves) : KN_ERR_NOMEM;
     kn_buffer_give(opened);
     if (status != KN_OK) {
         kn_batch_free(halves[0]);
@@ -178,6 +179,7 @@ int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, 
         free(batch->opaques);
         batch->opaques = NULL;
     }
+    halves[1]->id = batch->id + first;
     if (batch->base_sequence >= 0) halves[1]->base_sequence = (int32_t)(((uint32_t)batch->base_sequence + (uint32_t)first) & INT32_MAX);
     return KN_OK;
 }

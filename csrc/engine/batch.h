@@ -62,9 +62,9 @@ long kn_batch_live(void);
 void kn_batch_swap_arrays(struct kn_batch *batch, void ***opaques, int32_t **partitions, int32_t capacity);
 /* A view over the plain records, as kn_batch_view_open() leaves it, for kn_record_reader_init(). KN_ERR_INVALID: plain was given back. */
 int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view);
-/* Makes two batches of one with several records, each with about half of the bytes; opaques move over, everything else that is known of the batch is
- * copied, and a numbered batch's halves share its range of numbers. The batch itself is left for kn_batch_free(). KN_ERR_INVALID: a single record. */
-int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch *halves[2]);
+/* Makes two batches of one with several records: the first has `at` of them, or with at = 0 about half of the bytes; opaques move over, everything else that is known of the batch is
+ * copied, and a numbered batch's halves share its range of numbers. The batch itself is left for kn_batch_free(). KN_ERR_INVALID: there are no two such parts. */
+int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, int32_t at, struct kn_batch *halves[2]);
 /* Sets the outcome of a failure; text (text_bytes of it, may be NULL) is copied. */
 void kn_batch_set_error(struct kn_batch *batch, int status, int16_t error_code, const char *text, size_t text_bytes);
 static inline void kn_batch_raise_persistence(struct kn_batch *batch, enum kn_persistence persistence)

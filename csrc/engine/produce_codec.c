@@ -166,7 +166,11 @@ static void take_record_errors(struct kn_span *span, int flexible, struct kn_pro
         int32_t size, index = kn_span_i32(span);
         const char *text = take_string(span, flexible, &size);
         if (flexible) skip_tags(span);
-        if (i > 0) continue;
+        if (i > 0) {
+            if (index == (int64_t)result->record_error_index + result->record_error_run) result->record_error_run++;
+            continue;
+        }
+        result->record_error_run = 1;
         result->record_error_index = index;
         result->record_error = text;
         result->record_error_bytes = size;

@@ -53,6 +53,7 @@ struct kn_produce_result { /* one partition of a response */
     int64_t log_start_offset;   /* -1: not told */
     int32_t record_error_count; /* records that the broker refused; the first of them: */
     int32_t record_error_index;
+    int32_t record_error_run;   /* how many from there on follow each other */
     const char *record_error;   /* NULL: none */
     int32_t record_error_bytes;
     const char *error;          /* NULL: none */

@@ -218,6 +218,17 @@ static void on_sequence_refused(struct kn_sender *sender, const struct kn_batch 
     kn_engine_post_event(sender->broker->engine, event);
 }
 
+/* Records that are too large together, or one that spoils the others (KIP-467), are sent apart until only who is to blame fails. Bad ones that
+ * follow each other become the beginning of a batch, then a batch of their own, which then fails as a whole. */
+static int split_refused(struct kn_sender *sender, struct kn_batch *batch, const struct kn_produce_outcome *outcome, int action)
+{
+    int by_size = action & KN_PRODUCE_SPLIT;
+    if (!by_size && (action & KN_PRODUCE_RETRY || outcome->bad_record < 0)) return 0;
+    if (atomic_load_explicit(&sender->broker->engine->closed, memory_order_acquire)) return 0;
+    int32_t at = outcome->bad_record > 0 ? outcome->bad_record : outcome->bad_run; /* all of them: no two parts */
+    return kn_accumulator_split(batch->accumulator, batch, by_size ? 0 : at) == KN_OK;
+}
+
 static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, const struct kn_produce_outcome *outcome,
                             const struct kn_produce_response *response, int64_t now_us)
 {
@@ -232,9 +243,7 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, co
         settle_written(batch, outcome->error_code ? -1 : outcome->base_offset, outcome->log_append_time_ms);
         return;
     }
-    if (action & KN_PRODUCE_SPLIT && !atomic_load_explicit(&sender->broker->engine->closed, memory_order_acquire) &&
-        kn_accumulator_split(batch->accumulator, batch) == KN_OK)
-        return;
+    if (split_refused(sender, batch, outcome, action)) return;
     if (action & KN_PRODUCE_SEQUENCE) on_sequence_refused(sender, batch, outcome->error_code);
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
     if (action & KN_PRODUCE_REFRESH) ask_for_metadata(sender, batch, outcome, response);
@@ -278,10 +287,12 @@ static int read_outcomes(struct kn_produce *produce, struct kn_produce_response 
         outcome->error_code = result.error_code;
         outcome->base_offset = result.base_offset;
         outcome->log_append_time_ms = result.log_append_time_ms;
+        outcome->bad_record = result.record_error_count > 0 ? result.record_error_index : -1;
+        outcome->bad_run = result.record_error_run;
         outcome->leader_id = result.leader_id;
         outcome->leader_epoch = result.leader_epoch;
-        outcome->text = result.error ? result.error : result.record_error;
-        outcome->text_bytes = result.error ? result.error_bytes : result.record_error_bytes;
+        outcome->text = result.record_error ? result.record_error : result.error;
+        outcome->text_bytes = result.record_error ? result.record_error_bytes : result.error_bytes;
     }
     return status < 0 ? status : kn_produce_response_end(response);
 }

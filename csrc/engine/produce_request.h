@@ -17,6 +17,8 @@ struct kn_produce_outcome { /* of one batch; text borrows from the response */
     int16_t error_code;
     int64_t base_offset;
     int64_t log_append_time_ms;
+    int32_t bad_record;      /* the first one that the broker names as the reason (KIP-467), -1: none */
+    int32_t bad_run;         /* it and its neighbours that are named, too */
     int32_t leader_id, leader_epoch;
     const char *text;
     int32_t text_bytes;

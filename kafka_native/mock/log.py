@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # What the checksum of a batch covers begins behind base offset, length, leader epoch, magic and the checksum itself.
 _CRC_START = 21
@@ -30,11 +33,12 @@ _MOST_SLICES = 256
 class Refused(Exception):
     """An append that the log refuses: an error code for the client and a text."""
 
-    def __init__(self, code: ErrorCode, text: str) -> None:
-        """Keep both."""
+    def __init__(self, code: ErrorCode, text: str, bad_records: Sequence[int] = ()) -> None:
+        """Keep all; ``bad_records`` are the places in the batch of those that are the reason (KIP-467)."""
         super().__init__(text)
         self.code = code
         self.text = text
+        self.bad_records = bad_records
 
 
 class Batch:

@@ -108,6 +108,11 @@ class Topic:
         return int(value) if value.isdigit() else default
 
     @property
+    def is_compacted(self) -> bool:
+        """Whether only the last record of each key is kept, so that every record needs one."""
+        return "compact" in self.config("cleanup.policy").split(",")
+
+    @property
     def has_append_time(self) -> bool:
         """Whether the broker stamps the batches."""
         return self.config("message.timestamp.type") == "LogAppendTime"

@@ -234,3 +234,28 @@ def test_single_message_too_large_for_the_broker_fails_alone(cluster: MockCluste
         assert producer.flush(15) == 0
     assert failed == [(50, KafkaError.MSG_SIZE_TOO_LARGE)]
     assert stored(cluster, topic) == [number for number in range(100) if number != 50]
+
+
+@pytest.mark.parametrize("idempotence", [True, False])
+@pytest.mark.parametrize("bad", [{0}, {3, 4, 5, 9}, {99}, set(range(100))], ids=["first", "some", "last", "all"])
+def test_records_that_the_broker_refuses_fail_alone(
+    cluster: MockCluster, client: Client, idempotence: bool, bad: set[int]
+):
+    topic = f"{client.topic()}-compacted"
+    cluster.create_topic(topic, 1, configs={"cleanup.policy": "compact"})
+    failed: dict[int, KafkaError] = {}
+    conf = {**CONFIG, "enable.idempotence": idempotence, "linger.ms": 50, "batch.num.messages": 100}
+    with client.producer(**conf) as producer:
+        for number in range(200):
+
+            def note(error: KafkaError | None, _: Message, number: int = number) -> None:
+                if error is not None:
+                    failed[number] = error
+
+            producer.produce(topic, str(number), None if number in bad else b"key", on_delivery=note)
+        assert producer.flush(15) == 0
+    assert failed.keys() == bad
+    assert {error.code() for error in failed.values()} == {KafkaError.INVALID_RECORD}
+    assert all("without a key" in error.str() for error in failed.values())
+    found = stored(cluster, topic)
+    assert (found if idempotence else sorted(found)) == [number for number in range(200) if number not in bad]

@@ -72,6 +72,7 @@ class Result(ctypes.Structure):
         ("log_start_offset", ctypes.c_int64),
         ("record_error_count", ctypes.c_int32),
         ("record_error_index", ctypes.c_int32),
+        ("record_error_run", ctypes.c_int32),
         ("record_error", ctypes.c_void_p),
         ("record_error_bytes", ctypes.c_int32),
         ("error", ctypes.c_void_p),

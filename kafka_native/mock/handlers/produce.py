@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kafka_native._native.records import decode_batches
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import legacy
 from kafka_native.mock.handlers.leaders import Hints, find
@@ -75,6 +76,10 @@ def _append(
         except Refused as error:
             answer.error_code = error.code
             answer.error_message = error.text
+            answer.record_errors = [
+                ProduceResponse.Topic.Partition.RecordError(batch_index=index, batch_index_error_message=error.text)
+                for index in error.bad_records
+            ]
             return answer
     answer.error_code = found.error
     answer.current_leader.leader_id, answer.current_leader.leader_epoch = hints.leader(found.error, found.partition)
@@ -94,6 +99,10 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
 
         return store_messages
     header = check_batches(data, version=call.version, max_bytes=limit)
+    if topic.is_compacted:
+        keyless = [at for at, record in enumerate(decode_batches(data)[0].records) if record.key is None]
+        if keyless:
+            raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", keyless)
 
     def store_batch(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
         answer.base_offset, is_new = partition.log.append(data, header, partition.leader_epoch, now)
