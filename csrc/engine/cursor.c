@@ -29,6 +29,8 @@ struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int
     atomic_init(&cursor->refs, 1);
     atomic_init(&cursor->epoch, 1);
     atomic_init(&cursor->queued_bytes, 0);
+    atomic_init(&cursor->queued_messages, 0);
+    atomic_init(&cursor->resting, 0);
     atomic_init(&cursor->high_watermark, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->last_stable_offset, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->log_start_offset, KN_OFFSET_UNKNOWN);
@@ -55,6 +57,30 @@ long kn_cursor_live(void) { return atomic_load(&live_cursors); }
 uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor)
 {
     return atomic_fetch_add_explicit(&cursor->epoch, 1, memory_order_acq_rel) + 1;
+}
+
+int kn_cursor_rests(struct kn_cursor *cursor)
+{
+    int64_t enough = cursor->engine->config.queued_min_messages;
+    if (atomic_load_explicit(&cursor->queued_messages, memory_order_relaxed) < enough) return 0;
+    /* The flag, then the count; kn_cursor_unqueued() does it the other way round. One of the two sees the other (sequentially consistent), so no
+     * partition rests for ever. */
+    atomic_store(&cursor->resting, 1);
+    if (atomic_load(&cursor->queued_messages) >= enough) return 1;
+    atomic_store(&cursor->resting, 0);
+    return 0;
+}
+
+void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count)
+{
+    atomic_fetch_add_explicit(&cursor->queued_messages, message_count, memory_order_relaxed);
+}
+
+void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count)
+{
+    int64_t left = atomic_fetch_sub(&cursor->queued_messages, message_count) - message_count;
+    if (atomic_load(&cursor->resting) && left < cursor->engine->config.queued_min_messages && atomic_exchange(&cursor->resting, 0))
+        kn_engine_wake_brokers(cursor->engine);
 }
 
 struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor, uint32_t epoch, int32_t batch_capacity)
@@ -85,6 +111,7 @@ void kn_segment_free(struct kn_segment *segment)
         atomic_fetch_sub_explicit(&cursor->queued_bytes, segment->size_bytes, memory_order_relaxed);
         kn_engine_consumed(cursor->engine, segment->size_bytes);
     }
+    if (segment->message_count) kn_cursor_unqueued(cursor, segment->message_count);
     free(segment);
     kn_cursor_unref(cursor);
     atomic_fetch_sub(&live_segments, 1);

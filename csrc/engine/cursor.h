@@ -28,6 +28,8 @@ struct kn_cursor {
     atomic_int refs;
     atomic_uint epoch;
     _Atomic int64_t queued_bytes;   /* of segments not yet consumed */
+    _Atomic int64_t queued_messages;/* the same, and those of results not yet opened */
+    atomic_int resting;             /* left out of Fetch until queued_messages falls below queued.min.messages */
     _Atomic int64_t high_watermark; /* -1001: unknown */
     _Atomic int64_t last_stable_offset;
     _Atomic int64_t log_start_offset;
@@ -49,6 +51,7 @@ struct kn_segment {
     int64_t fetch_offset;       /* records below are not for the application (a batch may begin earlier) */
     int64_t next_offset;        /* where the position stands after this segment */
     int64_t size_bytes;         /* what it counts in queued_bytes */
+    int64_t message_count;      /* ... and in queued_messages */
     int status;                 /* ERROR: KN_ERR_CRC, KN_ERR_TOO_LARGE (bomb), KN_ERR_CODEC, KN_ERR_INVALID ... */
     int16_t error_code;
     int32_t batch_count;
@@ -80,10 +83,15 @@ static inline int kn_segment_is_stale(const struct kn_segment *segment)
 {
     return segment->epoch != atomic_load_explicit(&segment->cursor->epoch, memory_order_acquire);
 }
+/* For the fetcher: whether enough is queued for the application (queued.min.messages). Then the brokers' threads are woken once it isn't any more. */
+int kn_cursor_rests(struct kn_cursor *cursor);
+/* For the fetcher: messages fetched, and given up without becoming a segment's. */
+void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count);
+void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count);
 /* For the fetcher: a segment with room for its batches (all zero), and counting it once its size is known. */
 struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor, uint32_t epoch, int32_t batch_capacity);
 void kn_segment_account(struct kn_segment *segment, int64_t size_bytes);
-/* Gives its bytes back to the client's limit (waking starved fetchers) and its references to their owners. */
+/* Gives its bytes and messages back to their limits (waking starved fetchers) and its references to their owners. */
 void kn_segment_free(struct kn_segment *segment);
 long kn_segment_live(void);
 

@@ -53,6 +53,7 @@ void kn_engine_config_init(struct kn_engine_config *config)
         .fetch_max_bytes = 52428800,
         .partition_fetch_bytes = 1048576,
         .queued_max_bytes = (int64_t)65536 * 1024,
+        .queued_min_messages = 100000,
         .fetch_error_backoff_ms = 500,
         .check_crcs = 1,
         .isolation_level = 1,
@@ -193,7 +194,7 @@ struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle)
     return broker;
 }
 
-static void engine_wake_brokers(struct kn_engine *engine)
+void kn_engine_wake_brokers(struct kn_engine *engine)
 {
     struct kn_broker *broker;
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_wake(broker);
@@ -417,7 +418,7 @@ void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch)
 void kn_engine_flush_begin(struct kn_engine *engine)
 {
     atomic_fetch_add(&engine->flushing, 1);
-    engine_wake_brokers(engine);
+    kn_engine_wake_brokers(engine);
 }
 
 void kn_engine_flush_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->flushing, 1); }
@@ -492,7 +493,7 @@ void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes)
     int64_t left = atomic_fetch_sub(&engine->queued_bytes, size_bytes) - size_bytes;
     /* A fetcher sets `starved` and then reads queued_bytes once more; here it is the other way round. One of the two sees the other (sequentially
      * consistent), so no fetcher waits for ever. */
-    if (atomic_load(&engine->starved) && left < engine->config.queued_max_bytes && atomic_exchange(&engine->starved, 0)) engine_wake_brokers(engine);
+    if (atomic_load(&engine->starved) && left < engine->config.queued_max_bytes && atomic_exchange(&engine->starved, 0)) kn_engine_wake_brokers(engine);
 }
 
 void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event) { kn_queue_push(&engine->events, &event->node); }

@@ -47,6 +47,7 @@ struct kn_engine_config {
     /* consumer */
     int32_t fetch_min_bytes, fetch_wait_max_ms, fetch_max_bytes, partition_fetch_bytes;
     int64_t queued_max_bytes;          /* queued.max.messages.kbytes * 1024, for the whole client */
+    int64_t queued_min_messages;       /* queued.min.messages, of each partition */
     int32_t fetch_error_backoff_ms;
     int check_crcs, partition_eof;
     int8_t isolation_level;            /* 0 read_uncommitted, 1 read_committed */
@@ -127,6 +128,7 @@ int kn_engine_fetch_start(struct kn_engine *engine, struct kn_cursor *cursor, in
 int kn_engine_fetch_stop(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle);
 /* Called when segments are freed: wakes fetchers that were over the limit. */
 void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes);
+void kn_engine_wake_brokers(struct kn_engine *engine);
 void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event);
 
 /* --- leaks: live objects in the process --- */

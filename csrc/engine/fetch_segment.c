@@ -15,11 +15,16 @@ size_t kn_fetch_job_scan(struct kn_fetch_job *job)
     struct kn_batch_view view;
     int status;
     job->batch_count = 0;
+    job->message_count = 0;
     job->next_offset = job->offset;
     while ((status = kn_batch_view_next(&span, &view)) == KN_OK) {
         job->batch_count++;
+        /* A compressed wrapper of an old message set doesn't tell its count before it is opened. */
+        int64_t count = view.record_count >= 0 ? view.record_count : view.last_offset - job->next_offset + 1;
+        if (count > 0) job->message_count += count;
         if (view.last_offset >= job->next_offset) job->next_offset = view.last_offset + 1;
     }
+    kn_cursor_queued(job->cursor, job->message_count);
     if (status == KN_ERR_INVALID) job->batch_count++; /* opening it will say so */
     if (job->batch_count || kn_span_left(&span) < BATCH_PREFIX_BYTES) return 0;
     kn_span_i64(&span);
@@ -134,12 +139,15 @@ int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_
         return status;
     }
     kn_segment_account(segment, size_bytes);
+    segment->message_count = job->message_count;
+    job->message_count = 0;
     *data = segment;
     return status;
 }
 
 void kn_fetch_job_deinit(struct kn_fetch_job *job)
 {
+    if (job->message_count) kn_cursor_unqueued(job->cursor, job->message_count);
     kn_chunk_unref(job->chunk);
     kn_cursor_unref(job->cursor);
 }

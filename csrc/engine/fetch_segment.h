@@ -15,12 +15,13 @@ struct kn_fetch_job { /* one partition's result, waiting to be opened */
     int64_t offset;           /* what was asked for */
     int64_t next_offset;      /* what the batches' headers promise */
     int32_t batch_count;
+    int64_t message_count;    /* counted in the cursor's queued_messages */
     int16_t version;          /* of the Fetch */
     struct kn_chunk *chunk;   /* a reference; result borrows from it */
     struct kn_fetch_result result;
 };
 
-/* Walks the batch headers only: fills batch_count and next_offset. Returns the bytes of a partial first batch's full size when not
+/* Walks the batch headers only: fills batch_count and next_offset, and counts the messages as queued. Returns the bytes of a partial first batch's full size when not
  * even one batch is complete (the fetch size was too small for it), else 0. */
 size_t kn_fetch_job_scan(struct kn_fetch_job *job);
 

@@ -20,6 +20,7 @@ struct kn_fetch_slot {
     int64_t sent_offset;         /* what the session has; KN_OFFSET_UNKNOWN: must be sent */
     int64_t eof_offset;          /* where the end was reported last */
     int in_session;
+    int resting;                 /* left out of the request being made: enough of it is queued */
 };
 
 int kn_fetch_slots_add(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot);

@@ -14,6 +14,8 @@
 #define RESPONSE_MAX_BYTES (16 << 20)
 #define RESPONSE_MIN_BYTES (1 << 20)
 #define SESSION_EPOCH_FULL 0
+/* How long a broker may wait for news of the other partitions while some rest: these may be drained meanwhile. */
+#define WAIT_WHILE_RESTING_MAX_MS 10
 
 enum { /* Kafka's error codes that the fetcher itself acts on */
     FETCH_SESSION_ID_NOT_FOUND = 70,
@@ -314,27 +316,43 @@ static struct kn_fetch_partition wire_of(const struct kn_fetch_slot *slot)
                                        .max_bytes = slot->max_bytes};
 }
 
+/* Finds out which partitions are left out of the next request. Returns how many aren't. */
+static int32_t let_rest(struct kn_fetcher *fetcher)
+{
+    int32_t wanted = 0;
+    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
+        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        slot->resting = kn_cursor_rests(slot->cursor);
+        wanted += !slot->resting;
+    }
+    return wanted;
+}
+
 /* What the session doesn't know yet, and what it shall forget. Both arrays in one allocation at *out, freed by the caller. */
 static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request, struct kn_fetch_partition **out)
 {
-    int32_t forgotten_count = 0;
     int full = fetcher->session_epoch == SESSION_EPOCH_FULL;
     if (full) kn_fetch_slots_drop_forgotten(fetcher);
-    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next) forgotten_count++;
-    *out = malloc(((size_t)fetcher->slot_count + (size_t)forgotten_count + 1) * sizeof **out);
+    size_t most = (size_t)fetcher->slot_count + 1;
+    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next) most++;
+    *out = malloc(most * sizeof **out);
     if (!*out) return KN_ERR_NOMEM;
     struct kn_fetch_partition *to = *out;
     for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
         struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        if (!full && slot->in_session && slot->sent_offset == slot->offset) continue;
+        if (slot->resting || (!full && slot->in_session && slot->sent_offset == slot->offset)) continue;
         *to++ = wire_of(slot);
     }
     request->partitions = *out;
     request->partition_count = (int32_t)(to - *out);
     request->forgotten = to;
-    request->forgotten_count = forgotten_count;
     for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next)
         *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
+        const struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        if (slot->resting && slot->in_session) *to++ = wire_of(slot);
+    }
+    request->forgotten_count = (int32_t)(to - request->forgotten);
     return KN_OK;
 }
 
@@ -342,8 +360,8 @@ static void mark_sent(struct kn_fetcher *fetcher)
 {
     for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
         struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        slot->sent_offset = slot->offset;
-        slot->in_session = fetcher->fetch_version >= 7;
+        slot->sent_offset = slot->resting ? KN_OFFSET_UNKNOWN : slot->offset;
+        slot->in_session = !slot->resting && fetcher->fetch_version >= 7;
     }
     kn_fetch_slots_drop_forgotten(fetcher);
 }
@@ -392,12 +410,13 @@ static int16_t choose_version(struct kn_fetcher *fetcher)
     return version;
 }
 
-static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t now_us)
+static int send_fetch(struct kn_fetcher *fetcher, int32_t wanted, int64_t room_bytes, int64_t now_us)
 {
     const struct kn_engine_config *config = &fetcher->broker->engine->config;
     struct kn_fetch_request body = {.version = choose_version(fetcher), .max_wait_ms = config->fetch_wait_max_ms,
                                     .min_bytes = config->fetch_min_bytes, .isolation_level = config->isolation_level,
                                     .session_id = fetcher->session_id, .session_epoch = fetcher->session_epoch, .rack = config->rack};
+    if (wanted < fetcher->slot_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS) body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
     int64_t most = room_bytes > RESPONSE_MIN_BYTES ? room_bytes : RESPONSE_MIN_BYTES;
     if (most > RESPONSE_MAX_BYTES) most = RESPONSE_MAX_BYTES;
     body.max_bytes = most < config->fetch_max_bytes ? (int32_t)most : config->fetch_max_bytes;
@@ -437,11 +456,12 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
     int64_t next_us = KN_NEVER;
     if (!fetcher->in_flight && fetcher->slot_count && fetcher->fetch_version >= KN_FETCH_VERSION_MIN) {
         int64_t left = room(fetcher);
+        int32_t wanted = left > 0 ? let_rest(fetcher) : 0;
         if (fetcher->not_before_us > now_us)
             next_us = fetcher->not_before_us;
-        else if (left > 0)
-            sent = send_fetch(fetcher, left, now_us) == KN_OK;
-        if (!sent && left > 0 && next_us == KN_NEVER) next_us = fetcher->not_before_us;
+        else if (wanted > 0)
+            sent = send_fetch(fetcher, wanted, left, now_us) == KN_OK;
+        if (!sent && wanted > 0 && next_us == KN_NEVER) next_us = fetcher->not_before_us;
     }
     if (!fetcher->job_count) return next_us;
     if (sent) return now_us; /* let the request out before the work on what came */

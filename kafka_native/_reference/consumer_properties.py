@@ -155,8 +155,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=100_000,
         minimum=1,
         maximum=10_000_000,
-        state=State.INERT,
-        note="planned; queued.max.messages.kbytes bounds what is fetched ahead",
+        state=State.EFFECTIVE,
+        note="fetcher",
         doc="How many messages a partition should have in the local queue before fetching pauses.",
     ),
     Property(

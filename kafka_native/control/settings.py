@@ -64,6 +64,7 @@ def consumer_settings(config: Config) -> dict[str, Any]:
         "fetch_wait_max_ms": config["fetch.wait.max.ms"],
         "fetch_max_bytes": config["fetch.max.bytes"],
         "partition_fetch_bytes": config["max.partition.fetch.bytes"],
+        "queued_min_messages": config.integer("queued.min.messages"),
         "queued_max_bytes": config.integer("queued.max.messages.kbytes") * KIB,
         "fetch_error_backoff_ms": config["fetch.error.backoff.ms"],
         "check_crcs": config["check.crcs"],

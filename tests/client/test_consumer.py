@@ -17,6 +17,7 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 
 from .support import Client, fill, read_all
 
@@ -40,6 +41,41 @@ def test_what_was_produced_comes_back_in_order(client: Client):
         assert message.offset() == last.get(message.partition(), -1) + 1
         last[message.partition()] = message.offset()
     assert sum(last.values()) + len(last) == 3000
+
+
+@pytest.mark.parametrize("enough", [1, 300])
+def test_partitions_rest_and_wake_up_again(cluster: MockCluster, client: Client, enough: int):
+    topic = client.topic(partitions=4)
+    for partition in range(4):
+        fill(client, topic, 2000, partition=partition, **{"batch.num.messages": 100})
+    settings = {"queued.min.messages": enough, "max.partition.fetch.bytes": 2000}
+    last: dict[int, int] = {}
+    for message in read_all(client, topic, 8000, **settings):
+        assert message.offset() == last.get(message.partition(), -1) + 1
+        last[message.partition()] = message.offset()
+    assert last == {partition: 1999 for partition in range(4)}
+
+
+def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, client: Client):
+    full, other = client.topic(), client.topic()
+    fill(client, full, 5000, **{"batch.num.messages": 100})
+    settings = {"queued.min.messages": 1000, "max.partition.fetch.bytes": 1000, "fetch.wait.max.ms": 20}
+    with client.consumer(**settings) as consumer:
+        cluster.clear_requests()
+        consumer.assign([TopicPartition(full, 0, 0)])
+        first = take(consumer, 1)
+        time.sleep(0.2)
+        fetches = sum(request.api_key == ApiKey.FETCH for request in cluster.requests)
+        assert 5 <= fetches <= 15  # of 50: each brings a batch of 100
+        consumer.assign([TopicPartition(full, 0, 1), TopicPartition(other, 0, 0)])
+        time.sleep(0.2)
+        fill(client, other, 300)
+        rest = take(consumer, 5299)
+    topics = [message.topic() for message in first + rest]
+    assert topics.count(full) == 5000
+    assert topics.count(other) == 300
+    # Were it all fetched at once, `other` would come last.
+    assert topics.index(other) < 4000
 
 
 @pytest.mark.parametrize(

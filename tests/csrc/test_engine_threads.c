@@ -319,6 +319,54 @@ static void test_a_consumer_reads_every_offset_in_order_while_connections_break(
     rig_free(rig);
 }
 
+static void enough_is_little(struct kn_engine_config *config)
+{
+    config->queued_min_messages = 100;
+    config->fetch_wait_max_ms = 5;
+}
+
+static int everything_rests(struct kn_cursor **cursors)
+{
+    int resting = 0;
+    for (int i = 0; i < PARTITIONS; i++) resting += atomic_load(&cursors[i]->resting);
+    return resting == PARTITIONS;
+}
+
+static void test_a_partition_rests_while_enough_of_it_is_queued(void)
+{
+    enum { LOG_END = 1500, SERVED_AT_ONCE_MAX = 10 };
+    struct rig *rig = rig_new(LOG_END, enough_is_little);
+    struct kn_cursor *cursors[PARTITIONS];
+    int64_t positions[PARTITIONS] = {0};
+    static const uint8_t no_id[16] = {0};
+    for (int i = 0; i < PARTITIONS; i++) {
+        cursors[i] = kn_cursor_new(rig->engine, "topic", 5, no_id, i, (uint64_t)i);
+        CHECK_EQ(kn_engine_fetch_start(rig->engine, cursors[i], i % BROKERS, kn_cursor_next_epoch(cursors[i]), 0, -1), KN_OK);
+    }
+    int64_t until_us = kn_clock_us() + 30000000;
+    while (!everything_rests(cursors) && kn_clock_us() < until_us) usleep(1000);
+    usleep(20000); /* what was on its way has come */
+    long requests = 0, after = 0;
+    for (int i = 0; i < BROKERS; i++) requests += atomic_load(&rig->servers[i]->requests);
+    usleep(50000);
+    for (int i = 0; i < BROKERS; i++) after += atomic_load(&rig->servers[i]->requests);
+    CHECK_EQ(after, requests);
+    for (int i = 0; i < PARTITIONS; i++) {
+        CHECK(atomic_load(&cursors[i]->queued_messages) >= 100);
+        CHECK(atomic_load(&cursors[i]->queued_messages) < 100 + SERVED_AT_ONCE_MAX);
+    }
+    long records = 0; /* and every partition is read to its end, one after the other waking up */
+    while (records < (long)PARTITIONS * LOG_END && kn_clock_us() < until_us) records += consume_some(rig, cursors, positions);
+    CHECK_EQ(records, (long)PARTITIONS * LOG_END);
+    for (int i = 0; i < PARTITIONS; i++) CHECK_EQ(atomic_load(&cursors[i]->queued_messages), 0);
+    rig_end_threads(rig);
+    kn_engine_stop(rig->engine);
+    struct kn_list *node;
+    while ((node = kn_queue_pop(&rig->engine->fetched))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    for (int i = 0; i < PARTITIONS; i++) kn_cursor_unref(cursors[i]);
+    rig_free(rig);
+}
+
 static void test_an_idle_client_sleeps(void)
 {
     struct rig *rig = rig_new(0, NULL);
@@ -421,6 +469,7 @@ int main(void)
     RUN(test_every_record_is_settled_once_while_connections_break);
     RUN(test_stop_in_full_flight_reports_every_accepted_record_once);
     RUN(test_a_consumer_reads_every_offset_in_order_while_connections_break);
+    RUN(test_a_partition_rests_while_enough_of_it_is_queued);
     RUN(test_an_idle_client_sleeps);
     RUN(test_broker_threads_take_no_signals);
     RUN(test_a_forked_child_abandons_and_the_parent_goes_on);
