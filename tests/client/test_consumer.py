@@ -53,7 +53,7 @@ def test_partitions_rest_and_wake_up_again(cluster: MockCluster, client: Client,
     for message in read_all(client, topic, 8000, **settings):
         assert message.offset() == last.get(message.partition(), -1) + 1
         last[message.partition()] = message.offset()
-    assert last == {partition: 1999 for partition in range(4)}
+    assert last == dict.fromkeys(range(4), 1999)
 
 
 def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, client: Client):
