@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import legacy, versions
-from kafka_native.mock.faults import Faults, Tamper
+from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Tamper
 from kafka_native.mock.groups import Groups
 from kafka_native.mock.log import Refused
 from kafka_native.mock.server import Broker
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
+from kafka_native.protocol import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -36,16 +38,18 @@ MOST_PARTITIONS = 10_000
 _KEPT_REQUESTS = 100_000
 _KEPT_CLIENT_ID = 256
 _MOST_REPLICAS = 3
+_LOOK_AGAIN_S = 0.002
 
 
 class SeenRequest(NamedTuple):
-    """A request that a broker read: what ``MockCluster.requests`` lists."""
+    """A request that a broker read: what ``MockCluster.requests`` lists. ``time`` is ``time.monotonic()`` then."""
 
     broker: int
     api_key: int
     version: int
     correlation_id: int
     client_id: str
+    time: float
 
 
 class MockCluster:
@@ -144,8 +148,8 @@ class MockCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of every broker, with commas between them, up or not."""
-        return ",".join(broker.address for broker in self._brokers.values())
+        """``host:port`` of every broker as advertised, with commas between them, up or not."""
+        return ",".join("{}:{}".format(*broker.endpoint) for broker in self._brokers.values())
 
     @property
     def broker_ids(self) -> list[int]:
@@ -153,8 +157,18 @@ class MockCluster:
         return list(self._brokers)
 
     def address(self, broker: int) -> str:
-        """``host:port`` of one broker."""
+        """``host:port`` where one broker listens, whatever it advertises."""
         return self._brokers[broker].address
+
+    def advertise(self, broker: int, address: str | None) -> None:
+        """Let clients be told another ``host:port`` than the one where a broker listens, as of a proxy before it.
+
+        It holds for bootstrap servers, metadata, coordinators and hints about leaders; None ends it.
+        """
+        host, colon, port = (address or "").rpartition(":")
+        if address is not None and not (host and colon and port.isdigit()):
+            raise ValueError(f"{address!r} is not host:port")
+        self._brokers[broker].advertised = (host, int(port)) if address is not None else None
 
     def connection_count(self, broker: int) -> int:
         """How many connections a broker has."""
@@ -231,29 +245,43 @@ class MockCluster:
     # --- brokers and leaders ---
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
-        """Let another broker lead a partition, in a new leader epoch."""
-        if broker not in self._brokers:
+        """Let another broker lead a partition, in a new leader epoch; -1 lets nobody lead it."""
+        if broker not in self._brokers and broker != NO_LEADER:
             raise ValueError(f"there is no broker {broker}")
         with self.lock:
             self.topics[topic].partitions[partition].lead(broker)
 
     def broker_down(self, broker: int) -> None:
         """Stop a broker: connections are closed, new ones refused, leadership goes to the next replica that is up."""
+        self.remove_broker(broker)
+        self._brokers[broker].stop(rebind=True)
+        with self.lock:
+            self._brokers[broker].sessions.clear()
+
+    def remove_broker(self, broker: int) -> None:
+        """Take a broker out of metadata and leadership, as one that is fenced; its connections stay and are served."""
         with self.lock:
             self._live.discard(broker)
             for partition in self._partitions():
                 if partition.leader == broker:
                     partition.lead(next(iter(partition.in_sync()), NO_LEADER))
-        self._brokers[broker].stop(rebind=True)
-        with self.lock:
-            self._brokers[broker].sessions.clear()
 
-    def broker_up(self, broker: int) -> None:
-        """Start a broker again, on the same port. It leads what nobody else could lead meanwhile."""
-        if broker in self._live:
-            return
-        self._brokers[broker].start()
+    def broker_up(self, broker: int, port: int | None = None) -> None:
+        """Bring a broker back that is down or removed. It leads what nobody else could lead meanwhile.
+
+        It listens where it did before, or on another port: ``port=0`` finds one that is free. Raises ``ValueError``
+        for another port while it listens.
+        """
+        found = self._brokers[broker]
+        if port is not None:
+            if found.is_up:
+                raise ValueError(f"broker {broker} is up, on port {found.port}")
+            found.move(port)
+        if not found.is_up:
+            found.start()
         with self.lock:
+            if broker in self._live:
+                return
             self._live.add(broker)
             for partition in self._partitions():
                 if partition.leader == NO_LEADER and broker in partition.replicas:
@@ -265,32 +293,82 @@ class MockCluster:
 
     # --- faults ---
 
-    def push_request_errors(self, api_key: int, codes: Iterable[int], broker: int | None = None) -> None:
+    def push_request_errors(
+        self,
+        api_key: int,
+        codes: Iterable[int],
+        broker: int | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        done: bool = False,
+    ) -> None:
         """Answer the next requests of an API with these error codes, one each, instead of doing them.
 
-        0 lets a request through; ``faults.CLOSE_CONNECTION`` closes its connection. ``broker=None`` means any broker.
-        """
-        self.faults.push_errors(api_key, codes, broker)
+        0 lets a request through; ``CLOSE_CONNECTION`` closes its connection.
 
-    def delay_responses(self, broker: int, seconds: float) -> None:
-        """Hold every response of a broker back for so long, as a slow line does; 0 ends it."""
-        self.faults.set_delay(broker, seconds)
+        :param broker: Only requests to this broker; those for any broker come after those for one.
+        :param topic: Only what requests say of this topic, one code each time; the rest of the request is served.
+            That is for Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and Metadata.
+        :param partition: Only this partition of the topic. Without it, whichever partition of it comes next, and in
+            Metadata the topic as a whole.
+        :param done: Do what is asked, and answer with the error nevertheless: a batch is stored and its producer
+            hears REQUEST_TIMED_OUT, or nothing at all with ``CLOSE_CONNECTION``.
+        """
+        codes = [int(code) for code in codes]
+        if topic is None and partition is not None:
+            raise ValueError("a partition is one of a topic: say which")
+        if topic is not None and (api_key not in OF_PARTITIONS or CLOSE_CONNECTION in codes):
+            raise ValueError(f"API {api_key} can't be answered with {codes} about one topic")
+        if done and api_key == ApiKey.FETCH and set(codes) - {CLOSE_CONNECTION}:
+            raise ValueError("there is nothing to be done in a Fetch: its answer is all there is")
+        self.faults.push_errors(api_key, codes, broker, topic, partition, done)
+
+    def delay_responses(self, broker: int | None, seconds: float, api_key: int | None = None) -> None:
+        """Hold responses back for so long, as a slow line does; 0 ends it.
+
+        Those of one broker or of any (None), of one API or of any. What was said of an API goes before what was said
+        of a broker. Responses of a connection stay in order, so a delayed one delays what is behind it.
+        """
+        self.faults.set_delay(broker, api_key, seconds)
 
     def throttle_responses(self, broker: int, milliseconds: int, count: int = 1) -> None:
         """Claim in the next Produce and Fetch responses of a broker that a quota was violated; the request is done."""
         self.faults.throttle(broker, milliseconds, count)
 
-    def close_mid_frame(self, broker: int, after_bytes: int, api_key: int | None = None, count: int = 1) -> None:
+    def close_mid_frame(self, broker: int | None, after_bytes: int, api_key: int | None = None, count: int = 1) -> None:
         """Close the connection after so many bytes of the next responses (of one API): the request has been done."""
         self.faults.tamper_with(broker, api_key, count, Tamper(after_bytes=after_bytes))
 
     def oversize_next_response(
-        self, broker: int, announced_bytes: int, api_key: int | None = None, count: int = 1
+        self, broker: int | None, announced_bytes: int, api_key: int | None = None, count: int = 1
     ) -> None:
         """Announce the next responses as frames of this size, whatever they have."""
         if not 0 <= announced_bytes <= 0xFFFFFFFF:
             raise ValueError("a frame's length has 32 bits")
         self.faults.tamper_with(broker, api_key, count, Tamper(announced_bytes=announced_bytes))
+
+    def mix_up_responses(self, broker: int | None, api_key: int | None = None, count: int = 1) -> None:
+        """Let the next responses claim to answer another request: their correlation id is a foreign one."""
+        self.faults.tamper_with(broker, api_key, count, Tamper(other_correlation_id=1_000_000))
+
+    def edit_responses(
+        self, api_key: int, edit: Callable[[Any], None], broker: int | None = None, count: int = 1
+    ) -> None:
+        """Let a function change the next responses of an API before they are sent: any lie that the protocol allows.
+
+        It gets the message (``kafka_native.protocol``) and changes its fields in place, in the connection's thread.
+        """
+        self.faults.tamper_with(broker, api_key, count, Tamper(edit=edit))
+
+    def forget_producers(self, topic: str, partition: int, *, refuse: bool = False) -> None:
+        """Let a partition lose what it knows of producer ids, as when retention has taken their last batches.
+
+        A batch that doesn't begin at sequence 0 is then taken as the beginning. With ``refuse`` it is answered with
+        UNKNOWN_PRODUCER_ID, as brokers before 2.5 do.
+        """
+        with self.lock:
+            self.topics[topic].partitions[partition].log.forget_producers(refuse=refuse)
 
     def corrupt_next_fetch(self, topic: str, partition: int, count: int = 1) -> None:
         """Flip a bit in the first batch that the next fetches return of a partition; what is stored stays intact."""
@@ -323,6 +401,21 @@ class MockCluster:
         """The last 100,000 requests, oldest first."""
         return list(self._requests)
 
+    def requests_of(self, api_key: int, broker: int | None = None) -> list[SeenRequest]:
+        """Those of one API, and if wanted of one broker."""
+        return [seen for seen in self.requests if seen.api_key == api_key and broker in (None, seen.broker)]
+
+    def wait_for_requests(
+        self, api_key: int, count: int = 1, broker: int | None = None, timeout: float = 10.0
+    ) -> list[SeenRequest]:
+        """Wait until so many requests of an API have come, and list them. Raises ``TimeoutError``."""
+        deadline = time.monotonic() + timeout
+        while len(found := self.requests_of(api_key, broker)) < count:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{len(found)} of {count} requests of API {api_key} came within {timeout} s")
+            time.sleep(_LOOK_AGAIN_S)
+        return found
+
     def clear_requests(self) -> None:
         """Forget the requests seen so far."""
         self._requests.clear()
@@ -331,7 +424,8 @@ class MockCluster:
 
     def note_request(self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str) -> None:
         """Remember a request; needs no lock."""
-        self._requests.append(SeenRequest(broker, api_key, version, correlation_id, client_id[:_KEPT_CLIENT_ID]))
+        client_id = client_id[:_KEPT_CLIENT_ID]
+        self._requests.append(SeenRequest(broker, api_key, version, correlation_id, client_id, time.monotonic()))
 
     def live_brokers(self) -> list[Broker]:
         """The brokers that are up."""

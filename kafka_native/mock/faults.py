@@ -1,4 +1,4 @@
-"""Misbehaviour on request: errors, delays, broken frames, corrupt records, missing topics.
+"""Misbehaviour on request: errors, delays, broken or untrue answers, corrupt records, missing topics.
 
 Tests arm a fault, requests use it up. Everything is under a lock of its own, which is never held while anything else
 is waited for.
@@ -8,31 +8,55 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kafka_native.protocol import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _Key = TypeVar("_Key")
 
 CLOSE_CONNECTION = -195
 """A pushed "error code" that closes the connection instead of an answer: librdkafka's code for a broken transport."""
 
+OF_PARTITIONS = frozenset(
+    {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_FOR_LEADER_EPOCH}
+)
+"""The APIs that can answer an error for one topic or partition while others are served."""
+
+
+class Pushed(NamedTuple):
+    """One pushed error; ``done``: the request is carried out, and answered with the error all the same."""
+
+    code: int
+    done: bool
+
 
 class Tamper(NamedTuple):
-    """What happens to one response frame: cut off after so many bytes, or announced as larger than it is."""
+    """What happens to one response.
+
+    Its fields are edited, its frame is cut off after so many bytes or announced as larger than it is, or it claims to
+    answer another request: a number that is added to its correlation id.
+    """
 
     after_bytes: int | None = None
     announced_bytes: int | None = None
+    other_correlation_id: int = 0
+    edit: Callable[[Any], None] | None = None
 
 
 class _Armed:
-    __slots__ = ("api_key", "count", "tamper")
+    __slots__ = ("api_key", "broker", "count", "tamper")
 
-    def __init__(self, api_key: int | None, count: int, tamper: Tamper) -> None:
+    def __init__(self, broker: int | None, api_key: int | None, count: int, tamper: Tamper) -> None:
+        self.broker = broker
         self.api_key = api_key
         self.count = count
         self.tamper = tamper
+
+    def is_about(self, broker: int, api_key: int) -> bool:
+        return self.broker in (None, broker) and self.api_key in (None, api_key)
 
 
 class Faults:
@@ -41,49 +65,80 @@ class Faults:
     def __init__(self) -> None:
         """Nothing is armed."""
         self._lock = threading.Lock()
-        self._errors: dict[tuple[int, int | None], deque[int]] = {}
-        self._delays: dict[int, float] = {}
+        self._errors: dict[tuple[int, int | None, str | None, int | None], deque[Pushed]] = {}
+        self._delays: dict[tuple[int | None, int | None], float] = {}
         self._throttles: dict[int, tuple[int, int]] = {}
-        self._tampers: dict[int, list[_Armed]] = {}
+        self._tampers: list[_Armed] = []
         self._corrupt: dict[tuple[str, int], int] = {}
         self._hidden: dict[str, int] = {}
 
     def clear(self) -> None:
         """Disarm everything."""
         with self._lock:
-            for armed in (self._errors, self._delays, self._throttles, self._tampers, self._corrupt, self._hidden):
+            self._tampers.clear()
+            for armed in (self._errors, self._delays, self._throttles, self._corrupt, self._hidden):
                 armed.clear()
 
-    def push_errors(self, api_key: int, codes: Iterable[int], broker: int | None) -> None:
-        """Queue one code for each of the next requests of an API."""
+    def push_errors(
+        self,
+        api_key: int,
+        codes: Iterable[int],
+        broker: int | None,
+        topic: str | None,
+        partition: int | None,
+        done: bool,
+    ) -> None:
+        """Queue one code for each of the next requests of an API, or for each that is about a topic or partition."""
+        pushed = [Pushed(int(code), done) for code in codes]
         with self._lock:
-            self._errors.setdefault((api_key, broker), deque()).extend(int(code) for code in codes)
+            self._errors.setdefault((api_key, broker, topic, partition), deque()).extend(pushed)
 
-    def take_error(self, api_key: int, broker: int) -> int:
-        """The code for this request, 0 for none. Codes for this broker go before those for any."""
+    def take_error(self, api_key: int, broker: int) -> Pushed | None:
+        """The error for this whole request. Those for this broker go before those for any."""
+        return self._take([(api_key, broker, None, None), (api_key, None, None, None)])
+
+    def take_topic_error(self, api_key: int, broker: int, topic: str) -> Pushed | None:
+        """The error for this topic as a whole."""
+        return self._take([(api_key, broker, topic, None), (api_key, None, topic, None)])
+
+    def take_partition_error(self, api_key: int, broker: int, topic: str, partition: int) -> Pushed | None:
+        """The error for exactly this partition."""
+        return self._take([(api_key, broker, topic, partition), (api_key, None, topic, partition)])
+
+    def take_error_within(self, api_key: int, broker: int, topic: str, partition: int) -> Pushed | None:
+        """The error for this partition: its own, or one for whichever partition of the topic is next."""
+        return self.take_partition_error(api_key, broker, topic, partition) or self.take_topic_error(
+            api_key, broker, topic
+        )
+
+    def _take(self, keys: list[tuple[int, int | None, str | None, int | None]]) -> Pushed | None:
         if not self._errors:
-            return 0
+            return None
         with self._lock:
-            for key in ((api_key, broker), (api_key, None)):
-                codes = self._errors.get(key)
-                if codes:
-                    code = codes.popleft()
-                    if not codes:
+            for key in keys:
+                waiting = self._errors.get(key)
+                if waiting:
+                    pushed = waiting.popleft()
+                    if not waiting:
                         del self._errors[key]
-                    return code
-        return 0
+                    return pushed
+        return None
 
-    def set_delay(self, broker: int, seconds: float) -> None:
-        """Let every response of a broker wait so long, 0 for no longer."""
+    def set_delay(self, broker: int | None, api_key: int | None, seconds: float) -> None:
+        """Let every response of a broker, of an API or of both wait so long, 0 for no longer."""
         with self._lock:
             if seconds > 0:
-                self._delays[broker] = seconds
+                self._delays[broker, api_key] = seconds
             else:
-                self._delays.pop(broker, None)
+                self._delays.pop((broker, api_key), None)
 
-    def delay(self, broker: int) -> float:
-        """How long a response of this broker waits."""
-        return self._delays.get(broker, 0.0) if self._delays else 0.0
+    def delay(self, broker: int, api_key: int) -> float:
+        """How long this response waits: what was said of broker and API goes before what was said of less."""
+        if not self._delays:
+            return 0.0
+        with self._lock:
+            keys = ((broker, api_key), (None, api_key), (broker, None), (None, None))
+            return next((self._delays[key] for key in keys if key in self._delays), 0.0)
 
     def throttle(self, broker: int, milliseconds: int, count: int) -> None:
         """Claim in the next responses of a broker that a quota was violated."""
@@ -100,21 +155,21 @@ class Faults:
                 self._throttles[broker] = milliseconds, count - 1
             return milliseconds
 
-    def tamper_with(self, broker: int, api_key: int | None, count: int, tamper: Tamper) -> None:
-        """Break the next responses of a broker, of one API or of any."""
+    def tamper_with(self, broker: int | None, api_key: int | None, count: int, tamper: Tamper) -> None:
+        """Break the next responses, of one broker and API or of any."""
         with self._lock:
-            self._tampers.setdefault(broker, []).append(_Armed(api_key, count, tamper))
+            self._tampers.append(_Armed(broker, api_key, count, tamper))
 
     def take_tamper(self, broker: int, api_key: int) -> Tamper | None:
         """What to do to this response."""
         if not self._tampers:
             return None
         with self._lock:
-            for armed in self._tampers.get(broker, ()):
-                if armed.api_key is None or armed.api_key == api_key:
+            for armed in self._tampers:
+                if armed.is_about(broker, api_key):
                     armed.count -= 1
                     if armed.count <= 0:
-                        self._tampers[broker].remove(armed)
+                        self._tampers.remove(armed)
                     return armed.tamper
         return None
 

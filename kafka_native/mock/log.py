@@ -119,6 +119,7 @@ class PartitionLog:
         self._batches: list[Batch] = []
         self._bases: list[int] = []
         self._producers: dict[int, _Producer] = {}
+        self.refuses_strangers = False
 
     # --- writing ---
 
@@ -132,6 +133,8 @@ class PartitionLog:
             known = None if producer is None else self._check_sequence(producer, header)
             if known is not None:
                 return Appended(known, False)
+            if producer is None and self.refuses_strangers and header.base_sequence != 0:
+                raise Refused(ErrorCode.UNKNOWN_PRODUCER_ID, f"nothing is known of producer {header.producer_id}")
             if producer is None or producer.epoch != header.producer_epoch:
                 producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
         base = self.end_offset
@@ -155,6 +158,15 @@ class PartitionLog:
         self._bases.append(base)
         self.end_offset = base + record_count
         self.size_bytes += len(data)
+
+    def forget_producers(self, *, refuse: bool) -> None:
+        """Lose what is known of all producer ids, as when their last batch has expired.
+
+        From then on a batch of an unknown producer that doesn't begin at sequence 0 is taken as the beginning, as
+        Apache Kafka has done since 2.5, or refused, as it did before.
+        """
+        self._producers.clear()
+        self.refuses_strangers = refuse
 
     @staticmethod
     def _check_sequence(producer: _Producer, header: records.BatchHeader) -> int | None:

@@ -19,12 +19,11 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka_native.mock import handlers
-from kafka_native.mock.call import frame_pieces
+from kafka_native.mock.call import Reply, frame_pieces
 from kafka_native.mock.sessions import Sessions
 from kafka_native.protocol import ProtocolError
 
 if TYPE_CHECKING:
-    from kafka_native.mock.call import Reply
     from kafka_native.mock.cluster import MockCluster
     from kafka_native.protocol.schema import Response
 
@@ -48,6 +47,7 @@ class Broker:
         self.host = host
         self.sessions = Sessions(session_limit)
         self.is_up = False
+        self.advertised: tuple[str, int] | None = None
         self._socket = self._bind(port)
         self.port: int = self._socket.getsockname()[1]
         self._connections: set[Connection] = set()
@@ -67,8 +67,20 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """``host:port``."""
+        """``host:port``, where it listens."""
         return f"{self.host}:{self.port}"
+
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """Host and port that clients are told."""
+        return self.advertised or (self.host, self.port)
+
+    def move(self, port: int) -> None:
+        """Take another port while down; 0 finds one that is certainly another."""
+        taken = self._bind(port)
+        self._socket.close()
+        self._socket = taken
+        self.port = taken.getsockname()[1]
 
     def start(self) -> None:
         """Listen, and accept in a thread."""
@@ -243,14 +255,20 @@ class Connection:
         return self._send(reply, request)
 
     def _send(self, reply: Response | Reply, request: handlers.Incoming) -> bool:
-        pieces = frame_pieces(reply, request.reply_version, request.correlation_id)
+        faults = self.broker.cluster.faults
+        tamper = faults.take_tamper(self.broker.id, request.api_key)
+        correlation_id = request.correlation_id
+        if tamper is not None:
+            correlation_id = (correlation_id + tamper.other_correlation_id) & 0x7FFFFFFF
+            if tamper.edit is not None:
+                tamper.edit(reply.message if isinstance(reply, Reply) else reply)
+        pieces = frame_pieces(reply, request.reply_version, correlation_id)
         stays_open = True
-        tamper = self.broker.cluster.faults.take_tamper(self.broker.id, request.api_key)
         if tamper is not None and tamper.after_bytes is not None:
             pieces, stays_open = [b"".join(pieces)[: tamper.after_bytes]], False
         elif tamper is not None and tamper.announced_bytes is not None:
             pieces = [tamper.announced_bytes.to_bytes(4, "big") + b"".join(pieces)[4:]]
-        delay = self.broker.cluster.faults.delay(self.broker.id)
+        delay = faults.delay(self.broker.id, request.api_key)
         if delay or self._outbox is not None:
             self._post(time.monotonic() + delay, pieces, stays_open)
         else:

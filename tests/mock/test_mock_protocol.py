@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -261,7 +262,9 @@ def test_split_frames_are_put_together(cluster: MockCluster) -> None:
 def test_requests_are_listed(cluster: MockCluster) -> None:
     with Wire(cluster, 2) as wire:
         wire.ask(MetadataRequest(topics=None), 9)
-    assert cluster.requests == [(2, ApiKey.METADATA, 9, 1, "wire")]
+    [seen] = cluster.requests
+    assert seen[:-1] == (2, ApiKey.METADATA, 9, 1, "wire")
+    assert abs(seen.time - time.monotonic()) < 60
     cluster.clear_requests()
     assert cluster.requests == []
 

@@ -103,12 +103,13 @@ class Incoming:
         """The answer."""
         if self.request is None:
             return versions.unsupported(self.call)
-        code = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)
-        if code == CLOSE_CONNECTION:
-            return CLOSE
-        if code != ErrorCode.NO_ERROR:
-            return refusals.refuse(self.call, self.request, code)
-        reply = HANDLERS[self.api_key](self.call, self.request)
+        pushed = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)
+        if pushed is not None and pushed.code == ErrorCode.NO_ERROR:
+            pushed = None
+        reply = HANDLERS[self.api_key](self.call, self.request) if pushed is None or pushed.done else None
+        if pushed is not None:
+            closes = pushed.code == CLOSE_CONNECTION
+            return CLOSE if closes else refusals.refuse(self.call, self.request, pushed.code)
         if self.api_key in THROTTLED and reply is not None and not isinstance(reply, Close):
             message: Any = reply.message if isinstance(reply, Reply) else reply
             message.throttle_time_ms = self.call.cluster.faults.take_throttle(self.call.broker.id)

@@ -10,6 +10,7 @@ from kafka_native.mock.call import RECORDS_HERE, Reply
 from kafka_native.mock.handlers.leaders import Hints, find
 from kafka_native.mock.sessions import Wanted, outside
 from kafka_native.mock.topics import Waiter
+from kafka_native.protocol import ApiKey
 from kafka_native.protocol.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -53,7 +54,12 @@ class _Round:
             partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
         )
         found = find(self.call, wanted.topic, wanted.topic_id, wanted.index, wanted.last_leader_epoch)
-        error, partition = found.error, found.partition
+        error: int = found.error
+        partition = found.partition
+        name = wanted.topic if found.topic is None else found.topic.name
+        pushed = self.call.cluster.faults.take_error_within(ApiKey.FETCH, self.call.broker.id, name, wanted.index)
+        if pushed is not None and pushed.code != ErrorCode.NO_ERROR:
+            error = pushed.code
         slices: list[memoryview] = []
         if error == ErrorCode.NO_ERROR and partition is not None:
             log = partition.log
@@ -106,7 +112,7 @@ class _Round:
                 if session is not None:
                     session.served(wanted)
         response.node_endpoints = [
-            FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+            FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
             for broker in self.hints.brokers.values()
         ]
         return Reply(response, records)
@@ -200,7 +206,7 @@ def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
                 FetchResponse.Topic(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer])
             )
     response.node_endpoints = [
-        FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+        FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
         for broker in hints.brokers.values()
     ]
     return response

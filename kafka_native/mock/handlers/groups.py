@@ -64,7 +64,7 @@ def _coordinator(call: Call, key: str) -> FindCoordinatorResponse.Coordinator:
     if broker is None:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return FindCoordinatorResponse.Coordinator(
-        key=key, node_id=broker.id, host=broker.host, port=broker.port, error_message=None
+        key=key, node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], error_message=None
     )
 
 

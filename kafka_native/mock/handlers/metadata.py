@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_AUTO_CREATE_FLAG = 4
 _FIRST_WITH_NULL_FOR_ALL = 1
 _FIRST_WITH_NULL_NAMES = 12
+_FIRST_WITH_ERROR = 13
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
@@ -31,7 +32,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     with cluster.lock:
         return MetadataResponse(
             brokers=[
-                MetadataResponse.Broker(node_id=broker.id, host=broker.host, port=broker.port)
+                MetadataResponse.Broker(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
                 for broker in cluster.live_brokers()
             ],
             cluster_id=cluster.cluster_id,
@@ -44,7 +45,8 @@ def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic
     cluster = call.cluster
     asked = request.topics
     if asked is None or (not asked and call.version < _FIRST_WITH_NULL_FOR_ALL):
-        return [_described(topic) for topic in cluster.topics.values() if not cluster.faults.take_hidden(topic.name)]
+        names = [name for name in cluster.topics if not cluster.faults.take_hidden(name)]
+        return [_described(call, cluster.topics[name]) for name in names]
     may_create = cluster.auto_create_topics and (
         request.allow_auto_topic_creation or call.version < _FIRST_WITH_AUTO_CREATE_FLAG
     )
@@ -58,7 +60,7 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
         if topic is None or cluster.faults.take_hidden(topic.name):
             name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
             return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=name)
-        return _described(topic)
+        return _described(call, topic)
     name = asked.name
     if name is None or not is_valid_name(name):
         return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name or "")
@@ -68,16 +70,29 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     if topic is None and may_create:
         topic = cluster.make_topic(name)
     if topic is None:
-        return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
-    described = _described(topic)
-    described.topic_id = topic.id
-    return described
+        code = _pushed(call, name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponse.Topic(error_code=code, name=name)
+    return _described(call, topic)
 
 
-def _described(topic: Topic) -> MetadataResponse.Topic:
-    return MetadataResponse.Topic(
-        name=topic.name, topic_id=topic.id, partitions=[_partition(one) for one in topic.partitions]
-    )
+def _pushed(call: Call, topic: str) -> int:
+    """The error that a test wants for a topic, 0 for none."""
+    pushed = call.cluster.faults.take_topic_error(call.api_key, call.broker.id, topic)
+    return 0 if pushed is None else pushed.code
+
+
+def _described(call: Call, topic: Topic) -> MetadataResponse.Topic:
+    code = _pushed(call, topic.name)
+    if code:
+        return MetadataResponse.Topic(error_code=code, name=topic.name, topic_id=topic.id)
+    parts = []
+    for one in topic.partitions:
+        described = _partition(one)
+        pushed = call.cluster.faults.take_partition_error(call.api_key, call.broker.id, topic.name, one.index)
+        if pushed is not None and pushed.code:
+            described.error_code = pushed.code
+        parts.append(described)
+    return MetadataResponse.Topic(name=topic.name, topic_id=topic.id, partitions=parts)
 
 
 def _partition(partition: Partition) -> MetadataResponse.Topic.Partition:
@@ -104,6 +119,9 @@ def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse
             (topic.name, topic.id) for topic in cluster.topics.values()
         ]
     may_be_null = call.version >= _FIRST_WITH_NULL_NAMES
+    if code == ErrorCode.REBOOTSTRAP_REQUIRED:  # the one error about the reply as a whole, where there is room for it
+        response.error_code = code if call.version >= _FIRST_WITH_ERROR else 0
+        return response
     response.topics = [
         MetadataResponse.Topic(error_code=code, name=name if may_be_null else name or "", topic_id=number)
         for name, number in names
@@ -123,7 +141,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
             cluster_id=cluster.cluster_id,
             controller_id=cluster.controller_id(),
             brokers=[
-                DescribeClusterResponse.Broker(broker_id=broker.id, host=broker.host, port=broker.port)
+                DescribeClusterResponse.Broker(broker_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
                 for broker in cluster.live_brokers()
             ],
         )

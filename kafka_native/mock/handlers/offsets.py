@@ -37,14 +37,20 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
             answer = ListOffsetsResponse.Topic.Partition(partition_index=part.partition_index)
             with call.cluster.lock:
                 found = find(call, topic.name, ZERO_UUID, part.partition_index, part.current_leader_epoch)
-                answer.error_code = found.error
-                if found.error == ErrorCode.NO_ERROR and found.partition is not None:
+                answer.error_code = _error_of(call, topic.name, part.partition_index, found.error)
+                if answer.error_code == ErrorCode.NO_ERROR and found.partition is not None:
                     _look_up(found.partition.log, part.timestamp, found.partition.leader_epoch, answer)
                     if call.version < _FIRST_WITH_EPOCHS:
                         answer.leader_epoch = -1
             answers.append(answer)
         response.topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=answers))
     return response
+
+
+def _error_of(call: Call, topic: str, partition: int, error: int) -> int:
+    """The error that a test wants for this partition, or the one that there is."""
+    pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, topic, partition)
+    return error if pushed is None or pushed.code == ErrorCode.NO_ERROR else pushed.code
 
 
 def _look_up(log: PartitionLog, timestamp: int, leader_epoch: int, answer: ListOffsetsResponse.Topic.Partition) -> None:
@@ -86,8 +92,8 @@ def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) ->
             answer = OffsetForLeaderEpochResponse.Topic.Partition(partition=part.partition)
             with call.cluster.lock:
                 found = find(call, topic.topic, ZERO_UUID, part.partition, part.current_leader_epoch)
-                answer.error_code = found.error
-                if found.error == ErrorCode.NO_ERROR and found.partition is not None:
+                answer.error_code = _error_of(call, topic.topic, part.partition, found.error)
+                if answer.error_code == ErrorCode.NO_ERROR and found.partition is not None:
                     partition = found.partition
                     answer.leader_epoch, answer.end_offset = partition.log.end_of_epoch(
                         part.leader_epoch, partition.leader_epoch

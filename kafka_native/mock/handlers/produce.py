@@ -48,13 +48,30 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
             call.connection.stop()  # all that a broker can do to say that something went wrong
         return None
     response.node_endpoints = [
-        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
         for broker in hints.brokers.values()
     ]
     return response
 
 
 def _append(
+    call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
+) -> ProduceResponse.Topic.Partition:
+    """Store a batch, unless a test wants an error; it may want one in spite of the batch being stored."""
+    found = find(call, asked.name, asked.topic_id, part.index)
+    name = asked.name if found.topic is None else found.topic.name
+    pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, name, part.index)
+    if pushed is None or pushed.code == ErrorCode.NO_ERROR:
+        return _store(call, asked, part, hints)
+    if pushed.done:
+        _store(call, asked, part, hints)
+    answer = ProduceResponse.Topic.Partition(index=part.index, error_code=pushed.code, base_offset=-1)
+    leader, epoch = hints.leader(pushed.code, found.partition)
+    answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, epoch
+    return answer
+
+
+def _store(
     call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
     """Check a batch without the lock, then store it under the lock."""
@@ -129,7 +146,7 @@ def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
             ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
     response.node_endpoints = [
-        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port)
+        ProduceResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
         for broker in hints.brokers.values()
     ]
     return response
