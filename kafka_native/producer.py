@@ -47,7 +47,8 @@ class Producer(ProducerCore):
             **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
         }
         self._client = Client(settings, "producer", everything)
-        self._open(self._client.engine, on_delivery, partial(_exception_of, settings.integer("message.max.bytes")))
+        exception_of = partial(_exception_of, settings.integer("message.max.bytes"))
+        self._open(self._client.engine, on_delivery, exception_of, settings.integer("max.block.ms") / 1000)
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
         if settings["enable.idempotence"]:

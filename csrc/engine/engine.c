@@ -63,8 +63,8 @@ void kn_engine_config_init(struct kn_engine_config *config)
 
 static int engine_queues_init(struct kn_engine *engine)
 {
-    struct kn_queue *queues[3] = {&engine->events, &engine->deliveries, &engine->fetched};
-    for (int i = 0; i < 3; i++) {
+    struct kn_queue *queues[4] = {&engine->events, &engine->deliveries, &engine->fetched, &engine->budget.room};
+    for (int i = 0; i < 4; i++) {
         if (kn_queue_init(queues[i]) == KN_OK) continue;
         kn_queue_deinit(queues[i]);
         while (i-- > 0) kn_queue_deinit(queues[i]);
@@ -107,6 +107,7 @@ void kn_engine_stop(struct kn_engine *engine)
     kn_queue_kick(&engine->events);
     kn_queue_kick(&engine->deliveries);
     kn_queue_kick(&engine->fetched);
+    kn_queue_kick(&engine->budget.room);
 }
 
 /* What nobody will take any more. Segments first: freeing one may wake brokers, which still exist. */
@@ -129,6 +130,7 @@ void kn_engine_free(struct kn_engine *engine)
     kn_queue_deinit(&engine->events);
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
+    kn_queue_deinit(&engine->budget.room);
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->pool);
     free(engine);
@@ -148,6 +150,7 @@ void kn_engine_abandon(struct kn_engine *engine)
     kn_wake_deinit(&engine->events.wake);
     kn_wake_deinit(&engine->deliveries.wake);
     kn_wake_deinit(&engine->fetched.wake);
+    kn_wake_deinit(&engine->budget.room.wake);
 }
 
 /* --- brokers --- */
@@ -422,6 +425,18 @@ void kn_engine_flush_begin(struct kn_engine *engine)
 }
 
 void kn_engine_flush_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->flushing, 1); }
+
+void kn_engine_room_begin(struct kn_engine *engine)
+{
+    kn_budget_wait_begin(&engine->budget);
+    kn_engine_flush_begin(engine);
+}
+
+void kn_engine_room_end(struct kn_engine *engine)
+{
+    kn_engine_flush_end(engine);
+    kn_budget_wait_end(&engine->budget);
+}
 
 int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight)
 {

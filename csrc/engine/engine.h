@@ -116,6 +116,9 @@ struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_
 int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in flight, and reports not served */
 void kn_engine_flush_begin(struct kn_engine *engine);    /* wakes every sender; linger is off until the matching end */
 void kn_engine_flush_end(struct kn_engine *engine);
+/* A thread waits for room in the queue (budget.h) until the matching end; what holds the room doesn't linger meanwhile. */
+void kn_engine_room_begin(struct kn_engine *engine);
+void kn_engine_room_end(struct kn_engine *engine);
 /* Control thread: delivers what waits with KN_ERR_PURGED, what is in flight with KN_ERR_PURGED_IN_FLIGHT as soon as its broker's thread gets to it.
  * KN_ERR_NOMEM: something in flight was left alone. */
 int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight);

@@ -178,10 +178,11 @@ cdef class Engine:
         return status
 
     def kick(self):
-        """Ends one wait in poll(), flush() or consume()."""
+        """Ends one wait in poll(), flush() or consume(), and makes produce() look whether it still has to wait."""
         if self.engine != NULL:
             kn_queue_kick(&self.engine.deliveries)
             kn_queue_kick(&self.engine.fetched)
+            kn_queue_kick(&self.engine.budget.room)
 
     def kick_control(self):
         """Ends a wait in `next_events()`."""

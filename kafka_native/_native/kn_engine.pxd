@@ -46,6 +46,11 @@ cdef extern from "engine/queue.h" nogil:
     int kn_queue_wait(kn_queue *queue, int timeout_ms)
     void kn_queue_kick(kn_queue *queue)
 
+cdef extern from "engine/budget.h" nogil:
+    struct kn_budget:
+        kn_queue room
+    int kn_budget_is_empty(kn_budget *budget)
+
 cdef extern from "engine/events.h" nogil:
     enum kn_event_kind:
         KN_EVENT_REPLY
@@ -209,6 +214,7 @@ cdef extern from "engine/engine.h" nogil:
         kn_queue events
         kn_queue deliveries
         kn_queue fetched
+        kn_budget budget
     void kn_engine_config_init(kn_engine_config *config)
     kn_engine *kn_engine_new(const kn_engine_config *config)
     void kn_engine_stop(kn_engine *engine)
@@ -227,6 +233,8 @@ cdef extern from "engine/engine.h" nogil:
     int64_t kn_engine_outstanding(kn_engine *engine)
     void kn_engine_flush_begin(kn_engine *engine)
     void kn_engine_flush_end(kn_engine *engine)
+    void kn_engine_room_begin(kn_engine *engine)
+    void kn_engine_room_end(kn_engine *engine)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
     void kn_engine_grant(kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
     void kn_engine_expire(kn_engine *engine, int64_t now_us)

@@ -10,6 +10,7 @@ class ProducerCore:
         engine: Engine,
         on_delivery: Callable[..., Any] | None,
         exception_of: Callable[[int, str | None, str | None], BaseException],
+        block_s: float,
     ) -> None: ...
     def produce(
         self,

@@ -31,6 +31,7 @@ cdef enum:
     HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
     PIECE_BYTES_MAX = 2147483647
     CLOCK_EVERY = 256  # messages of one produce_many() that share a look at the clock; a power of two
+    EMPTY_TRIES = 100  # tries on an empty queue before a message counts as larger than the queue: others may be trying, too
 
 cdef object NO_TOPIC = object()
 cdef frozenset BATCH_KEYS = frozenset({"value", "key", "headers", "partition", "timestamp", "callback", "on_delivery", "_error"})
@@ -137,6 +138,7 @@ cdef class ProducerCore:
     cdef readonly Engine engine
     cdef object _on_delivery  # client-wide callback or None
     cdef object _exception_of  # (status, text, where) -> the exception that produce() raises
+    cdef int64_t _block_us  # max.block.ms
     cdef Topic _last_topic
     cdef object _last_name  # NO_TOPIC while there is none, or the producer is closed; None could be the caller's mistake
     cdef bint _closed
@@ -154,8 +156,9 @@ cdef class ProducerCore:
     def __cinit__(self):
         self._last_name = NO_TOPIC
 
-    def _open(self, Engine engine not None, on_delivery, exception_of not None):
+    def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s):
         """Called once by the constructor of the public class."""
+        self._block_us = <int64_t>(block_s * 1e6)
         self.engine = engine
         self._on_delivery = on_delivery
         self._exception_of = exception_of
@@ -183,7 +186,7 @@ cdef class ProducerCore:
         Raises
         ------
         BufferError
-            The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``): call `poll()` and try again.
+            The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``), also after ``max.block.ms``: call `poll()` and try again.
         KafkaException
             MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _UNKNOWN_PARTITION.
         RuntimeError
@@ -198,7 +201,10 @@ cdef class ProducerCore:
         _check_partition(partition)
         status = self._append(target, value, key, headers, partition, timestamp, opaque)
         if status != KN_OK:
-            raise self._refusal(status, topic, partition)
+            if status == KN_ERR_FULL and self._block_us:
+                status = self._append_later(target, value, key, headers, partition, timestamp, opaque)
+            if status != KN_OK:
+                raise self._refusal(status, topic, partition)
 
     def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
         """Queues many messages for one topic in one call, at a fraction of what as many calls of `produce()` cost.
@@ -221,8 +227,8 @@ cdef class ProducerCore:
         Returns
         -------
         int
-            How many were queued, always the first ones. Fewer than there are values means that the queue is full: call `poll()` and go on
-            with ``values[n:]``.
+            How many were queued, always the first ones. Fewer than there are values means that the queue is full, and that no room has come
+            within ``max.block.ms``: call `poll()` and go on with ``values[n:]``.
 
         Raises
         ------
@@ -282,7 +288,20 @@ cdef class ProducerCore:
                     opaque,
                 )
                 if status != KN_OK:
-                    break
+                    if status == KN_ERR_FULL and self._block_us:
+                        status = self._append_later(
+                            target,
+                            <object>PyTuple_GET_ITEM(value_items, index),
+                            <object>(nothing if key_items is None else PyTuple_GET_ITEM(key_items, index)),
+                            <object>(nothing if header_items is None else PyTuple_GET_ITEM(header_items, index)),
+                            number,
+                            0 if now else timestamp,
+                            opaque,
+                        )
+                        if now:
+                            timestamp = kn_wall_ms()
+                    if status != KN_OK:
+                        break
                 index += 1
         except (TypeError, ValueError, OverflowError) as error:
             raise _located(error, index, f"{index} queued") from error
@@ -324,6 +343,7 @@ cdef class ProducerCore:
         cdef int32_t number
         cdef int status
         cdef Py_ssize_t queued = 0
+        cdef bint patient = self._block_us != 0
         cdef PyObject *opaque
         _opaque(on_delivery, callback, &opaque)
         _check_partition(partition)
@@ -338,6 +358,9 @@ cdef class ProducerCore:
             if number >= -1:
                 _opaque(row[6], None, &opaque)
                 status = self._append(target, row[1], row[2], row[3], number, row[5], opaque)
+                if status == KN_ERR_FULL and patient:
+                    status = self._append_later(target, row[1], row[2], row[3], number, row[5], opaque)
+                    patient = status != KN_ERR_FULL  # not max.block.ms for each of the rest
             if status == KN_OK:
                 queued += 1
                 source.pop("_error", None)
@@ -425,6 +448,39 @@ cdef class ProducerCore:
             _release(&value_piece)
             _release(&key_piece)
         return status
+
+    cdef int _append_later(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
+        # _append() once there is room, or max.block.ms later. Room comes from the broker threads, so it needs no poll(). Each try encodes anew:
+        # other threads run in between and use the scratch buffer.
+        cdef int64_t deadline_us = kn_clock_us() + self._block_us
+        cdef int64_t left_us
+        cdef int tries = 0
+        cdef int status
+        if self.engine.engine == NULL:
+            return KN_ERR_CLOSED
+        kn_engine_room_begin(self.engine.engine)
+        try:
+            while True:
+                status = self._append(target, value, key, headers, partition, timestamp, opaque)
+                if status != KN_ERR_FULL:
+                    return status
+                if self._closed or self.engine.closed:
+                    return KN_ERR_CLOSED
+                if kn_budget_is_empty(&self.engine.engine.budget):
+                    tries += 1
+                    if tries == EMPTY_TRIES:
+                        return KN_ERR_FULL  # larger than the whole queue: there will never be room
+                    continue
+                tries = 0
+                left_us = deadline_us - kn_clock_us()
+                if left_us <= 0:
+                    return KN_ERR_FULL
+                self.engine.wait(&self.engine.engine.budget.room, left_us / 1e6)
+                if self.engine.engine == NULL:
+                    return KN_ERR_CLOSED
+        finally:
+            if self.engine.engine != NULL:
+                kn_engine_room_end(self.engine.engine)
 
     cdef object _refusal(self, int status, str topic, int partition, str where=None):
         # The exception for a status; `where` tells which message, if there were several.
@@ -634,9 +690,11 @@ cdef class ProducerCore:
             raise RuntimeError("Producer has been closed")
 
     def _mark_closed(self):
-        """No further produce(); the public class's close() calls it first."""
+        """No further produce(), and none that waits for room; the public class's close() calls it first."""
         self._closed = True
         self._last_name = NO_TOPIC
+        if self.engine is not None:
+            self.engine.kick()
 
     def _serve_last(self):
         """After the engine has stopped: makes the callbacks of what was given up."""

@@ -59,6 +59,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc="A mapping of topic properties, which can just as well be set directly.",
     ),
     Property(
+        "max.block.ms",
+        "integer",
+        PRODUCER,
+        MEDIUM,
+        default=0,
+        minimum=0,
+        maximum=2_147_483_647,
+        state=State.EFFECTIVE,
+        note="produce(), produce_many(), produce_batch()",
+        python_only=True,
+        doc="How long a call that finds the queue full waits for room before it gives up with BufferError; 0: not at "
+        "all. Other threads run meanwhile, and what is queued doesn't linger.",
+    ),
+    Property(
         "decompressed.batch.max.bytes",
         "integer",
         CONSUMER,

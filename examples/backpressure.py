@@ -1,0 +1,29 @@
+"""A producer that is faster than its cluster: with max.block.ms, produce() waits when the queue is full."""
+
+from __future__ import annotations
+
+import os
+
+from kafka_native import Producer
+
+CONFIG = {
+    "bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092"),
+    "queue.buffering.max.messages": 1000,
+    "max.block.ms": 30_000,
+}
+
+
+def main() -> None:
+    """Produces a hundred times what the queue holds, without a look at how full it is."""
+    failed: list[object] = []
+    with Producer(CONFIG, on_delivery=lambda error, message: failed.append(error) if error else None) as producer:
+        for number in range(100_000):
+            producer.produce("greetings", f"number {number}")  # waits for room; BufferError only after 30 s without any
+            if number % 1000 == 0:
+                producer.poll(0)
+        producer.flush(30)
+    print(f"100000 messages through a queue of 1000, {len(failed)} failed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""max.block.ms: a full queue makes produce() wait for room; room comes without poll(), and every way out is open."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from kafka_native import KafkaError, Producer
+from kafka_native.mock import MockCluster
+
+from .support import Client, read_all
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None, "linger.ms": 0}
+SMALL = {"queue.buffering.max.messages": 10}
+
+
+def full(**conf: object) -> Producer:
+    """A producer whose queue is full and stays so: there is no broker."""
+    producer = Producer({**NOWHERE, **SMALL, **conf})
+    for number in range(10):
+        producer.produce("t", str(number))
+    return producer
+
+
+def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """Runs it in a thread; the list gets what it returns or raises."""
+    outcome: list[object] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+def test_room_comes_without_poll(client: Client):
+    topic = client.topic()
+    reports: list[KafkaError | None] = []
+    with client.producer(**SMALL, **{"max.block.ms": 20_000, "linger.ms": 0}) as producer:
+        for number in range(500):
+            producer.produce(topic, str(number), on_delivery=lambda error, _: reports.append(error))
+        assert reports == []  # nobody polled
+        assert producer.flush(20) == 0
+    assert reports == [None] * 500
+    assert [m.value() for m in read_all(client, topic, 500)] == [str(number).encode() for number in range(500)]
+
+
+def test_what_holds_the_room_does_not_linger(client: Client):
+    topic = client.topic()
+    with client.producer(**SMALL, **{"max.block.ms": 20_000, "linger.ms": 60_000}) as producer:
+        started = time.monotonic()
+        for number in range(35):
+            producer.produce(topic, str(number))
+        assert time.monotonic() - started < 10
+        assert producer.flush(20) == 0
+
+
+def test_bytes_are_waited_for_too(client: Client):
+    topic = client.topic()
+    with client.producer(**{"queue.buffering.max.kbytes": 4, "max.block.ms": 20_000, "linger.ms": 0}) as producer:
+        for _ in range(50):
+            producer.produce(topic, bytes(3000), headers={"size": "3000"})
+        assert producer.flush(20) == 0
+    assert len(read_all(client, topic, 50)) == 50
+
+
+def test_message_larger_than_the_whole_queue_is_not_waited_for(client: Client):
+    with client.producer(**{"queue.buffering.max.kbytes": 1, "max.block.ms": 30_000}) as producer:
+        started = time.monotonic()
+        with pytest.raises(BufferError, match="Queue full"):
+            producer.produce(client.topic(), bytes(5000))
+        assert time.monotonic() - started < 5
+        assert len(producer) == 0
+
+
+def test_buffer_error_comes_when_the_time_is_over_and_not_before():
+    producer = full(**{"max.block.ms": 300})
+    started = time.monotonic()
+    with pytest.raises(BufferError, match="Queue full"):
+        producer.produce("t", b"x")
+    assert 0.29 < time.monotonic() - started < 5
+    assert len(producer) == 10
+    producer.close(0)
+
+
+def test_off_unless_set():
+    producer = full()
+    started = time.monotonic()
+    with pytest.raises(BufferError):
+        producer.produce("t", b"x")
+    assert time.monotonic() - started < 0.2
+    producer.close(0)
+
+
+def test_signal_ends_the_wait_at_once():
+    class Stop(Exception):
+        pass
+
+    def handler(number, frame):
+        raise Stop
+
+    producer = full(**{"max.block.ms": 60_000})
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        for call in (
+            lambda: producer.produce("t", b"x"),
+            lambda: producer.produce_many("t", [b"x", b"y"]),
+            lambda: producer.produce_batch("t", [{"value": b"x"}]),
+        ):
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            started = time.monotonic()
+            with pytest.raises(Stop):
+                call()
+            assert time.monotonic() - started < 5
+        assert len(producer) == 10
+    finally:
+        signal.signal(signal.SIGALRM, old)
+        producer.close(0)
+
+
+def test_close_from_another_thread_ends_every_wait():
+    producer = full(**{"max.block.ms": 60_000})
+    waiting = [in_thread(lambda: producer.produce("t", b"x")) for _ in range(3)]
+    waiting.append(in_thread(lambda: producer.produce_many("t", [b"x"])))
+    waiting.append(in_thread(lambda: producer.produce_batch("t", [{"value": b"x"}])))
+    time.sleep(0.2)
+    assert all(thread.is_alive() for thread, _ in waiting)
+    assert producer.close(0) == 10
+    for thread, outcome in waiting:
+        thread.join(10)
+        assert not thread.is_alive()
+        assert isinstance(outcome[0], RuntimeError)
+        assert "closed" in str(outcome[0])
+
+
+def test_purge_makes_room():
+    producer = full(**{"max.block.ms": 60_000})
+    thread, outcome = in_thread(lambda: producer.produce("t", b"x"))
+    time.sleep(0.1)
+    assert thread.is_alive()
+    producer.purge()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert outcome == [None]
+    assert producer.close(0) >= 1
+
+
+def test_timed_out_messages_make_room():
+    producer = full(**{"max.block.ms": 60_000, "message.timeout.ms": 300})
+    started = time.monotonic()
+    producer.produce("t", b"x")
+    assert 0.2 < time.monotonic() - started < 10
+    producer.close(0)
+
+
+def test_many_threads_wait_in_order_and_lose_nothing(client: Client):
+    topic = client.topic(partitions=4)
+    with client.producer(**SMALL, **{"max.block.ms": 60_000, "linger.ms": 0}) as producer:
+
+        def work(thread: int) -> None:
+            for number in range(300):
+                producer.produce(topic, f"{thread}:{number}", partition=thread % 4, headers=[("thread", str(thread))])
+
+        waiting = [in_thread(lambda thread=thread: work(thread)) for thread in range(8)]
+        for thread, outcome in waiting:
+            thread.join(60)
+            assert outcome == [None]
+        assert producer.flush(20) == 0
+    seen: dict[int, list[int]] = {}
+    for message in read_all(client, topic, 8 * 300):
+        thread, number = map(int, message.value().decode().split(":"))
+        assert message.headers() == [("thread", str(thread).encode())]
+        seen.setdefault(thread, []).append(number)
+    assert seen == {thread: list(range(300)) for thread in range(8)}
+
+
+def test_produce_many_waits_in_the_middle(client: Client):
+    topic = client.topic()
+    values = [str(number) for number in range(1000)]
+    before = int(time.time() * 1000)
+    with client.producer(**SMALL, **{"max.block.ms": 20_000, "linger.ms": 0}) as producer:
+        assert producer.produce_many(topic, values, keys=values, headers=[{"n": value} for value in values]) == 1000
+        assert producer.flush(20) == 0
+    messages = read_all(client, topic, 1000)
+    assert [m.value() for m in messages] == [value.encode() for value in values]
+    assert [m.headers() for m in messages] == [[("n", value.encode())] for value in values]
+    assert all(before <= m.timestamp()[1] <= time.time() * 1000 for m in messages)
+
+
+def test_produce_many_says_how_far_it_came_when_no_room_comes(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    with client.producer(**SMALL, **{"max.block.ms": 200, "linger.ms": 0}) as producer:
+        producer.produce(topic, b"first")
+        assert producer.flush(20) == 0
+        cluster.delay_responses(cluster.leader(topic, 0), 2.0)
+        try:
+            started = time.monotonic()
+            assert producer.produce_many(topic, [b"x"] * 25) == 10
+            assert 0.19 < time.monotonic() - started < 1.9
+        finally:
+            cluster.delay_responses(cluster.leader(topic, 0), 0)
+        assert producer.flush(20) == 0
+
+
+def test_produce_batch_waits_and_after_the_time_marks_the_rest_at_once():
+    producer = Producer({**NOWHERE, **SMALL, "max.block.ms": 300})
+    messages = [{"value": str(number)} for number in range(30)]
+    started = time.monotonic()
+    assert producer.produce_batch("t", messages) == 10
+    assert 0.29 < time.monotonic() - started < 5  # once, not for each of the 20
+    assert [m["_error"].code() for m in messages[10:]] == [KafkaError._QUEUE_FULL] * 20
+    producer.close(0)
+
+
+def test_produce_in_a_callback_waits_as_well(client: Client):
+    topic = client.topic()
+    done: list[bytes] = []
+    with client.producer(**{"queue.buffering.max.messages": 1, "max.block.ms": 20_000, "linger.ms": 0}) as producer:
+
+        def again(error, message):
+            done.append(message.value())
+            if len(done) < 20:
+                producer.produce(topic, b"a%d" % len(done), on_delivery=again)
+                producer.produce(topic, b"b%d" % len(done))  # no room: the one before has only just been queued
+
+        producer.produce(topic, b"start", on_delivery=again)
+        assert producer.flush(20) == 0
+    assert len(done) == 20
