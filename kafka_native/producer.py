@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -11,6 +12,7 @@ from kafka_native._native.producing import ProducerCore
 from kafka_native.client import Client
 from kafka_native.config import parse
 from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import Call
 from kafka_native.control.identity import Identity
 from kafka_native.control.routing import Routing
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
@@ -19,6 +21,8 @@ from kafka_native.partitioners import partitioner_id
 from kafka_native.types import ClusterMetadata
 
 CLOSED_TEXT = "Producer has been closed"
+PARTITIONS_WAIT_S = 60.0
+"""How long a producer with a ``partitioner_cb`` waits for a topic's partitions unless max.block.ms is set: as Java."""
 
 
 class Producer(ProducerCore):
@@ -48,7 +52,10 @@ class Producer(ProducerCore):
         }
         self._client = Client(settings, "producer", everything)
         exception_of = partial(_exception_of, settings.integer("message.max.bytes"))
-        self._open(self._client.engine, on_delivery, exception_of, settings.integer("max.block.ms") / 1000)
+        block_s = settings.integer("max.block.ms") / 1000
+        partitioner = settings.function("partitioner_cb")
+        partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S)
+        self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
         if settings["enable.idempotence"]:
@@ -127,6 +134,26 @@ class Producer(ProducerCore):
         """Name, state and what is queued."""
         state = "closed" if self._client.closed else f"{len(self)} outstanding"
         return f"<Producer {self._client.name} ({state})>"
+
+
+def _partitions_of(client: Client, timeout_s: float, topic: str) -> int:
+    """How many partitions a topic has; waits until the control thread knows. For ``partitioner_cb``."""
+    routing = client.main.routing
+
+    def ask(deadline: float, done: Callable[[Any], None]) -> list[Call]:
+        if routing is not None:
+            routing.ask(topic, deadline, done, time.monotonic())
+        return []
+
+    try:
+        count: int = client.main.gather(ask, timeout_s)
+    except KafkaException as error:
+        cause: KafkaError = error.args[0]
+        if cause.code() == KafkaError._DESTROY:
+            raise RuntimeError(CLOSED_TEXT) from None
+        hint = "partitioner_cb has to know how many partitions there are: produce() waits for it, see max.block.ms"
+        raise KafkaException(cause, hint=hint) from None
+    return count
 
 
 def _exception_of(limit: int, status: int, text: str | None, where: str | None) -> KafkaException:

@@ -53,6 +53,12 @@ void kn_topic_free(struct kn_topic *topic)
     free(topic);
 }
 
+int32_t kn_topic_partition_count(struct kn_topic *topic)
+{
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    return table ? table->count : 0;
+}
+
 int kn_topic_id(struct kn_topic *topic, uint8_t id[16])
 {
     static const uint8_t none[16];

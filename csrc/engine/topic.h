@@ -61,6 +61,8 @@ struct kn_message { /* what produce() was called with; borrowed for the call */
  * KN_ERR_UNKNOWN_PARTITION, KN_ERR_NOMEM, KN_ERR_CLOSED. Never blocks beyond a leaf lock. */
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message);
 
+int32_t kn_topic_partition_count(struct kn_topic *topic); /* any thread; 0: not known now */
+
 struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token);
 void kn_topic_free(struct kn_topic *topic);
 /* Metadata has come, or changed: `leaders` holds count brokers (NULL: no leader now). Creates missing accumulators, moves staged records over in order

@@ -1,16 +1,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kafka_native._native.delivering import DeliveryCore
 from kafka_native._native.engine import Engine
 
-class ProducerCore:
-    engine: Engine
+class ProducerCore(DeliveryCore):
     def _open(
         self,
         engine: Engine,
         on_delivery: Callable[..., Any] | None,
         exception_of: Callable[[int, str | None, str | None], BaseException],
         block_s: float,
+        partitioner: Callable[[str, bytes | None, int], int] | None,
+        partitions_of: Callable[[str], int],
     ) -> None: ...
     def produce(
         self,
@@ -41,10 +43,4 @@ class ProducerCore:
         callback: Callable[..., Any] | None = ...,
         on_delivery: Callable[..., Any] | None = ...,
     ) -> int: ...
-    def poll(self, timeout: float = ...) -> int: ...
-    def flush(self, timeout: float = ...) -> int: ...
     def _mark_closed(self) -> None: ...
-    def _serve_last(self) -> None: ...
-    def _drain(self) -> None: ...
-    def __len__(self) -> int: ...
-    def __bool__(self) -> bool: ...

@@ -1,32 +1,24 @@
 # cython: freethreading_compatible=False
-"""ProducerCore: produce() and its kin, poll(), flush() over the engine. The public `kafka_native.Producer` derives from it.
+"""ProducerCore: produce() and its kin over the engine. The public `kafka_native.Producer` derives from it; what becomes of messages is delivering.pyx.
 
-Thread: any, under the interpreter lock; waiting releases it. produce() takes one leaf lock of the engine, whose other holders never block.
+Thread: any, under the interpreter lock; waiting for room releases it. produce() takes one leaf lock of the engine, whose other holders never block.
 """
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.long cimport PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.ref cimport Py_INCREF, PyObject
 from cpython.sequence cimport PySequence_Check
 from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memset
 
+from kafka_native._native.delivering cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
-from kafka_native._native.message cimport (
-    TIMESTAMP_CREATE_TIME,
-    TIMESTAMP_LOG_APPEND_TIME,
-    Batch,
-    Message,
-    message_of,
-)
-
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
     PIECE_BYTES_MAX = 2147483647
@@ -132,32 +124,26 @@ cdef _located(error, Py_ssize_t index, str fate):
 
 
 @cython.no_gc_clear
-cdef class ProducerCore:
+cdef class ProducerCore(DeliveryCore):
     """The compiled half of `kafka_native.Producer`."""
 
-    cdef readonly Engine engine
-    cdef object _on_delivery  # client-wide callback or None
     cdef object _exception_of  # (status, text, where) -> the exception that produce() raises
     cdef int64_t _block_us  # max.block.ms
+    cdef object _partitioner  # partitioner_cb or None
+    cdef object _partitions_of  # topic -> how many partitions it has; waits for metadata
     cdef Topic _last_topic
     cdef object _last_name  # NO_TOPIC while there is none, or the producer is closed; None could be the caller's mistake
-    cdef bint _closed
     # Where headers are encoded; only used between two Python calls, so one a producer is enough.
     cdef uint8_t *_scratch
     cdef size_t _scratch_bytes
-    # The batch whose reports are being served. All of it advances before a callback runs, so that a callback may raise, or poll() itself.
-    cdef kn_batch *_batch
-    cdef Batch _shared  # by its Messages
-    cdef kn_record_reader _reader
-    cdef int32_t _index
-    cdef object _batch_error
-    cdef str _batch_topic
 
     def __cinit__(self):
         self._last_name = NO_TOPIC
 
-    def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s):
+    def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s, partitioner, partitions_of not None):
         """Called once by the constructor of the public class."""
+        self._partitioner = partitioner
+        self._partitions_of = partitions_of
         self._block_us = <int64_t>(block_s * 1e6)
         self.engine = engine
         self._on_delivery = on_delivery
@@ -165,6 +151,11 @@ cdef class ProducerCore:
 
     def __dealloc__(self):
         free(self._scratch)
+
+    def _mark_closed(self):
+        """No further produce(), and none that waits for room; the public class's close() calls it first."""
+        self._last_name = NO_TOPIC
+        DeliveryCore._mark_closed(self)
 
     # --- produce ---
 
@@ -176,7 +167,7 @@ cdef class ProducerCore:
         topic : str
         value, key : bytes, str (encoded as UTF-8), any contiguous buffer, or None for a null.
         partition : int
-            -1 leaves the choice to the ``partitioner``.
+            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``.
         callback, on_delivery : callable, optional
             ``f(error, message)``, called from `poll()` or `flush()` with None or a KafkaError, and the Message as it was delivered.
         timestamp : int
@@ -188,17 +179,21 @@ cdef class ProducerCore:
         BufferError
             The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``), also after ``max.block.ms``: call `poll()` and try again.
         KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _UNKNOWN_PARTITION.
+            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _UNKNOWN_PARTITION. With ``partitioner_cb`` also why the topic's partitions aren't known.
         RuntimeError
             The producer is closed.
         TypeError
-            A value, key or header of another type.
+            A value, key or header of another type; ``partitioner_cb`` returned no int.
+        ValueError
+            ``partitioner_cb`` returned no partition of the topic.
         """
         cdef kn_topic *target = self._target(topic)
         cdef PyObject *opaque
         cdef int status
         _opaque(on_delivery, callback, &opaque)
         _check_partition(partition)
+        if self._partitioner is not None and partition == -1:
+            partition = self._choose(target, topic, key, "")
         status = self._append(target, value, key, headers, partition, timestamp, opaque)
         if status != KN_OK:
             if status == KN_ERR_FULL and self._block_us:
@@ -269,6 +264,8 @@ cdef class ProducerCore:
         else:
             timestamp_items = _column(timestamps, count, "timestamps", "an int or ")
         now = timestamp_items is None and timestamp <= 0
+        if self._partitioner is not None and (partition_items is not None or number == -1):
+            partition_items = self._choose_all(target, topic, key_items, partition_items, count)
         try:
             while index < count:
                 if partition_items is not None:
@@ -350,6 +347,8 @@ cdef class ProducerCore:
         if not isinstance(messages, list):
             raise TypeError(f"messages must be a list, not {type(messages).__name__}")
         rows = self._checked_rows(messages, partition, callback if on_delivery is None else on_delivery)
+        if self._partitioner is not None:
+            rows = self._choose_rows(target, topic, rows)
         for row in rows:
             source = row[0]
             number = row[4]
@@ -403,6 +402,49 @@ cdef class ProducerCore:
         _opaque(own, None, &opaque)
         self._append(NULL, value, key, headers, number, moment, opaque)
         return source, value, key, headers, number, moment, own
+
+    # --- partitioner_cb: on the caller's thread, with no lock of ours held, and before anything is queued ---
+
+    cdef int32_t _choose(self, kn_topic *target, str topic, key, str where) except -1:
+        cdef Piece piece
+        cdef int32_t count
+        try:
+            _borrow(key, &piece, "key")
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{where}{error}") from None
+        try:
+            data = key if key is None or PyBytes_CheckExact(key) else PyBytes_FromStringAndSize(<const char *>piece.data, piece.size)
+        finally:
+            _release(&piece)
+        count = kn_topic_partition_count(target)
+        if count == 0:
+            count = self._partitions_of(topic)
+        answer = self._partitioner(topic, data, count)
+        if not PyIndex_Check(answer):
+            raise TypeError(f"{where}partitioner_cb returned {answer!r} for topic {topic!r}: it must return an int from 0 to {count - 1}")
+        number = PyNumber_Index(answer)
+        if not 0 <= number < count:
+            raise ValueError(f"{where}partitioner_cb returned {number} for topic {topic!r}, whose partitions are 0 to {count - 1}")
+        return number
+
+    cdef tuple _choose_all(self, kn_topic *target, str topic, tuple keys, tuple partitions, Py_ssize_t count):
+        # A partition for each message of produce_many(). What is no -1 stays as it is, to be checked in its turn.
+        cdef list chosen = [-1] * count if partitions is None else list(partitions)
+        cdef Py_ssize_t index
+        for index in range(count):
+            if PyIndex_Check(chosen[index]) and PyNumber_Index(chosen[index]) == -1:
+                chosen[index] = self._choose(target, topic, None if keys is None else keys[index], f"message {index} (nothing is queued): ")
+        return tuple(chosen)
+
+    cdef list _choose_rows(self, kn_topic *target, str topic, list rows):
+        cdef list chosen = []
+        cdef Py_ssize_t index
+        cdef tuple row
+        for index, row in enumerate(rows):
+            if row[4] == -1:
+                row = row[:4] + (self._choose(target, topic, row[2], f"message {index} (nothing is queued): "),) + row[5:]
+            chosen.append(row)
+        return chosen
 
     @cython.final
     cdef inline kn_topic *_target(self, topic) except NULL:
@@ -525,202 +567,3 @@ cdef class ProducerCore:
         message.headers = self._scratch
         message.headers_bytes = used
         return 0
-
-    # --- reports ---
-
-    cdef bint _next_batch(self) except -1:
-        # Opens the next delivered batch; False when there is none.
-        cdef kn_batch_view view
-        cdef kn_chunk *chunk
-        cdef kn_batch *batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
-        if batch == NULL:
-            return False
-        self._batch = batch
-        self._index = 0
-        self._batch_topic = (<bytes>batch.topic.name[:batch.topic.name_bytes]).decode()
-        self._batch_error = None
-        if batch.status != KN_OK or batch.error_code != 0:
-            text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
-            self._batch_error = self.engine.error_of(batch.status, batch.error_code, text)
-        # Not by the header: a batch that failed early never got one.
-        memset(&view, 0, sizeof(view))
-        view.magic = 2
-        view.record_count = batch.writer.record_count
-        view.last_offset = batch.writer.record_count - 1
-        view.base_timestamp_ms = batch.writer.base_timestamp_ms
-        view.records = batch.plain.data + KN_BATCH_HEADER_BYTES
-        view.records_bytes = batch.plain.size_bytes - KN_BATCH_HEADER_BYTES
-        if kn_record_reader_init(&self._reader, &view) != KN_OK:
-            raise SystemError("a delivered batch can't be read back")
-        chunk = kn_chunk_new(batch.plain)
-        if chunk == NULL:
-            raise MemoryError
-        self._shared = Batch.of(chunk, self._batch_topic, batch.partition)
-        self._shared.error = self._batch_error
-        self._shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
-        self._shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
-        if batch.base_offset >= 0:
-            self._shared.base_offset = batch.base_offset
-        # The chunk's now: Messages may outlive the batch.
-        if batch.wire == batch.plain:
-            batch.wire = NULL
-        batch.plain = NULL
-        return True
-
-    cdef _finish_batch(self):
-        cdef kn_batch *batch = self._batch
-        self._batch = NULL
-        self._shared = None
-        self._batch_error = None
-        kn_engine_delivered(self.engine.engine, batch)
-
-    cdef Message _message_of(self, kn_batch *batch, int32_t index, const uint8_t *start, kn_record *record):
-        cdef Batch shared = self._shared
-        if batch.partitions != NULL and batch.partitions[index] != shared.partition:
-            # Staged messages that never got to a partition's own batch: the partition is each one's own.
-            self._shared = shared = shared.copy()
-            shared.partition = batch.partitions[index]
-        if batch.log_append_time_ms >= 0:
-            record.timestamp_ms = batch.log_append_time_ms
-        record.offset = shared.base_offset + index if batch.base_offset >= 0 else shared.base_offset
-        return message_of(shared, start, record)
-
-    cdef int _serve(self) except -1:
-        # Runs every callback that is due. A callback that raises ends it: the rest waits for the next call.
-        cdef int served = 0
-        cdef kn_batch *batch
-        cdef kn_record record
-        cdef const uint8_t *start
-        cdef int32_t index
-        while self.engine.callbacks:
-            self.engine.callbacks.popleft()()
-            served += 1
-        while self.engine.engine != NULL:
-            if self._batch == NULL and not self._next_batch():
-                return served
-            batch = self._batch
-            index = self._index
-            if index >= batch.writer.record_count:
-                self._finish_batch()
-                continue
-            start = self._reader.span.at
-            if kn_record_reader_next(&self._reader, &record) != KN_OK:
-                raise SystemError("a delivered batch can't be read back")
-            self._index = index + 1
-            callback = self._on_delivery
-            if batch.opaques != NULL and batch.opaques[index] != NULL:
-                callback = <object><PyObject *>batch.opaques[index]
-                Py_DECREF(callback)  # the engine's reference
-                batch.opaques[index] = NULL
-            if callback is None or (self.engine.engine.config.report_errors_only and self._batch_error is None):
-                continue
-            served += 1
-            callback(self._batch_error, self._message_of(batch, index, start, &record))
-        return served
-
-    def poll(self, double timeout=-1):
-        """Serves delivery reports and other callbacks.
-
-        Parameters
-        ----------
-        timeout : float
-            Seconds to wait for the first event; 0 doesn't wait, negative waits for ever.
-
-        Returns
-        -------
-        int
-            How many callbacks were made. An exception raised in a callback comes out of here; the remaining reports wait for the next call.
-        """
-        cdef int served
-        cdef int64_t deadline_us
-        self._check_open()
-        served = self._serve()
-        if served or timeout == 0:
-            return served
-        deadline_us = kn_clock_us() + <int64_t>(timeout * 1e6)
-        while not served:
-            left = -1.0 if timeout < 0 else (deadline_us - kn_clock_us()) / 1e6
-            if timeout >= 0 and left <= 0:
-                break
-            self.engine.wait(&self.engine.engine.deliveries, left)
-            if self.engine.engine == NULL or self.engine.closed:
-                break
-            served = self._serve()
-        return served
-
-    def flush(self, double timeout=-1):
-        """Sends everything that is queued without lingering, and serves callbacks until nothing is outstanding.
-
-        Parameters
-        ----------
-        timeout : float
-            Seconds; negative waits for ever.
-
-        Returns
-        -------
-        int
-            Messages still queued or in flight.
-        """
-        cdef int64_t deadline_us
-        self._check_open()
-        deadline_us = kn_clock_us() + <int64_t>(timeout * 1e6)
-        kn_engine_flush_begin(self.engine.engine)
-        try:
-            while True:
-                self._serve()
-                if kn_engine_outstanding(self.engine.engine) == 0:
-                    break
-                left = -1.0 if timeout < 0 else (deadline_us - kn_clock_us()) / 1e6
-                if timeout >= 0 and left <= 0:
-                    break
-                self.engine.wait(&self.engine.engine.deliveries, left)
-                if self.engine.engine == NULL:
-                    return 0
-                if self.engine.closed:
-                    break
-        finally:
-            if self.engine.engine != NULL:
-                kn_engine_flush_end(self.engine.engine)
-                if self.engine.waiting:
-                    self.engine.kick()  # a wake-up ends one wait: pass it on
-        return kn_engine_outstanding(self.engine.engine)
-
-    cdef _check_open(self):
-        if self._closed or self.engine is None or self.engine.engine == NULL:
-            raise RuntimeError("Producer has been closed")
-
-    def _mark_closed(self):
-        """No further produce(), and none that waits for room; the public class's close() calls it first."""
-        self._closed = True
-        self._last_name = NO_TOPIC
-        if self.engine is not None:
-            self.engine.kick()
-
-    def _serve_last(self):
-        """After the engine has stopped: makes the callbacks of what was given up."""
-        self._serve()
-
-    def _drain(self):
-        """After the engine has stopped: gives every callback's reference back and frees the batches. Nothing is called."""
-        cdef kn_batch *batch
-        cdef int32_t i
-        while self.engine is not None and self.engine.engine != NULL:
-            batch = self._batch if self._batch != NULL else <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
-            if batch == NULL:
-                break
-            self._batch = NULL
-            if batch.opaques != NULL:
-                for i in range(batch.writer.record_count):
-                    if batch.opaques[i] != NULL:
-                        callback = <object><PyObject *>batch.opaques[i]
-                        batch.opaques[i] = NULL
-                        Py_DECREF(callback)
-            kn_engine_delivered(self.engine.engine, batch)
-        self._shared = None
-
-    def __len__(self):
-        """Messages queued or in flight, and delivery reports not served yet."""
-        return 0 if self.engine is None else self.engine.outstanding
-
-    def __bool__(self):
-        return True

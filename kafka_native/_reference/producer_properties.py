@@ -336,11 +336,13 @@ PROPERTIES: Final[tuple[Property, ...]] = (
     ),
     Property(
         "partitioner_cb",
-        "internal",
+        "callable",
         PRODUCER,
         LOW,
-        state=State.INTERNAL,
-        doc="Compute the partition and pass it to produce().",
+        state=State.EFFECTIVE,
+        note="produce(), on the thread that calls it",
+        doc="Called as partitioner_cb(topic, key, partition_count) for each message that names no partition; returns a "
+        "number from 0 to partition_count - 1. key is bytes or None. Takes the place of partitioner.",
     ),
     Property(
         "msg_order_cmp",

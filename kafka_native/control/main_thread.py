@@ -139,7 +139,10 @@ class MainThread:
             wait_s = -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
             for event in self.engine.next_events(0.0 if self._work else wait_s):
                 self._guarded(event)
-        self.pool.fail_all(KafkaError(KafkaError._DESTROY, "the client is closed"))
+        closed = KafkaError(KafkaError._DESTROY, "the client is closed")
+        self.pool.fail_all(closed)
+        if self.routing is not None:
+            self.routing.close(closed)
         while self._work:
             self._work.popleft()()
 

@@ -5,10 +5,11 @@ Thread: the control thread only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import Call
+from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.metadata import Metadata, Topic
 from kafka_native.errors import KafkaError
 
@@ -29,6 +30,8 @@ class Routing:
         self._pool = pool
         self._expire_at = 0.0
         self._produced: set[str] = set()
+        self._asked: list[tuple[str, float, Callable[[int | KafkaError], None]]] = []
+        self._closed: KafkaError | None = None
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
 
@@ -39,6 +42,36 @@ class Routing:
         topic = self._metadata.want(name, now, create=True)
         if topic.known:
             self._on_topic(topic)
+
+    def ask(self, name: str, deadline: float, done: Callable[[int | KafkaError], None], now: float) -> None:
+        """Tells ``done`` how many partitions a topic has, or why nobody knows; at ``deadline`` at the latest."""
+        if self._closed is not None:
+            done(self._closed)
+            return
+        self._asked.append((name, deadline, done))
+        self._produced.add(name)
+        topic = self._metadata.want(name, now, create=True)
+        if topic.known:
+            self._on_topic(topic)
+
+    def close(self, error: KafkaError) -> None:
+        """Nobody will answer any more."""
+        self._closed = error
+        self._answer(None, error)
+
+    def _answer(self, name: str | None, answer: int | KafkaError) -> None:
+        due = [done for asked, _, done in self._asked if name is None or asked == name]
+        self._asked = [entry for entry in self._asked if name is not None and entry[0] != name]
+        for done in due:
+            done(answer)
+
+    def _expire_asked(self, now: float) -> float:
+        """Ends questions whose time is over; when to look again."""
+        due = [entry for entry in self._asked if entry[1] <= now]
+        self._asked = [entry for entry in self._asked if entry[1] > now]
+        for name, _, done in due:
+            done(KafkaError(KafkaError._TIMED_OUT, f"topic {name}: its partitions aren't known yet"))
+        return min((deadline for _, deadline, _ in self._asked), default=NEVER)
 
     def on_partition_error(self, event: Event, now: float) -> None:
         """A leader has refused a batch: it may have moved."""
@@ -52,14 +85,16 @@ class Routing:
         self._engine.topic(topic.name).set_partitions(
             topic.id, leaders, [partition.epoch for partition in topic.partitions]
         )
+        self._answer(topic.name, len(leaders))
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         if topic.name in self._produced:
             self._engine.topic(topic.name).fail(0, error.code(), error.str())
+            self._answer(topic.name, error)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
         if now >= self._expire_at:
             self._expire_at = now + EXPIRE_EVERY_S
             self._engine.expire()
-        return [], self._expire_at
+        return [], min(self._expire_at, self._expire_asked(now))

@@ -158,3 +158,28 @@ def test_messages_are_checked_for_their_timeout_twice_a_second():
         cluster.clock.now += 0.1
         cluster.turn(routing)
     assert 3 <= cluster.engine.expired - before <= 5
+
+
+def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
+    cluster = Cluster()
+    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)
+    cluster.bring_up(0)
+    now = cluster.clock.now
+    answers: list[int | KafkaError] = []
+    routing.ask("t", now + 5, answers.append, now)
+    cluster.turn(routing)
+    assert answers == []
+    assert routing.poll(now + 0.01)[1] <= now + 5
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
+    assert answers == [2]
+    routing.ask("t", now + 5, answers.append, now)  # known already
+    assert answers == [2, 2]
+    routing.ask("u", now + 5, answers.append, now)
+    routing.poll(now + 5)
+    assert isinstance(answers[2], KafkaError)
+    assert answers[2].code() == KafkaError._TIMED_OUT
+    routing.ask("u", now + 50, answers.append, now)
+    routing.close(KafkaError(KafkaError._DESTROY))
+    routing.ask("t", now + 50, answers.append, now)
+    assert [a.code() for a in answers[3:] if isinstance(a, KafkaError)] == [KafkaError._DESTROY] * 2
+    assert len(answers) == 5

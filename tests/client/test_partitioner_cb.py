@@ -1,0 +1,257 @@
+"""partitioner_cb: a Python function chooses the partition, on the caller's thread, before anything is queued."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import zlib
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native.mock import MockCluster
+
+from .support import Client, read_all
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+
+
+def by_key(topic: str, key: bytes | None, count: int) -> int:
+    return zlib.adler32(key or b"") % count
+
+
+def test_every_call_asks_it_with_key_bytes_and_partition_count(client: Client):
+    topic = client.topic(partitions=5)
+    seen: list[tuple[str, bytes | None, int]] = []
+    threads: set[int] = set()
+
+    def choose(*question: Any) -> int:
+        seen.append(question)
+        threads.add(threading.get_ident())
+        return by_key(*question)
+
+    with client.producer(partitioner_cb=choose, partitioner="murmur2") as producer:
+        producer.produce(topic, "1", key="text")
+        producer.produce(topic, "2", key=bytearray(b"buffer"))
+        producer.produce(topic, "3")
+        producer.produce(topic, "named", key="text", partition=4)
+        assert producer.produce_many(topic, ["4", "5"], keys=["a", None]) == 2
+        assert producer.produce_many(topic, ["named", "6"], keys=["b", "c"], partition=[4, -1]) == 2
+        assert producer.produce_many(topic, ["named"], partition=4) == 1
+        batch = [{"value": "7", "key": "d"}, {"value": "named", "partition": 4}, {"value": "8", "partition": -1}]
+        assert producer.produce_batch(topic, batch) == 3
+        assert producer.flush(10) == 0
+    keys = [b"text", b"buffer", None, b"a", None, b"c", b"d", None]
+    assert seen == [(topic, key, 5) for key in keys]
+    assert threads == {threading.get_ident()}
+    messages = read_all(client, topic, 12)
+    for message in messages:
+        expected = 4 if message.value() == b"named" else by_key(topic, message.key(), 5)
+        assert message.partition() == expected
+    assert sum(message.value() == b"named" for message in messages) == 4
+
+
+def test_its_exception_comes_out_and_nothing_is_queued(client: Client):
+    topic = client.topic(partitions=2)
+
+    class Mine(Exception):
+        pass
+
+    def choose(topic: str, key: bytes | None, count: int) -> int:
+        if key == b"bad":
+            raise Mine("no")
+        if key == b"value":
+            raise ValueError("mine, too")
+        return 1
+
+    with client.producer(partitioner_cb=choose) as producer:
+        with pytest.raises(Mine, match=r"^no$"):
+            producer.produce(topic, "x", key="bad")
+        with pytest.raises(Mine):
+            producer.produce_many(topic, ["a", "b"], keys=["good", "bad"])
+        with pytest.raises(Mine):
+            producer.produce_batch(topic, [{"key": "good"}, {"key": "bad"}])
+        with pytest.raises(ValueError, match=r"^mine, too$"):
+            producer.produce_many(topic, ["a", "b"], keys=["good", "value"])
+        assert len(producer) == 0
+        producer.produce(topic, "y", key="good")
+    assert [m.value() for m in read_all(client, topic, 1)] == [b"y"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(None, TypeError), ("1", TypeError), (1.0, TypeError), (-1, ValueError), (3, ValueError), (1 << 70, ValueError)],
+)
+def test_what_is_no_partition_is_refused(client: Client, answer: object, kind: type[Exception]):
+    topic = client.topic(partitions=3)
+    with client.producer(partitioner_cb=lambda *question: answer) as producer:
+        for call in (
+            lambda: producer.produce(topic, "x"),
+            lambda: producer.produce_many(topic, ["x"]),
+            lambda: producer.produce_batch(topic, [{"value": "x"}]),
+        ):
+            with pytest.raises(kind) as caught:
+                call()
+            text = str(caught.value)
+            assert topic in text
+            assert repr(answer) in text
+            assert "0 to 2" in text
+        with pytest.raises(kind, match=r"^message 0 \(nothing is queued\): partitioner_cb returned"):
+            producer.produce_many(topic, ["x"])
+        assert len(producer) == 0
+
+
+def test_key_of_a_wrong_type_is_named_before_anything_is_queued(client: Client):
+    topic = client.topic()
+    with client.producer(partitioner_cb=lambda *question: 0) as producer:
+        with pytest.raises(TypeError, match="key must be bytes"):
+            producer.produce(topic, "x", key=5)
+        with pytest.raises(TypeError, match=r"message 1 \(nothing is queued\): key must be bytes"):
+            producer.produce_many(topic, ["x", "y"], keys=["a", 5])
+        assert len(producer) == 0
+
+
+def test_anything_with_an_index_is_an_int(client: Client):
+    class Index:
+        def __index__(self) -> int:
+            return 2
+
+    topic = client.topic(partitions=3)
+    with client.producer(partitioner_cb=lambda *question: Index()) as producer:
+        producer.produce(topic, "x")
+    assert [m.partition() for m in read_all(client, topic, 1)] == [2]
+
+
+def test_it_may_produce_itself(client: Client):
+    topic, other = client.topic(partitions=2), client.topic(partitions=2)
+
+    def choose(name: str, key: bytes | None, count: int) -> int:
+        if name == topic:
+            producer.produce(other, key)
+        return 1
+
+    producer = client.producer(partitioner_cb=choose)
+    for number in range(10):
+        producer.produce(topic, "x", key=str(number))
+    producer.close()
+    assert [m.partition() for m in read_all(client, topic, 10)] == [1] * 10
+    assert [m.value() for m in read_all(client, other, 10)] == [str(number).encode() for number in range(10)]
+
+
+def test_first_message_waits_for_the_partitions_and_the_topic_is_created(cluster: MockCluster, client: Client):
+    counts: list[int] = []
+
+    def choose(topic: str, key: bytes | None, count: int) -> int:
+        counts.append(count)
+        return count - 1
+
+    with client.producer(partitioner_cb=choose) as producer:
+        producer.produce("made-on-demand", "x")
+        producer.produce("made-on-demand", "y")
+        assert producer.flush(10) == 0
+    assert len(counts) == 2
+    assert counts[0] == counts[1] > 0
+
+
+def test_new_partitions_are_counted_once_they_are_known(cluster: MockCluster, client: Client):
+    topic = client.topic(partitions=2)
+    counts: list[int] = []
+    conf = {"topic.metadata.refresh.interval.ms": 100}
+    with client.producer(partitioner_cb=lambda t, k, count: counts.append(count) or count - 1, **conf) as producer:
+        producer.produce(topic, "x")
+        cluster.create_partitions(topic, 6)
+        until = time.monotonic() + 10
+        while counts[-1] != 6 and time.monotonic() < until:
+            time.sleep(0.05)
+            producer.produce(topic, "x")
+        assert producer.flush(10) == 0
+    assert counts[0] == 2
+    assert counts[-1] == 6
+    assert len(cluster.messages(topic, 5)) == 1
+
+
+def test_unknown_partitions_are_waited_for_as_long_as_max_block_ms():
+    with Producer({**NOWHERE, "partitioner_cb": lambda *question: 0, "max.block.ms": 300}) as producer:
+        for call in (
+            lambda: producer.produce("t", "x"),
+            lambda: producer.produce_many("t", ["x"]),
+            lambda: producer.produce_batch("t", [{"value": "x"}]),
+        ):
+            started = time.monotonic()
+            with pytest.raises(KafkaException) as caught:
+                call()
+            assert 0.29 < time.monotonic() - started < 5
+            assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+            assert "topic t" in caught.value.args[0].str()
+        producer.produce("t", "x", partition=0)  # nothing to choose: queued as ever
+        assert len(producer) == 1
+        producer.purge()
+
+
+def test_topic_that_cannot_be_had_says_why(client: Client):
+    conf = {"allow.auto.create.topics": False, "topic.metadata.propagation.max.ms": 300, "max.block.ms": 20_000}
+    with client.producer(partitioner_cb=lambda *question: 0, **conf) as producer:
+        started = time.monotonic()
+        with pytest.raises(KafkaException) as caught:
+            producer.produce("no/such/topic", "x")
+        assert time.monotonic() - started < 10
+        assert caught.value.args[0].code() in (KafkaError.TOPIC_EXCEPTION, KafkaError._UNKNOWN_TOPIC)
+        assert len(producer) == 0
+        topic = client.topic()
+        producer.produce(topic, "x")
+        assert producer.flush(10) == 0
+
+
+def test_close_from_another_thread_and_signals_end_the_wait():
+    class Stop(Exception):
+        pass
+
+    def handler(number, frame):
+        raise Stop
+
+    producer = Producer({**NOWHERE, "partitioner_cb": lambda *question: 0, "max.block.ms": 60_000})
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        started = time.monotonic()
+        with pytest.raises(Stop):
+            producer.produce("t", "x")
+        assert time.monotonic() - started < 5
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    closer = threading.Timer(0.2, producer.close, (0,))
+    closer.start()
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.produce("t", "x")
+    assert time.monotonic() - started < 10
+    closer.join()
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.produce("t", "x")
+
+
+@pytest.mark.parametrize("wrong", ["murmur2", 5])
+def test_it_must_be_callable(client: Client, wrong: object):
+    with pytest.raises((KafkaException, TypeError), match="partitioner_cb"):
+        client.producer(partitioner_cb=wrong)
+
+
+def test_threads_choose_at_once(client: Client):
+    topic = client.topic(partitions=8)
+    with client.producer(partitioner_cb=by_key) as producer:
+
+        def work(thread: int) -> None:
+            for number in range(200):
+                producer.produce(topic, str(number), key=str(thread))
+
+        threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    seen: dict[bytes, list[int]] = {}
+    for message in read_all(client, topic, 1600):
+        assert message.partition() == by_key(topic, message.key(), 8)
+        seen.setdefault(message.key(), []).append(int(message.value()))
+    assert seen == {str(thread).encode(): list(range(200)) for thread in range(8)}
