@@ -238,6 +238,7 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
             size_t size = (size_t)(reader.span.at - start);
             memmove(kept_end, start, size);
             kept_end += size;
+            batch->partitions[kept] = batch->partitions[index];
             batch->opaques[kept++] = batch->opaques[index];
             kept_budget += budget_bytes;
             if (reason == KN_OK || refused != KN_ERR_UNKNOWN_PARTITION) reason = refused;

@@ -6,7 +6,6 @@ Thread: any, under the interpreter lock; waiting releases it.
 cimport cython
 from cpython.ref cimport Py_DECREF, PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
 
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
@@ -38,14 +37,7 @@ cdef class DeliveryCore:
             text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
             self._batch_error = self.engine.error_of(batch.status, batch.error_code, text)
         # Not by the header: a batch that failed early never got one.
-        memset(&view, 0, sizeof(view))
-        view.magic = 2
-        view.record_count = batch.writer.record_count
-        view.last_offset = batch.writer.record_count - 1
-        view.base_timestamp_ms = batch.writer.base_timestamp_ms
-        view.records = batch.plain.data + KN_BATCH_HEADER_BYTES
-        view.records_bytes = batch.plain.size_bytes - KN_BATCH_HEADER_BYTES
-        if kn_record_reader_init(&self._reader, &view) != KN_OK:
+        if kn_batch_view_plain(batch, &view) != KN_OK or kn_record_reader_init(&self._reader, &view) != KN_OK:
             raise SystemError("a delivered batch can't be read back")
         chunk = kn_chunk_new(batch.plain)
         if chunk == NULL:

@@ -105,6 +105,7 @@ cdef extern from "engine/accumulator.h" nogil:
         int64_t base_offset
         int64_t log_append_time_ms
         char *error_text
+    int kn_batch_view_plain(const kn_batch *batch, kn_batch_view *view)
     void kn_batch_free(kn_batch *batch)
     long kn_batch_live()
 

@@ -159,7 +159,7 @@ cdef class ProducerCore(DeliveryCore):
 
     # --- produce ---
 
-    def produce(self, topic, value=None, key=None, int32_t partition=-1, callback=None, on_delivery=None, int64_t timestamp=0, headers=None):
+    def produce(self, topic, value=None, key=None, partition=-1, callback=None, on_delivery=None, timestamp=0, headers=None):
         """Queues one message and returns at once.
 
         Parameters
@@ -190,16 +190,18 @@ cdef class ProducerCore(DeliveryCore):
         cdef kn_topic *target = self._target(topic)
         cdef PyObject *opaque
         cdef int status
+        cdef int32_t number = _number(partition, "partition")
+        cdef int64_t moment = _number(timestamp, "timestamp")
         _opaque(on_delivery, callback, &opaque)
-        _check_partition(partition)
-        if self._partitioner is not None and partition == -1:
-            partition = self._choose(target, topic, key, "")
-        status = self._append(target, value, key, headers, partition, timestamp, opaque)
+        _check_partition(number)
+        if self._partitioner is not None and number == -1:
+            number = self._choose(target, topic, key, "")
+        status = self._append(target, value, key, headers, number, moment, opaque)
         if status != KN_OK:
             if status == KN_ERR_FULL and self._block_us:
-                status = self._append_later(target, value, key, headers, partition, timestamp, opaque)
+                status = self._append_later(target, value, key, headers, number, moment, opaque)
             if status != KN_OK:
-                raise self._refusal(status, topic, partition)
+                raise self._refusal(status, topic, number)
 
     def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
         """Queues many messages for one topic in one call, at a fraction of what as many calls of `produce()` cost.

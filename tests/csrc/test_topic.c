@@ -123,7 +123,7 @@ static void test_staged_record_of_a_partition_that_isnt_there_is_reported_alone(
     for (int i = 0; i < 6; i++) {
         char value[2] = {(char)('0' + i), 0};
         struct kn_message message = message_of_text("k", value);
-        message.partition = i % 3 == 1 ? 9 : 0;
+        message.partition = i % 3 == 1 ? 10 - i : 0;
         message.opaque = &tokens[i];
         CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
     }
@@ -133,6 +133,8 @@ static void test_staged_record_of_a_partition_that_isnt_there_is_reported_alone(
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
     CHECK(strcmp(values_of(batch), "1 4") == 0);
     CHECK(batch->opaques[0] == &tokens[1] && batch->opaques[1] == &tokens[4]);
+    CHECK_EQ(batch->partitions[0], 9);
+    CHECK_EQ(batch->partitions[1], 6);
     CHECK_EQ(batch->budget_bytes, 4);
     kn_batch_free(batch);
     CHECK(kn_list_empty(&fake.delivered));

@@ -1,0 +1,236 @@
+"""A broker whose answers to Produce are wrong: each lie is an error of what it is about, nothing else is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafka_native import KafkaError, Message, Producer
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.produce import ProduceResponse
+
+from .support import Client
+
+BOTH = pytest.mark.parametrize("idempotence", [False, True], ids=["plain", "idempotent"])
+
+
+class Reports:
+    """What became of numbered messages, one a batch, to several partitions of a topic."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self.producer, self.topic = producer, topic
+        self.errors: dict[str, KafkaError | None] = {}
+        self.offsets: dict[str, int | None] = {}
+
+    def send(self, *values: str, partition: int = 0) -> None:
+        for value in values:
+            self.producer.produce(self.topic, value, partition=partition, on_delivery=self._note)
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value().decode()
+        assert value not in self.errors, f"{value} is reported twice"
+        self.errors[value] = error
+        self.offsets[value] = message.offset()
+
+    def failed(self) -> dict[str, int]:
+        return {value: error.code() for value, error in self.errors.items() if error is not None}
+
+
+def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
+    return [message.value.decode() for message in cluster.messages(topic, partition)]
+
+
+def producer_of(client: Client, errors: list[KafkaError], idempotence: bool, **conf: object) -> Producer:
+    every = {"linger.ms": 20, "retry.backoff.ms": 10, "acks": "all", "enable.idempotence": idempotence}
+    return client.producer(**{**every, "error_cb": errors.append, **conf})
+
+
+def first_part(response: ProduceResponse) -> ProduceResponse.Topic.Partition:
+    return response.responses[0].partition_responses[0]
+
+
+@BOTH
+def test_wrong_correlation_id_ends_the_connection_and_is_sent_again(
+    cluster: MockCluster, client: Client, idempotence: bool
+) -> None:
+    topic = client.topic()
+    errors: list[KafkaError] = []
+    with producer_of(client, errors, idempotence) as producer:
+        reports = Reports(producer, topic)
+        cluster.mix_up_responses(cluster.leader(topic, 0), ApiKey.PRODUCE)
+        reports.send("a", "b")
+        assert producer.flush(15) == 0
+        producer.poll(0)
+    assert reports.failed() == {}
+    assert set(stored(cluster, topic)) == {"a", "b"}
+    assert stored(cluster, topic).count("a") == (1 if idempotence else 2)
+    assert any("correlation id" in error.str() for error in errors), errors
+
+
+def _unknown_partition(response: ProduceResponse) -> None:
+    first_part(response).index = 77
+
+
+def _unknown_topic(response: ProduceResponse) -> None:
+    response.responses[0].topic_id = b"\7" * 16
+    response.responses[0].name = "another"
+
+
+def _told_twice(response: ProduceResponse) -> None:
+    parts = response.responses[0].partition_responses
+    parts.append(parts[0])
+
+
+@BOTH
+@pytest.mark.parametrize("lie", [_unknown_partition, _unknown_topic, _told_twice])
+def test_answer_about_what_was_not_sent_is_believed_in_no_part(
+    cluster: MockCluster, client: Client, lie: Callable[[ProduceResponse], None], idempotence: bool
+) -> None:
+    topic = client.topic()
+    with producer_of(client, [], idempotence) as producer:
+        reports = Reports(producer, topic)
+        cluster.edit_responses(ApiKey.PRODUCE, lie)
+        reports.send("a", "b")
+        assert producer.flush(15) == 0
+        reports.send("c")
+        assert producer.flush(15) == 0
+    assert reports.errors["c"] is None
+    assert reports.failed() == {"a": KafkaError._BAD_MSG, "b": KafkaError._BAD_MSG}
+    assert "malformed Produce response" in reports.errors["a"].str()
+    assert stored(cluster, topic) == ["a", "b", "c"]
+
+
+@BOTH
+def test_partition_missing_from_the_answer_fails_alone(cluster: MockCluster, client: Client, idempotence: bool) -> None:
+    topic = client.topic(partitions=4)  # 0 and 3 have the same leader
+    with producer_of(client, [], idempotence, **{"linger.ms": 100}) as producer:
+        reports = Reports(producer, topic)
+        for partition in (0, 3):
+            reports.send(f"warm {partition}", partition=partition)
+        assert producer.flush(15) == 0
+
+        def leave_out(response: ProduceResponse) -> None:
+            del response.responses[0].partition_responses[0]
+
+        cluster.edit_responses(ApiKey.PRODUCE, leave_out)
+        reports.send("a0", partition=0)
+        reports.send("a3", partition=3)
+        assert producer.flush(15) == 0
+        reports.send("b0", partition=0)
+        reports.send("b3", partition=3)
+        assert producer.flush(15) == 0
+    assert len(reports.errors) == 6
+    [(value, code)] = reports.failed().items()
+    assert value in ("a0", "a3")
+    assert code == KafkaError._BAD_MSG
+    assert "missing from the Produce response" in reports.errors[value].str()
+    for partition in (0, 3):
+        assert stored(cluster, topic, partition) == [f"warm {partition}", f"a{partition}", f"b{partition}"]
+
+
+@BOTH
+def test_base_offset_that_goes_backwards_is_told_as_it_came(
+    cluster: MockCluster, client: Client, idempotence: bool
+) -> None:
+    topic = client.topic()
+    with producer_of(client, [], idempotence) as producer:
+        reports = Reports(producer, topic)
+        for value in "abc":
+            reports.send(value)
+            assert producer.flush(15) == 0
+        cluster.edit_responses(ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", 0))
+        reports.send("d")
+        assert producer.flush(15) == 0
+        reports.send("e")
+        assert producer.flush(15) == 0
+    assert reports.failed() == {}
+    assert stored(cluster, topic) == list("abcde")
+    assert [reports.offsets[value] for value in "abcde"] == [0, 1, 2, 0, 4]
+
+
+@BOTH
+@pytest.mark.parametrize("offset", [-1, -5, -(1 << 63)])
+def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
+    cluster: MockCluster, client: Client, idempotence: bool, offset: int
+) -> None:
+    topic = client.topic()
+    with producer_of(client, [], idempotence) as producer:
+        reports = Reports(producer, topic)
+        cluster.edit_responses(ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", offset))
+        reports.send("a")
+        assert producer.flush(15) == 0
+    assert reports.errors == {"a": None}
+    assert reports.offsets == {"a": None}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_broker_that_acknowledges_and_then_denies(cluster: MockCluster, client: Client, code: ErrorCode) -> None:
+    topic = client.topic()
+    with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
+        reports = Reports(producer, topic)
+        reports.send("a")
+        assert producer.flush(15) == 0
+        # The answer to the next one is lost, and its retry is refused although the broker has it.
+        cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION])
+        cluster.push_request_errors(ApiKey.PRODUCE, [code])
+        reports.send("b", "c", "d")
+        assert producer.flush(15) == 0
+        reports.send("e")
+        assert producer.flush(15) == 0
+    assert reports.failed() == {}
+    assert stored(cluster, topic) == list("abcde")
+
+
+def test_partition_that_forgets_its_producer_is_written_to_under_another_epoch(
+    cluster: MockCluster, client: Client
+) -> None:
+    topic = client.topic()
+    with producer_of(client, [], True) as producer:
+        reports = Reports(producer, topic)
+        reports.send("a")
+        assert producer.flush(15) == 0
+        cluster.forget_producers(topic, 0, refuse=True)
+        reports.send("b", "c")
+        assert producer.flush(15) == 0
+    assert reports.failed() == {}
+    assert stored(cluster, topic) == list("abc")
+
+
+@BOTH
+@pytest.mark.parametrize("after_bytes", [0, 1, 4, 8, 12, 30])
+def test_truncated_answer_is_sent_again(
+    cluster: MockCluster, client: Client, idempotence: bool, after_bytes: int
+) -> None:
+    topic = client.topic()
+    with producer_of(client, [], idempotence) as producer:
+        reports = Reports(producer, topic)
+        cluster.close_mid_frame(None, after_bytes, ApiKey.PRODUCE)
+        reports.send("a", "b")
+        assert producer.flush(15) == 0
+    assert reports.failed() == {}
+    assert stored(cluster, topic)[:2] == ["a", "b"]
+    assert len(stored(cluster, topic)) == (2 if idempotence else 4)
+
+
+@BOTH
+@pytest.mark.parametrize("announced", [0, 3, 2_000_000_000, 0x80000000, 0xFFFFFFFF])
+def test_answer_of_an_impossible_size_ends_the_connection_and_is_sent_again(
+    cluster: MockCluster, client: Client, idempotence: bool, announced: int
+) -> None:
+    topic = client.topic()
+    errors: list[KafkaError] = []
+    with producer_of(client, errors, idempotence) as producer:
+        reports = Reports(producer, topic)
+        cluster.oversize_next_response(None, announced, ApiKey.PRODUCE)
+        reports.send("a", "b")
+        assert producer.flush(15) == 0
+        producer.poll(0)
+    assert reports.failed() == {}
+    assert stored(cluster, topic)[:2] == ["a", "b"]
+    assert len(stored(cluster, topic)) == (2 if idempotence else 4)
+    assert errors
+    if announced == 2_000_000_000:
+        assert "receive.message.max.bytes" in errors[0].str()

@@ -1,0 +1,225 @@
+"""Calls that can't be right: each is refused with a text that says why, and everything else goes on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, Message, Producer
+from kafka_native.mock import MockCluster
+
+from .support import Client
+
+LONGEST = 249
+LAST = (1 << 63) - 1
+
+
+def values_of(cluster: MockCluster, topic: str, partition: int = 0) -> list[bytes | None]:
+    return [message.value for message in cluster.messages(topic, partition)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        ({"topic": 5}, TypeError, "topic must be a str, not int"),
+        ({"topic": None}, TypeError, "topic must be a str, not NoneType"),
+        ({"topic": b"bytes"}, TypeError, "topic must be a str, not bytes"),
+        ({"topic": ""}, ValueError, "1 to 249 characters, this one 0"),
+        ({"value": 5}, TypeError, "value must be bytes, str or None, not int"),
+        ({"value": ["x"]}, TypeError, "value must be bytes, str or None, not list"),
+        ({"value": "\ud800"}, UnicodeEncodeError, "surrogates"),
+        ({"key": 1.5}, TypeError, "key must be bytes, str or None, not float"),
+        ({"key": memoryview(b"abcd")[::2]}, (BufferError, TypeError, ValueError), "contiguous"),
+        ({"partition": "1"}, TypeError, "partition must be an int, not str"),
+        ({"partition": 1.5}, TypeError, "partition must be an int, not float"),
+        ({"partition": None}, TypeError, "partition must be an int, not NoneType"),
+        ({"partition": -2}, ValueError, "partition must be a number from 0 on"),
+        ({"partition": 1 << 31}, OverflowError, "int32"),
+        ({"timestamp": "now"}, TypeError, "timestamp must be an int, not str"),
+        ({"timestamp": 1.5}, TypeError, "timestamp must be an int, not float"),
+        ({"timestamp": 1 << 63}, OverflowError, "too large"),
+        ({"timestamp": -(1 << 63) - 1}, OverflowError, "too large"),
+        ({"headers": 5}, TypeError, "headers must be a list"),
+        ({"headers": "ab"}, TypeError, "headers must be a list"),
+        ({"headers": [5]}, TypeError, "pair, not 5"),
+        ({"headers": ["ab"]}, TypeError, "pair, not 'ab'"),
+        ({"headers": [()]}, TypeError, "pair"),
+        ({"headers": [("a",)]}, TypeError, "pair"),
+        ({"headers": [("a", b"b", b"c")]}, TypeError, "pair"),
+        ({"headers": [("ok", b"1"), ("a",)]}, TypeError, "pair"),
+        ({"headers": [(None, b"b")]}, TypeError, "header's name must be a str, not NoneType"),
+        ({"headers": [("a", 5)]}, TypeError, "header 'a' must be bytes, str or None, not int"),
+        ({"headers": {5: b"b"}}, TypeError, "header's name must be a str, not int"),
+        ({"headers": [("\ud800", b"b")]}, UnicodeEncodeError, "surrogates"),
+        ({"on_delivery": 5}, TypeError, "callable"),
+        ({"callback": "f"}, TypeError, "callable"),
+        ({"bogus": 5}, TypeError, "bogus"),
+    ],
+    ids=str,
+)
+def test_refused_call_queues_nothing_and_the_next_one_goes_through(
+    cluster: MockCluster, client: Client, arguments: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    topic = client.topic()
+    with client.producer() as producer:
+        producer.produce(topic, b"before", partition=0)
+        with pytest.raises(kind, match=text):
+            producer.produce(**{"topic": topic, "value": b"wrong", **arguments})
+        assert len(producer) <= 1
+        producer.produce(topic, b"after", partition=0)
+        assert producer.flush(10) == 0
+    assert values_of(cluster, topic) == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("name", ["x" * (LONGEST + 1), "no spaces", "zero\0byte", "ünïcode", ".", "a/b"])
+def test_name_that_no_topic_can_have_fails_its_messages_alone(cluster: MockCluster, client: Client, name: str) -> None:
+    topic = client.topic()
+    reports: dict[bytes, KafkaError | None] = {}
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        reports[message.value()] = error
+
+    with client.producer() as producer:
+        producer.produce(topic, b"fine", on_delivery=note)
+        try:
+            producer.produce(name, b"wrong", on_delivery=note)
+        except ValueError as error:
+            assert "character" in str(error)  # noqa: PT017 - said at once, or by the broker
+            reports[b"wrong"] = KafkaError(KafkaError.TOPIC_EXCEPTION)
+        assert producer.flush(10) == 0
+    assert reports[b"fine"] is None
+    assert reports[b"wrong"] == KafkaError.TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["before metadata", "after metadata"])
+def test_partitions_that_do_not_exist_fail_alone_each_with_its_number(
+    cluster: MockCluster, client: Client, known: bool
+) -> None:
+    topic = client.topic(partitions=2)
+    failed: dict[bytes, tuple[int, KafkaError]] = {}
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed[message.value()] = message.partition(), error
+
+    with client.producer() as producer:
+        if known:
+            producer.produce(topic, b"first", partition=0)
+            assert producer.flush(10) == 0
+        for number in range(20):
+            partition = (0, 7, 1, 9)[number % 4]
+            value = b"%d" % number
+            try:
+                producer.produce(topic, value, partition=partition, on_delivery=note)
+            except KafkaException as error:
+                assert f"no partition {partition}" in str(error)  # noqa: PT017 - only where it is known by now
+                failed[value] = partition, error.args[0]
+        assert producer.flush(10) == 0
+        producer.produce(topic, b"last", partition=0)
+        assert producer.flush(10) == 0
+    assert {value: partition for value, (partition, _) in failed.items()} == {
+        b"%d" % number: (7, 9)[number % 4 // 2] for number in range(1, 20, 2)
+    }
+    assert {error.code() for _, error in failed.values()} == {KafkaError._UNKNOWN_PARTITION}
+    first = [b"first"] if known else []
+    assert values_of(cluster, topic, 0) == [*first, *(b"%d" % number for number in range(0, 20, 4)), b"last"]
+    assert values_of(cluster, topic, 1) == [b"%d" % number for number in range(2, 20, 4)]
+
+
+def test_timestamps_at_the_ends_of_their_range_arrive(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    moments = [LAST, 1, LAST, LAST - 1, 2]
+    reported = []
+    with client.producer() as producer:
+        for moment in moments:
+            producer.produce(
+                topic, b"x", partition=0, timestamp=moment, on_delivery=lambda _, message: reported.append(message)
+            )
+        assert producer.flush(10) == 0
+    assert [message.timestamp()[1] for message in reported] == moments
+    assert [message.timestamp for message in cluster.messages(topic, 0)] == moments
+
+
+@pytest.mark.parametrize("kind", [LookupError, KeyboardInterrupt, SystemExit])
+def test_callback_that_raises_each_time_loses_no_report(client: Client, kind: type[BaseException]) -> None:
+    topic = client.topic()
+    told: list[bytes] = []
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        told.append(message.value())
+        raise kind("mine")
+
+    raised = 0
+    with client.producer() as producer:
+        for number in range(5):
+            producer.produce(topic, b"%d" % number, partition=0, on_delivery=note)
+        while len(told) < 5:
+            with pytest.raises(kind, match="mine"):
+                producer.flush(10)
+            raised += 1
+        assert producer.flush(10) == 0
+    assert raised == 5
+    assert told == [b"%d" % number for number in range(5)]
+
+
+def test_callback_that_raises_while_the_producer_closes_comes_out_and_ends_its_threads(client: Client) -> None:
+    topic = client.topic()
+    told: list[bytes] = []
+    before = threading.active_count()
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        told.append(message.value())
+        raise LookupError("mine")
+
+    producer = client.producer()
+    producer.produce(topic, b"x", on_delivery=note)
+    with pytest.raises(LookupError, match="mine"):
+        producer.close()
+    producer.close()
+    assert told == [b"x"]
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("timeout", [0, 5, -1])
+def test_callback_that_closes_the_producer(cluster: MockCluster, client: Client, timeout: float) -> None:
+    topic = client.topic()
+    told: list[tuple[bytes, KafkaError | None]] = []
+    before = threading.active_count()
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        told.append((message.value(), error))
+        producer.close(timeout)
+
+    producer: Producer = client.producer()
+    for number in range(5):
+        producer.produce(topic, b"%d" % number, partition=0, on_delivery=note)
+    try:
+        producer.flush(10)
+    except RuntimeError as error:
+        assert "closed" in str(error)  # noqa: PT017 - the flush may find out
+    assert [value for value, _ in told] == [b"%d" % number for number in range(5)]
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.produce(topic, b"late")
+    assert threading.active_count() == before
+    delivered = [value for value, error in told if error is None]
+    assert values_of(cluster, topic)[: len(delivered)] == delivered
+
+
+def test_error_callback_that_raises_comes_out_of_poll_and_nothing_is_lost(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+
+    def note(error: KafkaError) -> None:
+        raise LookupError(error.name())
+
+    conf = {"bootstrap.servers": f"127.0.0.1:1,{client.bootstrap}", "error_cb": note, "reconnect.backoff.ms": 20}
+    with Producer(conf) as producer:
+        producer.produce(topic, b"x", partition=0)
+        for _ in range(20):
+            try:
+                if producer.flush(10) == 0:
+                    break
+            except LookupError as error:
+                assert error.args[0] in ("_TRANSPORT", "_ALL_BROKERS_DOWN")  # noqa: PT017
+    assert values_of(cluster, topic) == [b"x"]
