@@ -44,6 +44,7 @@ class Client:
         self.engine = Engine(dict(settings), _error_of)
         self.closed = False
         self.forked = False
+        self.fatal: KafkaError | None = None
         self._error_cb = config.function("error_cb")
         self._throttle_cb = config.function("throttle_cb")
         self._closing = threading.Lock()
@@ -64,6 +65,7 @@ class Client:
         )
         self.main = MainThread(self.engine, pool, metadata, self.name, self.logger)
         self.main.on_throttled = self.on_throttled
+        self.main.on_fatal = self.on_fatal
         _clients.add(self)
 
     def on_error(self, error: KafkaError) -> None:
@@ -73,6 +75,16 @@ class Client:
         else:
             self.engine.callbacks.append(partial(self._error_cb, error))
             self.engine.kick()
+
+    def on_fatal(self, error: KafkaError) -> None:
+        """Control thread: the client can't go on. The first such error is kept; what is queued is failed."""
+        if self.fatal is None:
+            self.fatal = error
+            if self._error_cb is None:
+                self.logger.error("%s: fatal: %s", self.name, error.str())
+            else:
+                self.on_error(error)
+        self.engine.refuse()
 
     def on_throttled(self, broker: Broker, seconds: float) -> None:
         """Control thread: a quota holds this client back; told to ``throttle_cb`` in the next poll() (KIP-219)."""

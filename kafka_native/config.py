@@ -437,6 +437,8 @@ def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str)
 
 
 def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str) -> None:
+    if values["enable.gapless.guarantee"] and not values["enable.idempotence"]:
+        _fail(prefix + "`enable.idempotence` must be true when `enable.gapless.guarantee` is true")
     if values["enable.idempotence"]:
         _reconcile_idempotence(values, given, prefix)
     timeout_ms = values["message.timeout.ms"]

@@ -377,6 +377,7 @@ STATUS_TOO_LARGE: Final = -5
 STATUS_TIMED_OUT: Final = -9
 STATUS_CLOSED: Final = -11
 STATUS_PROTOCOL: Final = -15
+STATUS_FATAL: Final = -19
 
 # What the C core's status codes (csrc/base/status.h) mean to a user. Where one status has several meanings (too large:
 # a message, a frame or a decompressed batch), this is the usual one and the caller that knows better makes its own.
@@ -400,6 +401,7 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -16: KafkaError._OUTDATED,
     -17: KafkaError._PURGE_QUEUE,
     -18: KafkaError._PURGE_INFLIGHT,
+    STATUS_FATAL: KafkaError._FATAL,
 }
 
 

@@ -16,7 +16,7 @@ from kafka_native.control.calls import Call
 from kafka_native.control.identity import Identity
 from kafka_native.control.routing import Routing
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
-from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.partitioners import partitioner_id
 from kafka_native.types import ClusterMetadata
 
@@ -51,7 +51,7 @@ class Producer(ProducerCore):
             **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
         }
         self._client = Client(settings, "producer", everything)
-        exception_of = partial(_exception_of, settings.integer("message.max.bytes"))
+        exception_of = partial(_exception_of, self._client)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")
         partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S)
@@ -61,7 +61,7 @@ class Producer(ProducerCore):
         if settings["enable.idempotence"]:
             delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
             timeout_s = settings.integer("socket.timeout.ms") / 1000
-            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_error)
+            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal)
         main.start()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
@@ -73,6 +73,14 @@ class Producer(ProducerCore):
         """
         self._client.check_open(CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
+
+    def fatal_error(self) -> KafkaError | None:
+        """What has ended this producer for good: its guarantees can't be kept any more. None: nothing.
+
+        ``error_cb`` is told of it, too. From then on `produce()` raises KafkaException with _FATAL, and what was queued
+        is reported with _PURGE_QUEUE. What was in flight gets the broker's answer: `flush()`, then close.
+        """
+        return self._client.fatal
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Gives up messages that are not delivered yet. Their delivery reports come with the next poll() or flush().
@@ -156,13 +164,19 @@ def _partitions_of(client: Client, timeout_s: float, topic: str) -> int:
     return count
 
 
-def _exception_of(limit: int, status: int, text: str | None, where: str | None) -> KafkaException:
-    """The exception that `produce()` raises for a status of the engine; ``limit`` is message.max.bytes.
-
-    ``where`` tells which message, if there were several.
-    """
+def _exception_of(client: Client, status: int, text: str | None, where: str | None) -> KafkaException:
+    """The exception that `produce()` raises for a status of the engine. ``where`` names the message of several."""
     hint = None
+    if status == STATUS_FATAL:
+        cause = client.fatal
+        if cause is not None:
+            text = f"{KafkaError(KafkaError._FATAL).str()}: {cause.str()}"
+        return KafkaException(
+            KafkaError(KafkaError._FATAL, text, fatal=True),
+            hint="flush() for the last reports, close(), and decide by fatal_error() whether to make another producer",
+        )
     if status == STATUS_TOO_LARGE:
+        limit = client.config.integer("message.max.bytes")
         text = f"Broker: Message size too large: over message.max.bytes={limit}"
         hint = "raise message.max.bytes here and on the broker, or send less"
     error = from_status(status, text)

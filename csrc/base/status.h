@@ -25,7 +25,8 @@ enum kn_status {
     KN_ERR_PROTOCOL = -15,   /* the peer doesn't speak Kafka: impossible frame, correlation id */
     KN_ERR_STALE = -16,      /* superseded: an older epoch */
     KN_ERR_PURGED = -17,     /* thrown away on request, while it waited */
-    KN_ERR_PURGED_IN_FLIGHT = -18 /* the same of what was on its way: it may have arrived */
+    KN_ERR_PURGED_IN_FLIGHT = -18,/* the same of what was on its way: it may have arrived */
+    KN_ERR_FATAL = -19       /* the producer can't keep its guarantees any more, and takes nothing new */
 };
 
 /* A static English phrase, for logs and exceptions; never NULL. */

@@ -57,6 +57,7 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *to
     accumulator->buffer_hint_bytes = FIRST_BUFFER_BYTES;
     accumulator->opaque_hint = FIRST_OPAQUES;
     accumulator->sequence.id = accumulator->sequence.granted_id = -1;
+    accumulator->sequence.written_id = accumulator->sequence.failed_id = -1;
     kn_list_init(&accumulator->sequence.unsettled);
 }
 
@@ -253,8 +254,8 @@ int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_ap
     kn_mutex_lock(&accumulator->lock);
     for (;;) {
         /* Checked under the lock: what gets in before the closing client drains this partition is drained, the rest is refused. */
-        if (atomic_load_explicit(&engine->closed, memory_order_acquire)) status = KN_ERR_CLOSED;
-        else if (accumulator->redirected) status = KN_ERR_STALE;
+        status = atomic_load_explicit(&engine->refusing, memory_order_acquire);
+        if (status == KN_OK && accumulator->redirected) status = KN_ERR_STALE;
         if (status != KN_OK) break;
         enum need need = append_ready(accumulator, append, &spare, &want, notice);
         if (need == NEED_NOTHING) {
@@ -323,20 +324,29 @@ void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_i
     kn_notice_send(&notice, accumulator);
 }
 
-int kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch)
+enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch, int16_t error_code)
 {
     struct kn_sequence *sequence = &accumulator->sequence;
+    enum kn_sequence_verdict verdict = KN_SEQUENCE_RETRY;
     kn_mutex_lock(&accumulator->lock);
-    int is_oldest = sequence->unsettled.next == &batch->sequence_node;
-    if (is_oldest) sequence->restart = 1;
+    if (sequence->unsettled.next == &batch->sequence_node) {
+        int lost_acknowledged = error_code == KN_OUT_OF_ORDER_SEQUENCE_NUMBER && sequence->failed_id <= sequence->written_id;
+        int lost_possible = error_code == KN_UNKNOWN_PRODUCER_ID && batch->persistence == KN_POSSIBLY_PERSISTED;
+        verdict = lost_acknowledged || lost_possible ? KN_SEQUENCE_LOST : KN_SEQUENCE_RESTART;
+        if (verdict == KN_SEQUENCE_RESTART) sequence->restart = 1;
+    }
     kn_mutex_unlock(&accumulator->lock);
-    return is_oldest;
+    return verdict;
 }
 
 /* Under lock: the batch has an outcome. */
 static void forget_sequence(struct kn_batch *batch)
 {
-    if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node);
+    if (batch->base_sequence < 0) return;
+    kn_list_remove(&batch->sequence_node);
+    struct kn_sequence *sequence = &batch->accumulator->sequence;
+    int64_t *newest = batch->persistence == KN_PERSISTED ? &sequence->written_id : &sequence->failed_id;
+    if (batch->id > *newest) *newest = batch->id;
 }
 
 static int is_current(const struct kn_sequence *sequence)
@@ -402,7 +412,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     int blocked = accumulator->in_flight > 0 && accumulator->in_flight_broker != broker;
     int numbered = config_of(accumulator)->idempotence;
     if (numbered && !blocked) blocked = !may_number(accumulator);
-    if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->closed, memory_order_acquire)) {
+    if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire)) {
         if (next_look_us(accumulator) <= now_us) {
             struct kn_list *node = kn_list_pop_front(&accumulator->waiting);
             was_open = !node;
@@ -469,7 +479,7 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
         kn_list_insert_before(place, &halves[i]->node);
         if (halves[i]->base_sequence >= 0) kn_list_insert_before(&batch->sequence_node, &halves[i]->sequence_node);
     }
-    forget_sequence(batch);
+    if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node); /* its parts have its numbers */
     /* Not without end: a compressed batch may have been refused although its records are small. */
     if (at == 0 && accumulator->batch_limit_bytes > size_bytes / 2 && size_bytes / 2 > SMALLEST_BUFFER_BYTES) accumulator->batch_limit_bytes = size_bytes / 2;
     batch_is_back(accumulator, &notice);

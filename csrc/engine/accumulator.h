@@ -24,6 +24,11 @@ struct kn_broker;
 struct kn_topic;
 struct kn_message;
 
+enum { /* Kafka's error codes that mean something to the numbering of batches */
+    KN_OUT_OF_ORDER_SEQUENCE_NUMBER = 45,
+    KN_UNKNOWN_PRODUCER_ID = 59
+};
+
 /* Idempotence (KIP-98, KIP-360): which producer id and epoch the partition's batches carry, and from which sequence number on. The client's identity
  * may move on to another epoch while batches of the old one have no outcome yet; they keep it, and the partition changes over once they are settled.
  * Only a batch that the broker refuses as out of sequence although nothing older is outstanding proves that none of them was written: then all of them
@@ -35,6 +40,7 @@ struct kn_sequence {
     int64_t id;
     int32_t next;
     int restart;
+    int64_t written_id, failed_id;     /* of the newest numbered batch that was written, that wasn't: what comes behind a failed one may be refused */
     int proved;                        /* a batch of this id and epoch was written. Before, one at a time: a broker that knows nothing of a producer accepts
                                         * any number, also of a batch behind one that it has just refused. */
     struct kn_list unsettled;          /* kn_batch.sequence_node, by sequence: numbered, without an outcome */
@@ -107,8 +113,10 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch);
 /* Control thread: the client's producer id and epoch, from now on. */
 void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id, int16_t producer_epoch);
-/* The broker refused the number of a taken batch. True: nothing older is outstanding, so numbering starts anew once a newer identity is granted. */
-int kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch);
+/* The broker refused the number of a taken batch. RESTART: nothing older is outstanding, so numbering starts anew once a newer identity is granted.
+ * LOST: neither that, nor a failure before it, can be the reason: the broker has lost what it acknowledged, or what it may have written. */
+enum kn_sequence_verdict { KN_SEQUENCE_RETRY, KN_SEQUENCE_RESTART, KN_SEQUENCE_LOST };
+enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch, int16_t error_code);
 /* Control thread, about once a second: batches older than message.timeout.ms are delivered with KN_ERR_TIMED_OUT. Taken ones are left alone: a request
  * may still point into them. */
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us);

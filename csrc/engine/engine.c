@@ -98,7 +98,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
 void kn_engine_stop(struct kn_engine *engine)
 {
     struct kn_broker *broker;
-    atomic_store(&engine->closed, 1);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_stop(broker);
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_join(broker);
     for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
@@ -140,7 +140,7 @@ void kn_engine_free(struct kn_engine *engine)
 void kn_engine_abandon(struct kn_engine *engine)
 {
     /* No lock: its holder may be a thread that doesn't exist here. Nothing is shut down, only this process's copies of the descriptors go. */
-    atomic_store(&engine->closed, 1);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
     for (int32_t i = 0; i < engine->broker_count; i++) {
         struct kn_broker *broker = engine->brokers[i];
         int fd = kn_connection_fd(broker->connection);
@@ -169,7 +169,7 @@ static int engine_table_reserve(struct kn_engine *engine)
 
 int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
 {
-    if (atomic_load(&engine->closed)) return KN_ERR_CLOSED;
+    if (atomic_load(&engine->refusing) == KN_ERR_CLOSED) return KN_ERR_CLOSED;
     /* The control thread alone adds, so the handle that is next now is still next below. */
     kn_mutex_lock(&engine->lock);
     int32_t handle = engine->broker_count;
@@ -464,6 +464,8 @@ void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t prod
 
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us)
 {
+    /* Again and again: a request that failed in the very moment may have put its batches back after the first time. */
+    if (atomic_load(&engine->refusing) == KN_ERR_FATAL) kn_engine_purge(engine, 1, 0);
     for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
         kn_topic_expire(topic, now_us);
     }

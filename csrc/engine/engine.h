@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "base/status.h"
 #include "engine/broker.h"
 #include "engine/budget.h"
 #include "engine/connection.h"
@@ -42,6 +43,7 @@ struct kn_engine_config {
     int32_t codec_level;
     enum kn_partitioner partitioner;
     int idempotence;                   /* enable.idempotence: batches are numbered, and wait for a producer id */
+    int gapless;                       /* enable.gapless.guarantee: a batch that fails is fatal */
     int report_all;                    /* a client-wide delivery callback: every batch is reported */
     int report_errors_only;            /* delivery.report.only.error */
     /* consumer */
@@ -71,7 +73,7 @@ struct kn_engine {
     _Atomic int64_t queued_bytes;      /* fetched, not yet consumed */
     atomic_int starved;                /* a fetcher waits for queued_bytes to fall */
     atomic_int flushing;               /* > 0: linger doesn't apply */
-    atomic_int closed;
+    atomic_int refusing;               /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: messages are neither taken nor sent any more */
     /* control thread only */
     int64_t quiet_since_us;            /* nothing queued since then; 0: busy */
     int64_t producer_id;               /* idempotence; -1: none yet */
@@ -124,6 +126,12 @@ void kn_engine_room_end(struct kn_engine *engine);
 int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight);
 /* Control thread: batches are numbered under this id and epoch from now on (see struct kn_sequence). */
 void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch);
+/* Any thread: no message is taken or sent from now on; what is in flight gets its outcome, kn_engine_purge() is for the rest. */
+static inline void kn_engine_refuse(struct kn_engine *engine)
+{
+    int nothing = KN_OK;
+    atomic_compare_exchange_strong(&engine->refusing, &nothing, KN_ERR_FATAL);
+}
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us); /* control thread, about once a second */
 
 /* --- consuming --- */

@@ -17,7 +17,8 @@ enum kn_event_kind {
     KN_EVENT_CURSOR,         /* a fetch error on cursor `token`: it has stopped at `offset`; error_code or status */
     KN_EVENT_TOPIC_WANTED,   /* first produce to a topic that has no metadata: token = the topic's token */
     KN_EVENT_THROTTLED,      /* throttle_ms from broker */
-    KN_EVENT_OUT_OF_SEQUENCE /* a partition's numbering must start anew, under another epoch than offset (producer id) and epoch: error_code */
+    KN_EVENT_OUT_OF_SEQUENCE,/* a partition's numbering must start anew, under another epoch than offset (producer id) and epoch: error_code */
+    KN_EVENT_FATAL           /* a partition's guarantee can't be kept, the engine takes nothing new: error_code or status, text */
 };
 
 struct kn_event {

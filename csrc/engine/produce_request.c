@@ -131,9 +131,9 @@ int kn_produce_error_action(int16_t error_code)
     case 51: /* CONCURRENT_TRANSACTIONS */
     case 89: /* THROTTLING_QUOTA_EXCEEDED */
         return KN_PRODUCE_RETRY;
-    case 45: /* OUT_OF_ORDER_SEQUENCE_NUMBER */
+    case KN_OUT_OF_ORDER_SEQUENCE_NUMBER:
     case 47: /* INVALID_PRODUCER_EPOCH */
-    case 59: /* UNKNOWN_PRODUCER_ID: retention or a lost log has taken what the broker knew */
+    case KN_UNKNOWN_PRODUCER_ID: /* retention or a lost log has taken what the broker knew */
         return KN_PRODUCE_RETRY | KN_PRODUCE_SEQUENCE;
     case 46: /* DUPLICATE_SEQUENCE_NUMBER: so long ago that the broker doesn't know the offset any more */
         return KN_PRODUCE_WRITTEN;
@@ -156,24 +156,41 @@ static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempt
     return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % of it */
 }
 
+/* A guarantee can't be kept. The engine stops first, so that nothing behind this batch is sent; then the control plane is told. */
+static void raise_fatal(struct kn_sender *sender, const struct kn_batch *batch, int status, int16_t error_code)
+{
+    kn_engine_refuse(sender->broker->engine);
+    struct kn_event *event = kn_event_new(KN_EVENT_FATAL, sender->broker->handle);
+    if (!event) return; /* produce() says that it is over, though not why */
+    event->token = batch->topic->token;
+    event->partition = batch->partition;
+    event->status = status;
+    event->error_code = error_code;
+    kn_engine_post_event(sender->broker->engine, event);
+}
+
 /* The batch failed this time. Back to its partition where another try is allowed, else to its report. */
 static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may_retry, int status, int16_t error_code, const char *text,
                        int32_t text_bytes, int64_t now_us)
 {
     struct kn_engine *engine = sender->broker->engine;
     const struct kn_engine_config *config = &engine->config;
-    int closed = atomic_load_explicit(&engine->closed, memory_order_acquire);
+    int refusing = atomic_load_explicit(&engine->refusing, memory_order_acquire);
+    int closed = refusing == KN_ERR_CLOSED;
     int64_t timeout_us = (int64_t)config->message_timeout_ms * 1000;
     int expired = timeout_us > 0 && batch->created_us + timeout_us <= now_us;
-    if (may_retry && !closed && !expired && !sender->purging && batch->attempts <= config->retries) {
+    if (may_retry && !refusing && !expired && !sender->purging && batch->attempts <= config->retries) {
         int written = error_code != 0 || batch->sent_us != 0;
         kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts) : now_us);
         return;
     }
     if (may_retry && (sender->purging || (closed && batch->sent_us))) kn_batch_set_error(batch, KN_ERR_PURGED_IN_FLIGHT, 0, NULL, 0);
-    else if (may_retry && closed) kn_batch_set_error(batch, KN_ERR_CLOSED, 0, NULL, 0);
+    else if (may_retry && refusing) kn_batch_set_error(batch, closed ? KN_ERR_CLOSED : KN_ERR_PURGED, 0, NULL, 0);
     else if (may_retry && expired) kn_batch_set_error(batch, KN_ERR_TIMED_OUT, 0, text, (size_t)text_bytes);
-    else kn_batch_set_error(batch, status, error_code, text, (size_t)text_bytes);
+    else {
+        kn_batch_set_error(batch, status, error_code, text, (size_t)text_bytes);
+        if (config->gapless) raise_fatal(sender, batch, status, error_code);
+    }
     kn_accumulator_settle(batch->accumulator, batch);
 }
 
@@ -200,15 +217,18 @@ static void settle_written(struct kn_batch *batch, int64_t base_offset, int64_t 
     kn_accumulator_settle(batch->accumulator, batch);
 }
 
-/* While something older is outstanding, that one's loss or delay is the reason and another try will do. Otherwise the numbering starts anew. */
-static void on_sequence_refused(struct kn_sender *sender, const struct kn_batch *batch, int16_t error_code)
+/* While something older is outstanding, that one's loss or delay is the reason and another try will do. Otherwise the numbering starts anew, or there is
+ * no going on. Returns whether to try again. */
+static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *batch, int16_t error_code)
 {
     /* First: without memory for the event nobody would end the restart. */
     struct kn_event *event = kn_event_new(KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
-    if (!event) return; /* refused again at the next try */
-    if (!kn_accumulator_out_of_sequence(batch->accumulator, batch)) {
+    if (!event) return 1; /* refused again at the next try */
+    enum kn_sequence_verdict verdict = kn_accumulator_out_of_sequence(batch->accumulator, batch, error_code);
+    if (verdict == KN_SEQUENCE_LOST) raise_fatal(sender, batch, KN_OK, error_code);
+    if (verdict != KN_SEQUENCE_RESTART) {
         kn_event_free(event);
-        return;
+        return verdict != KN_SEQUENCE_LOST;
     }
     event->token = batch->topic->token;
     event->partition = batch->partition;
@@ -216,6 +236,7 @@ static void on_sequence_refused(struct kn_sender *sender, const struct kn_batch 
     event->offset = batch->producer_id;
     event->epoch = (uint32_t)batch->producer_epoch;
     kn_engine_post_event(sender->broker->engine, event);
+    return 1;
 }
 
 /* Records that are too large together, or one that spoils the others (KIP-467), are sent apart until only who is to blame fails. Bad ones that
@@ -224,7 +245,7 @@ static int split_refused(struct kn_sender *sender, struct kn_batch *batch, const
 {
     int by_size = action & KN_PRODUCE_SPLIT;
     if (!by_size && (action & KN_PRODUCE_RETRY || outcome->bad_record < 0)) return 0;
-    if (atomic_load_explicit(&sender->broker->engine->closed, memory_order_acquire)) return 0;
+    if (atomic_load_explicit(&sender->broker->engine->refusing, memory_order_acquire)) return 0;
     int32_t at = outcome->bad_record > 0 ? outcome->bad_record : outcome->bad_run; /* all of them: no two parts */
     return kn_accumulator_split(batch->accumulator, batch, by_size ? 0 : at) == KN_OK;
 }
@@ -244,10 +265,11 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, co
         return;
     }
     if (split_refused(sender, batch, outcome, action)) return;
-    if (action & KN_PRODUCE_SEQUENCE) on_sequence_refused(sender, batch, outcome->error_code);
+    int may_retry = action & KN_PRODUCE_RETRY;
+    if (action & KN_PRODUCE_SEQUENCE) may_retry = on_sequence_refused(sender, batch, outcome->error_code);
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
     if (action & KN_PRODUCE_REFRESH) ask_for_metadata(sender, batch, outcome, response);
-    fail_batch(sender, batch, action & KN_PRODUCE_RETRY, KN_OK, outcome->error_code, outcome->text, outcome->text_bytes, now_us);
+    fail_batch(sender, batch, may_retry, KN_OK, outcome->error_code, outcome->text, outcome->text_bytes, now_us);
 }
 
 /* --- the response --- */

@@ -105,6 +105,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.codec_level = settings["codec_level"]
     to.partitioner = <kn_partitioner><int>settings["partitioner"]
     to.idempotence = settings["idempotence"]
+    to.gapless = settings["gapless"]
     to.report_all = settings["report_all"]
     to.report_errors_only = settings["report_errors_only"]
     to.fetch_min_bytes = settings["fetch_min_bytes"]
@@ -278,6 +279,13 @@ cdef class Engine:
             status = kn_engine_purge(engine, in_queue, in_flight)
         if status != 0:
             raise MemoryError
+
+    def refuse(self):
+        """Any thread: after a fatal error. What waits is failed, nothing new is taken, what is in flight gets its outcome."""
+        if self.engine == NULL or self.closed:
+            return
+        kn_engine_refuse(self.engine)
+        self.purge(True, False)
 
     def grant(self, int64_t producer_id, int16_t producer_epoch):
         """Control thread: batches are numbered under this producer id and epoch from now on (enable.idempotence)."""

@@ -195,6 +195,7 @@ cdef extern from "engine/engine.h" nogil:
         int32_t codec_level
         kn_partitioner partitioner
         int idempotence
+        int gapless
         int report_all
         int report_errors_only
         int32_t fetch_min_bytes
@@ -238,6 +239,7 @@ cdef extern from "engine/engine.h" nogil:
     void kn_engine_room_begin(kn_engine *engine)
     void kn_engine_room_end(kn_engine *engine)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
+    void kn_engine_refuse(kn_engine *engine)
     void kn_engine_grant(kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
     void kn_engine_expire(kn_engine *engine, int64_t now_us)
     int kn_engine_fetch_start(kn_engine *engine, kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset, int32_t leader_epoch)

@@ -47,9 +47,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         LOW,
         default=False,
-        state=State.REFUSED,
-        note="planned",
-        doc="Treat a message that could not be delivered as a fatal error, so that the sequence has no gap.",
+        state=State.EFFECTIVE,
+        note="sender",
+        doc=(
+            "Treat a message that could not be delivered as a fatal error, so that the sequence has no gap. Not one "
+            "that has run out of message.timeout.ms. Wants enable.idempotence."
+        ),
     ),
     Property(
         "queue.buffering.max.messages",

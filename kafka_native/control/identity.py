@@ -21,7 +21,7 @@ LAST_EPOCH = 32_767
 """An id whose epochs are used up is given back for a new one."""
 
 REFUSED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE)
-"""No broker will answer otherwise soon. It is told once; asking goes on, because an operator may help."""
+"""No broker will answer otherwise: there is no producing with idempotence."""
 
 
 class Identity:
@@ -31,16 +31,15 @@ class Identity:
     """
 
     def __init__(
-        self, engine: Engine, backoff: Backoff, timeout_s: float, on_error: Callable[[KafkaError], None]
+        self, engine: Engine, backoff: Backoff, timeout_s: float, on_fatal: Callable[[KafkaError], None]
     ) -> None:
         """``timeout_s``: how long one request may take."""
         self._engine = engine
         self._backoff = backoff
         self._timeout_s = timeout_s
-        self._on_error = on_error
+        self._on_fatal = on_fatal
         self._ask_at = 0.0
         self._now = 0.0
-        self._told = 0  # the code of the last error that was told
         self.producer_id = NO_PRODUCER
         self.epoch = NO_PRODUCER
 
@@ -73,16 +72,13 @@ class Identity:
         if not isinstance(reply, KafkaError) and reply.error_code:
             reply = KafkaError(reply.error_code)
         if isinstance(reply, KafkaError):
-            self._tell(reply)
+            if reply.code() in REFUSED:
+                text = f"no producer id (enable.idempotence): {reply.str()}"
+                self._on_fatal(KafkaError(reply.code(), text, fatal=True))
+                return
             self._ask_at = self._now + self._backoff.next_s()
             return
         self._backoff.reset()
-        self._told = 0
         self._ask_at = NEVER
         self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
         self._engine.grant(self.producer_id, self.epoch)
-
-    def _tell(self, error: KafkaError) -> None:
-        if error.code() in REFUSED and error.code() != self._told:
-            self._told = error.code()
-            self._on_error(KafkaError(error.code(), f"no producer id (enable.idempotence): {error.str()}"))

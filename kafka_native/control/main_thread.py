@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # enum kn_event_kind, csrc/engine/events.h
-CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED, OUT_OF_SEQUENCE = range(1, 9)
+CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED, OUT_OF_SEQUENCE, FATAL = range(1, 10)
 
 JOIN_TIMEOUT_S = 10.0
 
@@ -47,6 +47,7 @@ class MainThread:
         self.routing: Routing | None = None
         self.identity: Identity | None = None
         self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
+        self.on_fatal: Callable[[KafkaError], None] = lambda error: None
         self.fetching: Fetching | None = None
         self._logger = logger
         self._work: deque[Callable[[], None]] = deque()
@@ -181,6 +182,8 @@ class MainThread:
         elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
             self._logger.info("%r: numbering goes on under another epoch", event)
             self.identity.on_out_of_sequence(event)
+        elif event.kind == FATAL and self.routing is not None:
+            self.on_fatal(self.routing.fatal_error(event))
         elif event.kind == CURSOR and self.fetching is not None:
             self.fetching.on_cursor_error(event, now)
         elif event.kind == THROTTLED:

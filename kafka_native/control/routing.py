@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.metadata import Metadata, Topic
-from kafka_native.errors import KafkaError
+from kafka_native.errors import KafkaError, from_status
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
 
 EXPIRE_EVERY_S = 0.5
 """How often messages are checked against message.timeout.ms."""
+
+SEQUENCE_LOST = (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.UNKNOWN_PRODUCER_ID)
+"""With these the engine stops by itself, whatever enable.gapless.guarantee says."""
 
 
 class Routing:
@@ -77,6 +80,17 @@ class Routing:
         """A leader has refused a batch: it may have moved."""
         name = self._engine.topics[event.token - 1].name
         self._metadata.on_hint(name, event.partition, event.leader_id, event.leader_epoch, now)
+
+    def fatal_error(self, event: Event) -> KafkaError:
+        """Why the engine takes nothing new: a partition's guarantee is gone."""
+        where = f"{self._engine.topics[event.token - 1].name} [{event.partition}]"
+        if event.error_code in SEQUENCE_LOST:
+            error = KafkaError(event.error_code)
+            text = f"{where}: {error.str()}: the broker has lost messages that it acknowledged or may have written"
+            return KafkaError(event.error_code, text, fatal=True)
+        cause = KafkaError(event.error_code) if event.error_code else from_status(event.status)
+        text = f"{where}: a message failed ({cause.str()}), and enable.gapless.guarantee allows nothing behind it"
+        return KafkaError(KafkaError._GAPLESS_GUARANTEE, text, fatal=True)
 
     def _on_topic(self, topic: Topic) -> None:
         if topic.name not in self._produced or not topic.partitions:

@@ -52,6 +52,7 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "codec_level": config["compression.level"],
         "partitioner": partitioner,
         "idempotence": config["enable.idempotence"],
+        "gapless": config["enable.gapless.guarantee"],
         "report_all": report_all,
         "report_errors_only": config["delivery.report.only.error"],
     }

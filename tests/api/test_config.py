@@ -356,7 +356,6 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
         ({"sasl.password": "s3cret-word"}, "producer"),
         ({"oauth_cb": print}, "producer"),
         ({"transactional.id": "t"}, "producer"),
-        ({"enable.gapless.guarantee": True}, "producer"),
         ({"group.protocol": "consumer"}, "consumer"),
         ({"plugin.library.paths": "x"}, "producer"),
         ({"bootstrap.servers": "SSL://h:1"}, "producer"),

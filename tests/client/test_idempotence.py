@@ -123,7 +123,7 @@ def test_leaders_that_move_all_the_time(cluster: MockCluster, client: Client):
     assert stored(cluster, topic) == stream.acked() == list(range(2000))
 
 
-@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID])
 def test_numbering_starts_anew_when_the_oldest_batch_is_refused(cluster: MockCluster, client: Client, code: ErrorCode):
     topic = client.topic()
     with client.producer(**CONFIG, **{"batch.num.messages": 10}) as producer:
@@ -171,20 +171,6 @@ def test_messages_wait_for_a_producer_id(cluster: MockCluster, client: Client):
         stream.send(10)
         assert producer.flush(15) == 0
     assert stored(cluster, topic) == list(range(10))
-
-
-def test_a_producer_that_may_not_have_an_id_says_so(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    errors: list[KafkaError] = []
-    cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 200)
-    with client.producer(**CONFIG, **{"message.timeout.ms": 1500, "error_cb": errors.append}) as producer:
-        stream = Numbered(producer, topic)
-        stream.send(3)
-        assert producer.flush(15) == 0
-    assert [error.code() for error in stream.errors.values() if error] == [KafkaError._MSG_TIMED_OUT] * 3
-    cluster.faults.clear()
-    assert [error.code() for error in errors] == [KafkaError.CLUSTER_AUTHORIZATION_FAILED]  # told once, not at each try
-    assert "enable.idempotence" in errors[0].str()
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,13 @@ def test_failed_request_is_made_again_after_a_growing_delay(reply: Any):
     assert asking.errors == []
 
 
-def test_refusal_is_told_once():
+def test_refusal_is_fatal_and_nothing_more_is_asked():
     asking = Asking()
-    for _ in range(3):
-        asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-        asking.now += 2
-    assert [error.code() for error in asking.errors] == [KafkaError.CLUSTER_AUTHORIZATION_FAILED]
+    asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    [error] = asking.errors
+    assert error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    assert error.fatal()
+    assert asking.identity.poll(99.0) == ([], NEVER)
 
 
 def test_epoch_rises_once_however_many_partitions_want_it():

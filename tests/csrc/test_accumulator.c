@@ -329,7 +329,7 @@ static void test_wants_resets_the_notification_so_that_none_is_lost(void)
 static void test_closed_engine_refuses_and_keeps_nothing(void)
 {
     setup();
-    atomic_store(&engine->closed, 1);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
     CHECK_EQ(append_with("x", NULL), KN_ERR_CLOSED);
     CHECK(accumulator.open == NULL);
     teardown();
@@ -430,12 +430,14 @@ static void number_setup(void)
     kn_accumulator_set_leader(&accumulator, &leader, 0);
 }
 
-static void settle_and_free(struct kn_batch *batch)
+static void settle_as(struct kn_batch *batch, enum kn_persistence persistence)
 {
-    batch->persistence = KN_PERSISTED;
+    batch->persistence = persistence;
     kn_accumulator_settle(&accumulator, batch);
     kn_batch_free(delivered_first());
 }
+
+static void settle_and_free(struct kn_batch *batch) { settle_as(batch, KN_PERSISTED); }
 
 static void test_nothing_is_taken_before_there_is_a_producer_id(void)
 {
@@ -499,8 +501,8 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     accumulator.sequence.proved = 1;
     struct kn_batch *second = take_number(2, 0);
     first->sealed = second->sealed = 1;
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second), 0);
-    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first), 1);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RETRY);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, first, 0);
     CHECK(take_now(&leader) == NULL); /* the second is still out there */
     kn_accumulator_requeue(&accumulator, second, 0);
@@ -511,6 +513,50 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     settle_and_free(first);
     CHECK(take_number(2, 1) == second);
     settle_and_free(second);
+    teardown();
+}
+
+static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lost_something(void)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    struct kn_batch *batches[6];
+    for (int i = 0; i < 6; i++) {
+        append("a");
+        append("b");
+        batches[i] = take_number(2 * i, 0);
+        accumulator.sequence.proved = 1;
+    }
+    /* The first was written: nothing explains that the second should be out of order. That its producer is forgotten is no loss yet. */
+    settle_and_free(batches[0]);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
+    kn_batch_raise_persistence(batches[1], KN_POSSIBLY_PERSISTED);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_LOST);
+    CHECK(!accumulator.sequence.restart);
+    /* The third has failed before the second is written: what comes behind the third may be refused, but nothing once the fourth is written. */
+    settle_as(batches[2], KN_NOT_PERSISTED);
+    settle_and_free(batches[1]);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    accumulator.sequence.restart = 0;
+    settle_and_free(batches[3]);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_LOST);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4], KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
+    settle_and_free(batches[4]);
+    settle_and_free(batches[5]);
+    teardown();
+}
+
+static void test_after_a_fatal_error_nothing_is_taken_in_or_out(void)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    append("a");
+    kn_engine_refuse(engine);
+    CHECK(take_now(&leader) == NULL);
+    struct kn_message message = {.value = (const uint8_t *)"b", .value_bytes = 1};
+    struct kn_append append = {.message = &message, .bound_bytes = 40};
+    struct kn_notice notice;
+    CHECK_EQ(kn_accumulator_append(&accumulator, &append, &notice), KN_ERR_FATAL);
     teardown();
 }
 
@@ -534,5 +580,7 @@ int main(void)
     RUN(test_numbers_rise_by_records_wrap_and_stay_with_a_retry);
     RUN(test_a_new_epoch_waits_for_what_has_numbers_of_the_old);
     RUN(test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all);
+    RUN(test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lost_something);
+    RUN(test_after_a_fatal_error_nothing_is_taken_in_or_out);
     return check_done();
 }

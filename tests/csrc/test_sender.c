@@ -556,7 +556,7 @@ static void test_closing_client_settles_instead_of_retrying(void)
     setup();
     produce(topic, 0, "a");
     step();
-    atomic_store(&engine->closed, 1);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
     finish(sent_first(), 1, KN_ERR_CLOSED, NULL, 0);
     struct kn_batch *batch = delivered_first();
     CHECK_EQ(batch->status, KN_ERR_PURGED_IN_FLIGHT);

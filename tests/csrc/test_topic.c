@@ -268,7 +268,7 @@ static void test_limits_keep_nothing(void)
     engine->budget.bytes_max = 100;
     CHECK_EQ(produce_to(-1, NULL, value), KN_ERR_FULL);
     drain(0);
-    atomic_store(&engine->closed, 1);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
     CHECK_EQ(produce_to(-1, NULL, "x"), KN_ERR_CLOSED);
     CHECK_EQ(atomic_load(&engine->budget.messages), 0);
     CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
