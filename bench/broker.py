@@ -11,6 +11,8 @@ import confluent_kafka
 from kafka_native import Producer
 from kafka_native.cli.topics import create_topic, delete_topic
 
+LANDING_S = 5.0
+
 
 @contextmanager
 def broker(bootstrap: str | None) -> Iterator[str]:
@@ -28,25 +30,35 @@ def broker(bootstrap: str | None) -> Iterator[str]:
 
 
 @contextmanager
-def topic(bootstrap: str, partitions: int) -> Iterator[str]:
-    """A topic for as long as the block lasts."""
+def topic(bootstrap: str, partitions: int, more: int = 0) -> Iterator[str]:
+    """A topic for as long as the block lasts, and as many ``more`` as asked for, named NAME-0 and so on."""
     name = f"bench-{time.time_ns()}"
+    names = [name, *(f"{name}-{number}" for number in range(more))]
     with Producer({"bootstrap.servers": bootstrap}) as admin:
-        create_topic(admin, name, partitions)
+        for each in names:
+            create_topic(admin, each, partitions)
         try:
             yield name
         finally:
-            delete_topic(admin, name)
+            for each in names:
+                delete_topic(admin, each)
 
 
-def landed(bootstrap: str, name: str, partitions: int) -> int:
-    """How many messages the topic has, as confluent_kafka sees it: a witness that is not the client measured."""
+def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
+    """How many messages the topic has, after a moment for those without acknowledgement to come to ``wanted``.
+
+    As confluent_kafka sees it: a witness that is not the client measured.
+    """
     witness = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-witness"})
+    deadline = time.monotonic() + LANDING_S
     try:
-        total = 0
-        for number in range(partitions):
-            low, high = witness.get_watermark_offsets(confluent_kafka.TopicPartition(name, number), timeout=30)
-            total += high - low
-        return total
+        while True:
+            total = 0
+            for number in range(partitions):
+                low, high = witness.get_watermark_offsets(confluent_kafka.TopicPartition(name, number), timeout=30)
+                total += high - low
+            if total >= wanted or time.monotonic() > deadline:
+                return total
+            time.sleep(0.1)
     finally:
         witness.close()

@@ -5,12 +5,17 @@ A function is called in a process of its own, so the CPU time is the client's al
 
 from __future__ import annotations
 
+import json
+import random
 import resource
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
-ADAPTERS = ("kafka_native", "confluent_kafka", "raw")
-SCENARIOS = ("produce", "many", "callback", "consume", "latency", "call")
+ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "raw")
+QUEUE_MESSAGES = 2_000_000
+VALUES = 10_000
+SCENARIOS = ("produce", "many", "callback", "consume", "latency", "call", "spread")
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,32 @@ class Task:
     partitions: int
     acks: str = "1"
     idempotent: bool = False
+    codec: str = "none"
+    payload: str = "x"
+    threads: int = 1
+    topics: int = 1
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The properties of a producer, with room for what a loop produces faster than a broker takes."""
+        conf = {
+            "bootstrap.servers": self.bootstrap,
+            "acks": self.acks,
+            "compression.type": self.codec,
+            "queue.buffering.max.messages": QUEUE_MESSAGES,
+        }
+        return conf | {"acks": "all", "enable.idempotence": True} if self.idempotent else conf
+
+    def names(self) -> list[str]:
+        """The topics of spread, made before it."""
+        return [f"{self.topic}-{number}" for number in range(self.topics)]
+
+    def values(self) -> list[bytes]:
+        """What to produce, in turn: the same for every client and at every time."""
+        if self.payload == "x":
+            return [b"x" * self.size]
+        chance = random.Random(1)
+        return [_event(chance) for _ in range(VALUES)]
 
 
 @dataclass
@@ -62,6 +93,22 @@ class Stopwatch:
     def figures(self, count: int) -> Figures:
         """The times so far."""
         return Figures(count, time.perf_counter() - self._started, self._used() - self._cpu)
+
+
+def _event(chance: random.Random) -> bytes:
+    """A web shop's event as JSON, about 180 bytes, with what repeats and what doesn't in such data."""
+    return json.dumps(
+        {
+            "id": f"{chance.getrandbits(64):016x}",
+            "user": chance.randrange(1_000_000),
+            "type": chance.choice(["view", "click", "cart", "buy"]),
+            "page": f"/shop/{chance.choice(['books', 'music', 'games', 'garden'])}/{chance.randrange(5000)}",
+            "country": chance.choice(["de", "fr", "us", "jp", "br", "in"]),
+            "price": round(chance.random() * 100, 2),
+            "at": 1_700_000_000_000 + chance.randrange(10_000_000),
+            "mobile": chance.random() < 0.5,
+        }
+    ).encode()
 
 
 def percentiles(milliseconds: list[float]) -> dict[str, float]:

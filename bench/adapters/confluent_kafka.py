@@ -17,6 +17,11 @@ def callback(task: Task) -> Figures:
     return python_api.callback(confluent_kafka, task)
 
 
+def spread(task: Task) -> Figures:
+    """See python_api."""
+    return python_api.spread(confluent_kafka, task)
+
+
 def consume(task: Task) -> Figures:
     """See python_api. With its defaults it pauses for a second whenever 100,000 messages of a partition are queued."""
     tuning = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}

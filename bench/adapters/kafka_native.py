@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
+
 import kafka_native
 from bench.adapters import Figures, Stopwatch, Task, python_api
 
@@ -13,8 +15,8 @@ def produce(task: Task) -> Figures:
 
 def many(task: Task) -> Figures:
     """produce_many(), 10,000 values a call, until everything is acknowledged."""
-    producer = python_api.producer_of(kafka_native, task)
-    values = [b"x" * task.size for _ in range(python_api.STEP)]
+    producer = kafka_native.Producer(task.config)
+    values = list(islice(cycle(task.values()), python_api.STEP))
     producer.list_topics(task.topic, 30)
     producer.produce(task.topic, values[0])
     producer.flush(python_api.FLUSH_TIMEOUT_S)
@@ -37,6 +39,11 @@ def many(task: Task) -> Figures:
 def callback(task: Task) -> Figures:
     """See python_api."""
     return python_api.callback(kafka_native, task)
+
+
+def spread(task: Task) -> Figures:
+    """See python_api."""
+    return python_api.spread(kafka_native, task)
 
 
 def consume(task: Task) -> Figures:

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
 from types import ModuleType
 from typing import Any
 
-from bench.adapters import Figures, Stopwatch, Task, percentiles
+from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task, percentiles
 
 STEP = 10_000
 FLUSH_TIMEOUT_S = 120.0
-QUEUE_MESSAGES = 2_000_000
 WARM_UP = 200
 POLL_EVERY = 1000
 CALL_ROUNDS = 5
 
 
-def producer_of(client: ModuleType, task: Task) -> Any:
-    """A producer with the task's guarantees, and room for what a loop produces faster than the broker takes."""
-    conf = {"bootstrap.servers": task.bootstrap, "acks": task.acks, "queue.buffering.max.messages": QUEUE_MESSAGES}
-    if task.idempotent:
-        conf |= {"acks": "all", "enable.idempotence": True}
-    return client.Producer(conf)
-
-
 def produce(client: ModuleType, task: Task) -> Figures:
     """Produce in a loop; the clock stops when the last message is acknowledged."""
-    producer = producer_of(client, task)
-    value = b"x" * task.size
+    producer = client.Producer(task.config)
+    values = task.values()
     producer.list_topics(task.topic, 30)
-    producer.produce(task.topic, value)
+    producer.produce(task.topic, values[0])
     producer.flush(FLUSH_TIMEOUT_S)  # connected before the clock starts
-    count = task.count - 1
-    call = producer.produce
-    topic = task.topic
+    count = (task.count - 1) // task.threads * task.threads
+    share = count // task.threads
+    streams = [list(islice(cycle(values), share)) for _ in range(task.threads)]
     watch = Stopwatch()
-    for _ in range(count):
+    if task.threads == 1:
+        _produce_all(producer, task.topic, streams[0])
+    else:
+        with ThreadPoolExecutor(task.threads) as pool:
+            list(pool.map(lambda stream: _produce_all(producer, task.topic, stream), streams))
+    left = producer.flush(FLUSH_TIMEOUT_S)
+    figures = watch.figures(count)
+    if left:
+        raise RuntimeError(f"{left} messages were not delivered")
+    return figures
+
+
+def _produce_all(producer: Any, topic: str, values: list[bytes]) -> None:
+    call = producer.produce
+    for value in values:
         try:
             call(topic, value)
         except BufferError:
@@ -46,6 +53,26 @@ def produce(client: ModuleType, task: Task) -> Figures:
                     break
                 except BufferError:
                     continue
+
+
+def spread(client: ModuleType, task: Task) -> Figures:
+    """Produce in a loop to many topics in turn; every partition of theirs has had a message before the clock starts."""
+    producer = client.Producer(task.config)
+    value = b"x" * task.size
+    names = task.names()
+    for name in names:
+        for partition in range(task.partitions):
+            producer.produce(name, value, partition=partition)
+    producer.flush(FLUSH_TIMEOUT_S)
+    count = task.count // len(names) * len(names)
+    watch = Stopwatch()
+    for _ in range(count // len(names)):
+        for name in names:
+            try:
+                producer.produce(name, value)
+            except BufferError:
+                producer.flush(1.0)
+                producer.produce(name, value)
     left = producer.flush(FLUSH_TIMEOUT_S)
     figures = watch.figures(count)
     if left:
@@ -55,7 +82,7 @@ def produce(client: ModuleType, task: Task) -> Figures:
 
 def callback(client: ModuleType, task: Task) -> Figures:
     """Produce in a loop with a delivery callback a message, polling now and then; each callback is counted."""
-    producer = producer_of(client, task)
+    producer = client.Producer(task.config)
     value = b"x" * task.size
     producer.list_topics(task.topic, 30)
     producer.produce(task.topic, value)

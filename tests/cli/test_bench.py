@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from bench.__main__ import main
@@ -16,7 +18,7 @@ from kafka_native.cli.mock import mock_cluster
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
-        result = CliRunner().invoke(main, arguments)
+        result = CliRunner().invoke(main, [*arguments, "--adapters", "kafka_native,confluent_kafka,raw"])
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
     assert {name: sorted(found) for name, found in results.items()} == {
@@ -33,13 +35,40 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     assert all(found["call_ns"] > 0 for rounds in results["call"].values() for found in rounds)
 
 
-def test_idempotent_producers_are_measured_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "measured"),
+    [
+        (["produce", "--idempotent"], ["confluent_kafka", "kafka_native", "raw"]),
+        (["produce", "--acks", "0"], ["confluent_kafka", "kafka_native", "raw"]),
+        (["produce", "--codec", "lz4", "--payload", "json"], ["confluent_kafka", "kafka_native"]),
+        (["produce", "--threads", "2"], ["confluent_kafka", "kafka_native"]),
+        (["spread", "--topics", "20"], ["confluent_kafka", "kafka_native"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
-        result = CliRunner().invoke(main, ["produce", "--idempotent", *arguments])
+        adapters = ["--adapters", "kafka_native,confluent_kafka,raw"]
+        result = CliRunner().invoke(main, [*options, *arguments, *adapters])
     assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "results.json").read_text())["produce"]
-    assert sorted(found) == ["confluent_kafka", "kafka_native", "raw"]
+    found = json.loads((tmp_path / "results.json").read_text())[options[0]]
+    assert sorted(found) == measured
+
+
+@pytest.mark.parametrize("peer", ["librdkafka", "franz_go"])
+def test_peers_that_are_no_python(tmp_path: Path, peer: str) -> None:
+    reason = importlib.import_module(f"bench.adapters.{peer}").missing()
+    if reason:
+        pytest.skip(f"{peer}: {reason}")
+    with mock_cluster() as bootstrap:
+        arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
+        scenarios = ["produce", "callback", "consume"]
+        result = CliRunner().invoke(main, [*scenarios, *arguments, "--adapters", f"kafka_native,{peer}"])
+    assert result.exit_code == 0, result.output
+    results = json.loads((tmp_path / "results.json").read_text())
+    for scenario in scenarios:
+        assert results[scenario][peer][0]["count"] >= 19_000
 
 
 def test_figures() -> None:

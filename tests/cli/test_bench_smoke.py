@@ -18,8 +18,8 @@ def test_targets_compare_medians_of_ratios_within_a_round() -> None:
         "raw": [Figures(100, 0.8, 0.1), Figures(100, 1.0, 0.1), Figures(100, 2.0, 0.1)],
     }
     assert verdicts("produce", rounds) == [
-        "rate / raw: 0.50, target at least 0.75: not reached",
-        "CPU / confluent_kafka: 0.20, target at most 0.25: reached",
+        "rate / raw: 0.50, target at least 0.85: not reached",
+        "CPU / confluent_kafka: 0.20, target at most 0.2: reached",
     ]
     assert verdicts("consume", rounds) == [
         "rate / confluent_kafka: 4.00, target at least 10: not reached",

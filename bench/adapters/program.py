@@ -1,0 +1,23 @@
+"""Peers that are no Python: programs in bench/peers, built on first use, run in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.adapters import Figures
+
+SOURCES = Path(__file__).parent.parent / "peers"
+BUILT = Path("build/bench")
+TIMEOUT_S = 300
+
+
+def figures_of(command: Sequence[object], stdin: bytes) -> Figures:
+    """Runs a program that prints its figures as JSON."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{words[0]} failed: {done.stderr.decode(errors='replace')}")
+    return Figures(**json.loads(done.stdout))
