@@ -7,13 +7,13 @@ only knows their names.
 ================== ================================================== ========================================
 name               a record with a key                                a record without a key
 ================== ================================================== ========================================
-consistent_random  CRC32 of the key                                   sticks to a random partition, a batch long
+consistent_random  CRC32 of the key                                   sticks to a partition for a while
 consistent         CRC32 of the key                                   as an empty key: always the same partition
-random             a random partition each                            sticks to a random partition, a batch long
+random             a random partition each                            sticks to a partition for a while
 murmur2            murmur2 of the key, as Java                        as an empty key: always the same partition
-murmur2_random     murmur2 of the key, as Java: Java's own default    sticks to a random partition, a batch long
+murmur2_random     murmur2 of the key, as Java: Java's own default    sticks to a partition for a while
 fnv1a              FNV-1a of the key, as the Go client sarama         as an empty key: always the same partition
-fnv1a_random       FNV-1a of the key, as the Go client sarama         sticks to a random partition, a batch long
+fnv1a_random       FNV-1a of the key, as the Go client sarama         sticks to a partition for a while
 ================== ================================================== ========================================
 
 Only ``murmur2_random`` puts keys where the Java client puts them; the default, ``consistent_random``, is librdkafka's.

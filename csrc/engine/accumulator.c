@@ -11,11 +11,12 @@
 #include "base/status.h"
 #include "engine/broker.h"
 #include "engine/engine.h"
-#include "engine/topic.h"
+#include "engine/sticky.h"
 
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10) /* of a cold partition: ten thousand of them stay affordable */
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
+#define LOAD_MAX 32 /* batches that wait are counted up to here */
 #define ID_STRIDE ((int64_t)1 << 20) /* more than a batch has records: the parts of a split one find their ids in between */
 
 enum need { NEED_NOTHING, NEED_BATCH, NEED_BUFFER, NEED_ARRAYS };
@@ -110,7 +111,7 @@ static void complete_open(struct kn_accumulator *accumulator, struct kn_notice *
 {
     struct kn_batch *batch = close_open(accumulator);
     kn_list_push_back(&accumulator->waiting, &batch->node);
-    notice->move_on = 1;
+    notice->completed = 1;
     want_look(accumulator, batch->created_us, notice); /* in the past: at once */
 }
 
@@ -221,12 +222,26 @@ static void spare_deinit(struct spare *spare)
     free(spare->partitions);
 }
 
+/* Under lock: keyless records move on after batch.size bytes, at the end of a batch if one is near. What was more or less than that is made up for next
+ * time, so that in the long run each stay is as long as any other. */
+static inline void count_stuck(struct kn_accumulator *accumulator, int64_t size_bytes, struct kn_notice *notice)
+{
+    int64_t limit = (int64_t)accumulator->batch_limit_bytes;
+    accumulator->stuck_bytes += size_bytes;
+    if (accumulator->stuck_bytes < (notice->completed ? limit / 2 : limit + limit / 2)) return;
+    accumulator->stuck_bytes -= limit;
+    if (accumulator->stuck_bytes > limit) accumulator->stuck_bytes = 0; /* records larger than the limit, or a limit that fell */
+    notice->move_on = KN_MOVE_ON_NOW;
+}
+
 /* Under lock, with everything in place: the record, its opaque, and what follows from it. */
 static int append_record(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice)
 {
     const struct kn_message *message = append->message;
     struct kn_batch *batch = accumulator->open;
+    const struct kn_buffer *plain = batch->plain;
     int32_t index = batch->writer.record_count;
+    size_t before_bytes = plain->size_bytes;
     int status = kn_batch_writer_append(&batch->writer, batch->plain, append->timestamp_ms, message->key, message->key ? message->key_bytes : -1,
                                         message->value, message->value ? message->value_bytes : -1, message->headers,
                                         message->headers_bytes, message->header_count);
@@ -238,8 +253,10 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
         complete_open(accumulator, notice);
     } else if (index == 0) {
         want_look(accumulator, open_due_us(accumulator), notice);
-        if (!accumulator->leader) notice->move_on = 1;
+        if (!accumulator->leader) notice->move_on = KN_MOVE_ON_NOW;
+        else if (append->sticks && !append->wall_ms) notice->move_on = KN_MOVE_ON_LATE;
     }
+    if (append->sticks) count_stuck(accumulator, (int64_t)(plain->size_bytes - before_bytes), notice);
     return KN_OK;
 }
 
@@ -250,7 +267,8 @@ int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_ap
     struct want want = {0};
     int status = KN_OK;
     notice->broker = NULL;
-    notice->move_on = 0;
+    notice->move_on = KN_STAY;
+    notice->completed = 0;
     kn_mutex_lock(&accumulator->lock);
     for (;;) {
         /* Checked under the lock: what gets in before the closing client drains this partition is drained, the rest is refused. */
@@ -309,6 +327,17 @@ int kn_accumulator_has_leader(struct kn_accumulator *accumulator)
     int has = accumulator->leader != NULL;
     kn_mutex_unlock(&accumulator->lock);
     return has;
+}
+
+int32_t kn_accumulator_load(struct kn_accumulator *accumulator, struct kn_broker **leader)
+{
+    int32_t batches = 0;
+    kn_mutex_lock(&accumulator->lock);
+    *leader = accumulator->leader;
+    for (struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting && batches < LOAD_MAX; node = node->next) batches++;
+    batches += accumulator->in_flight + (accumulator->open != NULL);
+    kn_mutex_unlock(&accumulator->lock);
+    return batches;
 }
 
 /* --- sequence numbers --- */
@@ -424,7 +453,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         *next_us = accumulator->notified_us = next_look_us(accumulator);
     }
     kn_mutex_unlock(&accumulator->lock);
-    if (was_open) kn_topic_move_on(accumulator->topic, accumulator->partition);
+    if (was_open) kn_sticky_look(accumulator->topic, atomic_load_explicit(&accumulator->topic->table, memory_order_acquire), accumulator->partition);
     return batch;
 }
 

@@ -63,17 +63,25 @@ struct kn_accumulator {
     int64_t notified_us;               /* the leader looks here then, at the latest; KN_NEVER: it doesn't */
     size_t buffer_hint_bytes;          /* how large the last batches became: the next buffer's first size */
     int32_t opaque_hint;               /* how many opaques the last batch had */
+    int64_t stuck_bytes;               /* of keyless records that stuck to this partition, minus batch_limit_bytes for each time they moved on for it */
     int redirected;                    /* staging: the partition table is published, append says KN_ERR_STALE */
     struct kn_sequence sequence;       /* idempotence */
 };
 
 #define KN_STAGING (-1)
 
+enum kn_move_on {
+    KN_STAY,
+    KN_MOVE_ON_NOW, /* keyless records had better go to another partition from now on */
+    KN_MOVE_ON_LATE /* if they have stuck to this one for long enough: a batch has begun, and no clock was read */
+};
+
 /* What an append wants done once the lock is dropped. */
 struct kn_notice {
     struct kn_broker *broker; /* NULL: nobody */
     int64_t at_us;
-    int move_on;              /* keyless records had better go to another partition from now on */
+    enum kn_move_on move_on;
+    int completed;            /* a batch was */
 };
 
 /* What is appended: a message with what produce() has already worked out about it. */
@@ -83,6 +91,8 @@ struct kn_append {
     int64_t budget_bytes; /* what it took from the budget */
     int64_t timestamp_ms;
     int64_t created_us;   /* 0: now */
+    int64_t wall_ms;      /* kn_wall_ms() as read for this message; 0: it wasn't */
+    int sticks;           /* a keyless record, here because others are (sticky.h) */
 };
 
 void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *topic, int32_t partition);
@@ -96,6 +106,8 @@ void kn_notice_send(const struct kn_notice *notice, struct kn_accumulator *accum
 /* Sets the leader (control thread); notifies it when something waits. */
 void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader, int32_t leader_epoch);
 int kn_accumulator_has_leader(struct kn_accumulator *accumulator);
+/* How many batches are open, waiting (up to some) or in flight, and whose they are to send (NULL: nobody's). */
+int32_t kn_accumulator_load(struct kn_accumulator *accumulator, struct kn_broker **leader);
 /* The next batch that `broker` may send at `now_us`, or NULL; an open batch is taken when it is full, lingered or flushing. *next_us says when to ask again
  * (KN_NEVER: wait for a notification): the caller must do so, no notification will come before then. */
 struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us);

@@ -48,6 +48,8 @@ void kn_engine_config_init(struct kn_engine_config *config)
         .codec = KN_CODEC_NONE,
         .codec_level = KN_CODEC_LEVEL_DEFAULT,
         .partitioner = KN_PARTITIONER_CONSISTENT_RANDOM,
+        .sticky_linger_ms = 10,
+        .adaptive_partitioning = 1,
         .fetch_min_bytes = 1,
         .fetch_wait_max_ms = 500,
         .fetch_max_bytes = 52428800,

@@ -42,6 +42,9 @@ struct kn_engine_config {
     int32_t codec;                     /* enum kn_codec_id */
     int32_t codec_level;
     enum kn_partitioner partitioner;
+    int32_t sticky_linger_ms;          /* sticky.partitioning.linger.ms */
+    int adaptive_partitioning;         /* partitioner.adaptive.partitioning.enable */
+    int32_t availability_timeout_ms;   /* partitioner.availability.timeout.ms */
     int idempotence;                   /* enable.idempotence: batches are numbered, and wait for a producer id */
     int gapless;                       /* enable.gapless.guarantee: a batch that fails is fatal */
     int report_all;                    /* a client-wide delivery callback: every batch is reported */

@@ -24,7 +24,7 @@ enum kn_partitioner { /* ids as in kafka_native/partitioners.py */
 
 /* key NULL: null. count > 0. */
 int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes, int32_t count);
-/* Whether keyless records stay with one partition until its batch is complete. Where a key is null under `random` they do, with a key they don't: each
+/* Whether such a record goes where others go for a while (sticky.h). Where a key is null under `random` it does, with a key it doesn't: each
  * goes somewhere else, as in librdkafka. */
 int kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes);
 

@@ -139,16 +139,28 @@ static void send_request(struct kn_sender *sender, struct picks *picks, int64_t 
     kn_broker_send(sender->broker, &produce->request, now_us);
 }
 
+/* Notes since when something is due; for kn_sticky_choose(). */
+static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us)
+{
+    const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
+    int64_t since_us = atomic_load_explicit(&sender->blocked_since_us, memory_order_relaxed);
+    if (!first) since_us = 0;
+    else if (!since_us) since_us = first->at_us > now_us ? first->at_us : now_us;
+    atomic_store_explicit(&sender->blocked_since_us, since_us, memory_order_relaxed);
+    return next_us;
+}
+
 int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
 {
     const struct kn_engine_config *config = &sender->broker->engine->config;
     int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
     struct picks picks;
-    if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return KN_NEVER;
+    if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return blocked(sender, now_us, KN_NEVER);
     for (int built = 0;; built++) {
-        if (now_us < sender->held_until_us) return sender->held_until_us;
+        if (now_us < sender->held_until_us) return blocked(sender, now_us, sender->held_until_us);
         /* Bytes that get written, or an answer, bring us back. */
-        if (sender->in_flight >= limit || kn_connection_unsent_bytes(sender->broker->connection) >= UNSENT_BYTES_MAX) return KN_NEVER;
+        if (sender->in_flight >= limit || kn_connection_unsent_bytes(sender->broker->connection) >= UNSENT_BYTES_MAX) return blocked(sender, now_us, KN_NEVER);
+        atomic_store_explicit(&sender->blocked_since_us, 0, memory_order_relaxed);
         if (built > 0 && config->codec != KN_CODEC_NONE) break; /* compressing takes a while: let the socket have its turn */
         collect(sender, &picks, now_us + DUE_SLACK_US);
         if (picks.count == 0) break;

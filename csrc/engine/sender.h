@@ -9,6 +9,7 @@
 #ifndef KN_ENGINE_SENDER_H
 #define KN_ENGINE_SENDER_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include "engine/accumulator.h"
 #include "engine/schedule.h"
@@ -16,7 +17,8 @@
 struct kn_sender {
     struct kn_broker *broker;
     struct kn_schedule schedule; /* partitions to look at, each once, with the time from when on */
-    int32_t in_flight;          /* Produce requests out there */
+    atomic_int in_flight;       /* Produce requests out there; read by who chooses a partition, as is: */
+    _Atomic int64_t blocked_since_us; /* something is due since then and can't be sent: not connected, held back, or too much in flight; 0: no */
     int16_t produce_version;    /* negotiated, -1 before open */
     int64_t held_until_us;      /* throttled by the broker */
     int purging;                /* what fails now was thrown away: no other try */

@@ -6,10 +6,9 @@
 #include <string.h>
 #include "base/status.h"
 #include "engine/engine.h"
+#include "engine/sticky.h"
 
 #define UNLOCKED_DRAINS 8 /* rounds before the one that holds the staging lock */
-#define LEADER_TRIES 4    /* random partitions tried for one that has a leader, then */
-#define LEADER_SCAN 32    /* so many next to the last one */
 
 struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
 {
@@ -26,9 +25,11 @@ struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_
     topic->engine = engine;
     topic->token = token;
     topic->partitioner = engine->config.partitioner;
+    topic->sticky_linger_ms = engine->config.sticky_linger_ms;
     kn_list_init(&topic->node);
     atomic_init(&topic->table, NULL);
     atomic_init(&topic->sticky_partition, -1);
+    atomic_init(&topic->sticky_until_ms, 0);
     kn_accumulator_init(&topic->staging, topic, KN_STAGING);
     kn_mutex_init(&topic->lock, KN_RANK_LEAF);
     return topic;
@@ -70,50 +71,17 @@ int kn_topic_id(struct kn_topic *topic, uint8_t id[16])
 
 /* --- choosing a partition --- */
 
-/* A random partition, other than `not` where there is a choice, and with a leader if one is found quickly. */
-static int32_t random_partition(const struct kn_partition_table *table, int32_t not)
+/* The partition of a record, or -1: it asked for one that isn't there. Sets append->sticks. */
+static inline int32_t choose_partition(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *append)
 {
-    int32_t choice = 0;
-    if (table->count == 1) return 0;
-    for (int i = 0; i < LEADER_TRIES; i++) {
-        choice = (int32_t)kn_random_below((uint32_t)table->count);
-        if (choice == not) choice = (choice + 1 + (int32_t)kn_random_below((uint32_t)table->count - 1)) % table->count;
-        if (kn_accumulator_has_leader(table->partitions[choice])) return choice;
-    }
-    for (int32_t i = 1; i <= table->count && i <= LEADER_SCAN; i++) {
-        int32_t other = (choice + i) % table->count;
-        if (other != not && kn_accumulator_has_leader(table->partitions[other])) return other;
-    }
-    return choice;
-}
-
-void kn_topic_move_on(struct kn_topic *topic, int32_t partition)
-{
-    int expected = partition;
-    if (partition < 0 || atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed) != expected) return;
-    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
-    if (!table || table->count < 2) return;
-    /* Fails when another thread has moved it already: once a batch is enough. */
-    atomic_compare_exchange_strong(&topic->sticky_partition, &expected, random_partition(table, partition));
-}
-
-static int32_t any_partition(struct kn_topic *topic, const struct kn_partition_table *table, const uint8_t *key, int32_t key_bytes)
-{
-    if (!kn_partitioner_sticks(topic->partitioner, key, key_bytes)) return random_partition(table, -1);
-    int32_t sticky = atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed);
-    if (sticky >= 0 && sticky < table->count) return sticky;
-    sticky = random_partition(table, -1);
-    atomic_store_explicit(&topic->sticky_partition, sticky, memory_order_relaxed);
-    return sticky;
-}
-
-/* The partition of a record, or -1: it asked for one that isn't there. */
-static inline int32_t choose_partition(struct kn_topic *topic, const struct kn_partition_table *table, int32_t asked, const uint8_t *key,
-                                       int32_t key_bytes)
-{
-    if (asked >= 0) return asked < table->count ? asked : -1;
-    int32_t chosen = kn_partitioner_choose(topic->partitioner, key, key_bytes, table->count);
-    return chosen >= 0 ? chosen : any_partition(topic, table, key, key_bytes);
+    const struct kn_message *message = append->message;
+    append->sticks = 0;
+    if (message->partition >= 0) return message->partition < table->count ? message->partition : -1;
+    int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes, table->count);
+    if (chosen >= 0) return chosen;
+    if (!topic->sticky_linger_ms || !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes)) return kn_sticky_random(table, -1);
+    append->sticks = 1;
+    return kn_sticky_partition(topic, table, append->wall_ms);
 }
 
 /* --- produce --- */
@@ -136,16 +104,21 @@ static void want_metadata(struct kn_topic *topic)
     kn_mutex_unlock(&topic->lock);
 }
 
-static int produce_known(struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_append *append)
+static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition, enum kn_move_on why)
 {
-    const struct kn_message *message = append->message;
-    int32_t partition = choose_partition(topic, table, message->partition, message->key, message->key_bytes);
+    if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(topic, table, partition);
+    else kn_sticky_look(topic, table, partition);
+}
+
+static int produce_known(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *append)
+{
+    int32_t partition = choose_partition(topic, table, append);
     if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
     struct kn_accumulator *accumulator = table->partitions[partition];
     struct kn_notice notice;
     int status = kn_accumulator_append(accumulator, append, &notice);
     if (notice.broker) kn_notice_send(&notice, accumulator);
-    if (notice.move_on) kn_topic_move_on(topic, partition);
+    if (notice.move_on) go_elsewhere(topic, table, partition, notice.move_on);
     return status;
 }
 
@@ -168,8 +141,10 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
         .message = message,
         .bound_bytes = bound_bytes,
         .budget_bytes = (int64_t)(bound_bytes - KN_RECORD_OVERHEAD_MAX_BYTES),
-        .timestamp_ms = message->timestamp_ms > 0 ? message->timestamp_ms : kn_wall_ms(),
+        .timestamp_ms = message->timestamp_ms,
+        .wall_ms = message->wall_ms,
     };
+    if (append.timestamp_ms <= 0) append.timestamp_ms = append.wall_ms = kn_wall_ms();
     int status = kn_budget_take(&engine->budget, append.budget_bytes);
     if (status != KN_OK) return status;
     do { /* STALE: the table was published, or taken back, between the look and the append */
@@ -199,8 +174,6 @@ static void message_of(struct kn_message *message, const struct kn_record *recor
 static int drain_record(struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_batch *from,
                         const struct kn_message *message, int64_t budget_bytes)
 {
-    int32_t partition = choose_partition(topic, table, message->partition, message->key, message->key_bytes);
-    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
     struct kn_append append = {
         .message = message,
         .bound_bytes = (size_t)budget_bytes + KN_RECORD_OVERHEAD_MAX_BYTES,
@@ -208,9 +181,11 @@ static int drain_record(struct kn_topic *topic, const struct kn_partition_table 
         .timestamp_ms = message->timestamp_ms,
         .created_us = from->created_us,
     };
+    int32_t partition = choose_partition(topic, table, &append);
+    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
     struct kn_notice notice; /* not sent: set_leaders() notifies once for everything afterwards */
     int status = kn_accumulator_append(table->partitions[partition], &append, &notice);
-    if (notice.move_on) kn_topic_move_on(topic, partition);
+    if (notice.move_on) go_elsewhere(topic, table, partition, notice.move_on);
     return status;
 }
 

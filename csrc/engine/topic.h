@@ -1,6 +1,6 @@
 /* A topic that is produced to: partitions, partitioner, and staging while its metadata isn't known.
  *
- * Thread: kn_topic_produce() from application threads; set_partitions/fail/expire from the control thread (one at a time); kn_topic_id/move_on from
+ * Thread: kn_topic_produce() from application threads; set_partitions/fail/expire from the control thread (one at a time); kn_topic_id() from
  * broker threads. Lock: `lock` (leaf) guards the topic id and the TOPIC_WANTED flag. The partition table is read through one atomic
  * pointer. A table is replaced, never changed, and old tables live until the topic is freed, so that a reader needs no lock.
  * Who frees: the engine, after its broker threads ended.
@@ -30,10 +30,12 @@ struct kn_topic {
     int32_t name_bytes;
     uint64_t token;              /* the binding's */
     enum kn_partitioner partitioner;
+    int32_t sticky_linger_ms;    /* sticky.partitioning.linger.ms; 0: keyless records don't stick */
     struct kn_list node;         /* in the engine's list of topics, under the engine's lock */
     /* atomic */
     _Atomic(struct kn_partition_table *) table; /* NULL: unknown, records are staged */
-    atomic_int sticky_partition; /* for keyless records: moves on when its batch completes; -1: none yet */
+    atomic_int sticky_partition; /* for keyless records (sticky.h); -1: none yet */
+    _Atomic int64_t sticky_until_ms; /* Unix time: they go to another one then */
     /* guards itself */
     struct kn_accumulator staging;
     /* control thread only */
@@ -54,6 +56,7 @@ struct kn_message { /* what produce() was called with; borrowed for the call */
     int32_t header_count;
     int32_t partition;     /* -1: the partitioner's choice */
     int64_t timestamp_ms;  /* <= 0: now */
+    int64_t wall_ms;       /* kn_wall_ms(), if the caller has just looked; 0: it hasn't */
     void *opaque;          /* a token, NULL: no callback */
 };
 
@@ -79,7 +82,5 @@ void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t produce
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us); /* staging and every accumulator */
 /* For senders: the topic id; 0 when there is none. */
 int kn_topic_id(struct kn_topic *topic, uint8_t id[16]);
-/* A batch of `partition` left: keyless records that stuck to it go to another partition from now on. No lock held. */
-void kn_topic_move_on(struct kn_topic *topic, int32_t partition);
 
 #endif

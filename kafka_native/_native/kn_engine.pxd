@@ -126,6 +126,7 @@ cdef extern from "engine/topic.h" nogil:
         int32_t header_count
         int32_t partition
         int64_t timestamp_ms
+        int64_t wall_ms
         void *opaque
     int32_t kn_topic_partition_count(kn_topic *topic)
     int kn_topic_produce(kn_topic *topic, const kn_message *message)
@@ -194,6 +195,9 @@ cdef extern from "engine/engine.h" nogil:
         int32_t codec
         int32_t codec_level
         kn_partitioner partitioner
+        int32_t sticky_linger_ms
+        int adaptive_partitioning
+        int32_t availability_timeout_ms
         int idempotence
         int gapless
         int report_all

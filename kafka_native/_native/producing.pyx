@@ -196,7 +196,7 @@ cdef class ProducerCore(DeliveryCore):
         _check_partition(number)
         if self._partitioner is not None and number == -1:
             number = self._choose(target, topic, key, "")
-        status = self._append(target, value, key, headers, number, moment, opaque)
+        status = self._append(target, value, key, headers, number, moment, opaque, 0)
         if status != KN_OK:
             if status == KN_ERR_FULL and self._block_us:
                 status = self._append_later(target, value, key, headers, number, moment, opaque)
@@ -285,6 +285,7 @@ cdef class ProducerCore(DeliveryCore):
                     number,
                     timestamp,
                     opaque,
+                    timestamp if now else 0,
                 )
                 if status != KN_OK:
                     if status == KN_ERR_FULL and self._block_us:
@@ -358,7 +359,7 @@ cdef class ProducerCore(DeliveryCore):
             status = KN_ERR_UNKNOWN_PARTITION
             if number >= -1:
                 _opaque(row[6], None, &opaque)
-                status = self._append(target, row[1], row[2], row[3], number, row[5], opaque)
+                status = self._append(target, row[1], row[2], row[3], number, row[5], opaque, 0)
                 if status == KN_ERR_FULL and patient:
                     status = self._append_later(target, row[1], row[2], row[3], number, row[5], opaque)
                     patient = status != KN_ERR_FULL  # not max.block.ms for each of the rest
@@ -402,7 +403,7 @@ cdef class ProducerCore(DeliveryCore):
         number = partition if own_partition is None else _number(own_partition, "partition")
         moment = 0 if timestamp is None else _number(timestamp, "timestamp")
         _opaque(own, None, &opaque)
-        self._append(NULL, value, key, headers, number, moment, opaque)
+        self._append(NULL, value, key, headers, number, moment, opaque, 0)
         return source, value, key, headers, number, moment, own
 
     # --- partitioner_cb: on the caller's thread, with no lock of ours held, and before anything is queued ---
@@ -463,7 +464,8 @@ cdef class ProducerCore(DeliveryCore):
         return self._last_topic.topic
 
     @cython.final
-    cdef inline int _append(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
+    cdef inline int _append(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque,
+                            int64_t wall_ms) except? -100:
         # One message: the engine's status. With target NULL everything is checked and nothing queued.
         cdef kn_message message
         cdef Piece value_piece, key_piece
@@ -483,6 +485,7 @@ cdef class ProducerCore(DeliveryCore):
             message.key_bytes = <int32_t>key_piece.size
             message.partition = partition
             message.timestamp_ms = timestamp
+            message.wall_ms = wall_ms
             message.opaque = opaque
             if target != NULL:
                 status = kn_topic_produce(target, &message)
@@ -505,7 +508,7 @@ cdef class ProducerCore(DeliveryCore):
         kn_engine_room_begin(self.engine.engine)
         try:
             while True:
-                status = self._append(target, value, key, headers, partition, timestamp, opaque)
+                status = self._append(target, value, key, headers, partition, timestamp, opaque, 0)
                 if status != KN_ERR_FULL:
                     return status
                 if self._closed or self.engine.closed:

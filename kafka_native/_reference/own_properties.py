@@ -73,6 +73,32 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "all. Other threads run meanwhile, and what is queued doesn't linger.",
     ),
     Property(
+        "partitioner.adaptive.partitioning.enable",
+        "boolean",
+        PRODUCER,
+        LOW,
+        default=True,
+        state=State.EFFECTIVE,
+        note="produce()",
+        python_only=True,
+        doc="Keyless messages prefer partitions with short queues, so that slow brokers get fewer of them (KIP-794). "
+        "The Java client's property.",
+    ),
+    Property(
+        "partitioner.availability.timeout.ms",
+        "integer",
+        PRODUCER,
+        LOW,
+        default=0,
+        minimum=0,
+        maximum=2_147_483_647,
+        state=State.EFFECTIVE,
+        note="produce()",
+        python_only=True,
+        doc="Keyless messages avoid a broker that could not be sent anything for this long although something was due "
+        "(KIP-794); 0: they don't. The Java client's property; partitioner.adaptive.partitioning.enable must be on.",
+    ),
+    Property(
         "decompressed.batch.max.bytes",
         "integer",
         CONSUMER,

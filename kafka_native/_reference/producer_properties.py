@@ -230,9 +230,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=10,
         minimum=0,
         maximum=900_000,
-        state=State.INERT,
-        note="a keyless message goes to the partition whose batch is open, until that batch is complete",
-        doc="How long keyless messages stay with one partition.",
+        state=State.EFFECTIVE,
+        note="produce()",
+        doc="How long keyless messages stay with one partition, unless batch.size bytes of them come before that; 0: "
+        "each goes to a random one.",
     ),
     Property(
         "request.required.acks",

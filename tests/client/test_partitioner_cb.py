@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -255,3 +256,13 @@ def test_threads_choose_at_once(client: Client):
         assert message.partition() == by_key(topic, message.key(), 8)
         seen.setdefault(message.key(), []).append(int(message.value()))
     assert seen == {str(thread).encode(): list(range(200)) for thread in range(8)}
+
+
+def test_round_robin_whatever_the_key(client: Client):
+    topic = client.topic(partitions=4)
+    numbers = itertools.count()
+    with client.producer(partitioner_cb=lambda topic, key, count: next(numbers) % count) as producer:
+        for number in range(100):
+            producer.produce(topic, str(number), key="always the same")
+    messages = read_all(client, topic, 100)
+    assert all(int(message.value()) % 4 == message.partition() for message in messages)

@@ -92,6 +92,7 @@ UNUSED static struct kn_engine *fake_engine(void)
     engine->config.retry_backoff_max_ms = 1000;
     engine->config.codec_level = KN_CODEC_LEVEL_DEFAULT;
     engine->config.report_all = 1;
+    engine->config.sticky_linger_ms = 10;
     kn_codec_table_init(&engine->codecs);
     engine->pool = kn_pool_new((size_t)64 << 20);
     CHECK(engine->pool);

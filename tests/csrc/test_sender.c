@@ -661,6 +661,45 @@ static void test_throttled_sender_holds_back(void)
     teardown();
 }
 
+static int64_t blocked_since(void) { return atomic_load(&sender->blocked_since_us); }
+
+static void test_sender_says_since_when_it_is_blocked(void)
+{
+    setup();
+    step_at(5000);
+    CHECK_EQ(blocked_since(), 0); /* nothing to send */
+    engine->config.max_in_flight = 1;
+    produce(topic, 0, "a");
+    int64_t now_us = kn_clock_us();
+    step_at(now_us);
+    CHECK_EQ(blocked_since(), 0); /* sent, and nothing else is due */
+    produce(topic, 1, "b");
+    step_at(now_us + 1000);
+    CHECK_EQ(blocked_since(), now_us + 1000);
+    produce(topic, 2, "c");
+    step_at(now_us + 2000);
+    CHECK_EQ(blocked_since(), now_us + 1000);
+    struct kn_produce *sent = sent_first();
+    finish(sent, 1, KN_ERR_TRANSPORT, NULL, 0); /* room; "a" goes back with a backoff */
+    sender->produce_version = -1;               /* not connected */
+    step_at(now_us + 3000);
+    CHECK_EQ(blocked_since(), now_us + 1000);
+    sender->produce_version = 12;
+    sender->held_until_us = now_us + 9000;
+    step_at(now_us + 4000);
+    CHECK_EQ(blocked_since(), now_us + 1000);
+    step_at(now_us + 9000);
+    CHECK_EQ(sender->in_flight, 1);
+    CHECK(blocked_since() > now_us + 9000); /* "a" is due after its backoff, and the one request is out */
+    kn_topic_fail(topic, KN_ERR_CLOSED, 0, NULL);
+    finish(sent_first(), 1, KN_OK, NULL, 0);
+    sender->produce_version = -1;
+    CHECK(!kn_sender_wants_connection(sender));
+    step_at(now_us + 10000);
+    CHECK_EQ(blocked_since(), 0);
+    teardown();
+}
+
 static void test_partition_that_moved_away_needs_no_connection(void)
 {
     setup();
@@ -722,6 +761,7 @@ int main(void)
     RUN(test_response_that_cant_be_is_believed_in_no_part);
     RUN(test_without_acks_written_is_all_there_is);
     RUN(test_throttled_sender_holds_back);
+    RUN(test_sender_says_since_when_it_is_blocked);
     RUN(test_partition_that_moved_away_needs_no_connection);
     RUN(test_expiry_never_touches_bytes_that_a_request_points_into);
     return check_done();

@@ -200,41 +200,6 @@ static void test_partitions_are_added_and_never_taken_away(void)
     teardown();
 }
 
-static void test_keyless_records_stick_until_their_batch_is_complete(void)
-{
-    setup();
-    engine->config.batch_messages = 10;
-    set_partitions(4);
-    int32_t seen[4] = {0}, last = -1;
-    for (int i = 0; i < 4000; i++) {
-        CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
-        if (i % 10 == 9) {
-            int32_t now = atomic_load(&topic->sticky_partition);
-            CHECK(now != last);
-            seen[now]++;
-            last = now;
-        } else if (i % 10 > 0) {
-            CHECK_EQ(atomic_load(&topic->sticky_partition), last);
-        } else if (i == 0) {
-            last = atomic_load(&topic->sticky_partition);
-        }
-    }
-    for (int i = 0; i < 4; i++) CHECK(seen[i] > 50); /* 100 each on average */
-    for (int i = 0; i < 4; i++) drain(i);
-    teardown();
-}
-
-static void test_keyless_records_move_on_when_a_lingering_batch_is_taken(void)
-{
-    setup();
-    set_partitions(2);
-    CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
-    int32_t first = atomic_load(&topic->sticky_partition);
-    CHECK(strcmp(drain(first), "x") == 0);
-    CHECK_EQ(atomic_load(&topic->sticky_partition), 1 - first);
-    teardown();
-}
-
 static void test_keyless_records_prefer_a_partition_with_a_leader(void)
 {
     setup();
@@ -403,8 +368,6 @@ int main(void)
     RUN(test_metadata_is_wanted_once_per_unknown_period);
     RUN(test_failed_topic_reports_what_waits_and_stages_anew);
     RUN(test_partitions_are_added_and_never_taken_away);
-    RUN(test_keyless_records_stick_until_their_batch_is_complete);
-    RUN(test_keyless_records_move_on_when_a_lingering_batch_is_taken);
     RUN(test_keyless_records_prefer_a_partition_with_a_leader);
     RUN(test_limits_keep_nothing);
     RUN(test_staged_records_expire);

@@ -1,0 +1,82 @@
+/* Where a message goes that belongs to no partition. What, threads and state: sticky.h. */
+#include "engine/sticky.h"
+
+#include "engine/engine.h"
+
+#define LEADER_TRIES 4 /* random partitions tried for one that has a leader, then */
+#define LEADER_SCAN 32 /* so many next to the last one */
+#define LOOK_MAX 64    /* partitions weighed for one choice: of a larger topic so many in a row, from a random one on */
+
+int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not)
+{
+    int32_t choice = 0;
+    if (table->count == 1) return 0;
+    for (int i = 0; i < LEADER_TRIES; i++) {
+        choice = (int32_t)kn_random_below((uint32_t)table->count);
+        if (choice == not) choice = (choice + 1 + (int32_t)kn_random_below((uint32_t)table->count - 1)) % table->count;
+        if (kn_accumulator_has_leader(table->partitions[choice])) return choice;
+    }
+    for (int32_t i = 1; i <= table->count && i <= LEADER_SCAN; i++) {
+        int32_t other = (choice + i) % table->count;
+        if (other != not && kn_accumulator_has_leader(table->partitions[other])) return other;
+    }
+    return choice;
+}
+
+/* How long the partition's queue is; -1: nothing should go there. */
+static int32_t queue_of(struct kn_accumulator *accumulator, int64_t not_blocked_before_us)
+{
+    struct kn_broker *leader;
+    int32_t batches = kn_accumulator_load(accumulator, &leader);
+    if (!leader) return -1;
+    int64_t blocked_us = atomic_load_explicit(&leader->sender.blocked_since_us, memory_order_relaxed);
+    if (blocked_us && blocked_us < not_blocked_before_us) return -1;
+    return batches + atomic_load_explicit(&leader->sender.in_flight, memory_order_relaxed);
+}
+
+int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition_table *table, int32_t not)
+{
+    const struct kn_engine_config *config = &topic->engine->config;
+    if (table->count == 1) return 0;
+    if (!config->adaptive_partitioning) return kn_sticky_random(table, not);
+    int32_t queues[LOOK_MAX];
+    int32_t look = table->count < LOOK_MAX ? table->count : LOOK_MAX;
+    int32_t first = look < table->count ? (int32_t)kn_random_below((uint32_t)table->count) : 0;
+    int64_t timeout_us = (int64_t)config->availability_timeout_ms * 1000;
+    int64_t not_blocked_before_us = timeout_us > 0 ? kn_clock_us() - timeout_us : INT64_MIN;
+    int32_t longest = -1;
+    for (int32_t i = 0; i < look; i++) {
+        queues[i] = queue_of(table->partitions[(first + i) % table->count], not_blocked_before_us);
+        if (queues[i] > longest) longest = queues[i];
+    }
+    uint32_t total = 0;
+    for (int32_t i = 0; i < look; i++) total += queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
+    if (!total) return kn_sticky_random(table, not); /* none is better than another */
+    uint32_t at = kn_random_below(total);
+    for (int32_t i = 0;; i++) {
+        uint32_t weight = queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
+        if (at < weight) return (first + i) % table->count;
+        at -= weight;
+    }
+}
+
+int32_t kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, int last, int64_t wall_ms)
+{
+    int32_t next = kn_sticky_choose(topic, table, last);
+    if (!atomic_compare_exchange_strong(&topic->sticky_partition, &last, next)) return last < table->count ? last : next;
+    if (!wall_ms) wall_ms = kn_wall_ms();
+    atomic_store_explicit(&topic->sticky_until_ms, wall_ms + topic->sticky_linger_ms, memory_order_relaxed);
+    return next;
+}
+
+void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition)
+{
+    if (!table || table->count < 2 || atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed) != partition) return;
+    kn_sticky_anew(topic, table, partition, 0);
+}
+
+void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition)
+{
+    if (atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed) != partition || !kn_sticky_is_over(topic, kn_wall_ms())) return;
+    kn_sticky_move_on(topic, table, partition);
+}

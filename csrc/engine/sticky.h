@@ -1,0 +1,48 @@
+/* Where a message goes that belongs to no partition: it sticks with others of its kind to one, until they have filled a batch or stuck for long enough, so
+ * that batches become large (KIP-480); and the next one is chosen by how busy partitions and their brokers are (KIP-794).
+ *
+ * Thread: any, application threads and brokers' alike. Lock: none of its own; choosing takes accumulators' locks, one at a time. State: sticky_partition
+ * and sticky_until_ms of the topic, both atomic; a new choice wins by exchanging the partition, and everybody else follows it.
+ *
+ * How long: batch.size bytes (counted by the accumulator, under its lock: append reports it as kn_notice.move_on), or sticky.partitioning.linger.ms,
+ * whichever comes first; not until the batch leaves, because then a slow broker, which takes batches late, would get the most. Time is only looked at
+ * where a clock was read anyway: in produce() for the message's timestamp, and when a batch begins or leaves.
+ *
+ * Which next (partitioner.adaptive.partitioning.enable): each partition weighs as many as the longest queue is longer than its own, plus one. Its queue:
+ * its batches (open, waiting, in flight) and its broker's requests in flight. Partitions without a leader, and those whose broker has not
+ * been ready for partitioner.availability.timeout.ms, weigh nothing. Otherwise a random one, other than the last.
+ */
+#ifndef KN_ENGINE_STICKY_H
+#define KN_ENGINE_STICKY_H
+
+#include <stdint.h>
+#include "engine/topic.h"
+
+/* Chooses anew, unless another thread has done so since `last` was read; the partition to stick to, which is in the table. */
+int32_t kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, int last, int64_t wall_ms);
+
+/* Whether the time is over; also when the clock was set back, so that nothing sticks for long. */
+static inline int kn_sticky_is_over(const struct kn_topic *topic, int64_t wall_ms)
+{
+    int64_t left_ms = atomic_load_explicit(&topic->sticky_until_ms, memory_order_relaxed) - wall_ms;
+    return left_ms <= 0 || left_ms > topic->sticky_linger_ms;
+}
+
+/* The partition to stick to now. wall_ms: kn_wall_ms() as it was read for this message, 0: it wasn't. For every message: inline. */
+static inline int32_t kn_sticky_partition(struct kn_topic *topic, const struct kn_partition_table *table, int64_t wall_ms)
+{
+    int32_t sticky = atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed);
+    if (sticky >= 0 && sticky < table->count && (!wall_ms || !kn_sticky_is_over(topic, wall_ms))) return sticky;
+    return kn_sticky_anew(topic, table, sticky, wall_ms);
+}
+
+/* A random partition, other than `not` where there is a choice, and with a leader if one is found quickly. */
+int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not);
+/* What the next choice would be; `not` is the last one. */
+int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition_table *table, int32_t not);
+/* Messages that stick to `partition` go elsewhere from now on. No lock of a partition held; table NULL: there is none. */
+void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition);
+/* A batch of `partition` has begun or left: the same, if the time is over. */
+void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition);
+
+#endif

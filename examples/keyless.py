@@ -1,0 +1,41 @@
+"""Messages without a key: they go to partitions in batches, and a broker that is slow gets fewer of them.
+
+It runs against a mock cluster of its own, one of whose brokers answers late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from kafka_native import Message, Producer
+from kafka_native.mock import MockCluster
+
+CONFIG = {
+    "linger.ms": 2,
+    "sticky.partitioning.linger.ms": 5,  # how long messages go to one partition; 0: each to a random one
+    "partitioner.adaptive.partitioning.enable": True,  # the default: short queues first
+    "partitioner.availability.timeout.ms": 1000,  # and none at all to brokers that have been silent for so long
+}
+
+
+def spread(bootstrap: str, topic: str, slow: int) -> None:
+    """Produces for two seconds and says where messages went."""
+    counts: Counter[int] = Counter()
+
+    def count(error: object, message: Message) -> None:
+        counts[message.partition() or 0] += 1
+
+    with Producer({**CONFIG, "bootstrap.servers": bootstrap}, on_delivery=count) as producer:
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            producer.produce(topic, "no key")
+            producer.poll(0.001)
+    share = counts[slow] / sum(counts.values())
+    print(f"partition {slow} got {share:.0%}: {'less' if share < 0.25 else 'about as much'} than a third")
+
+
+with MockCluster(brokers=3) as cluster:
+    cluster.create_topic("spread", 3)
+    cluster.delay_responses(cluster.leader("spread", 1), 0.3)
+    spread(cluster.bootstrap_servers, "spread", 1)

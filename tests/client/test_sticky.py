@@ -1,0 +1,104 @@
+"""Keyless messages: how they are spread over partitions; slow and silent brokers get fewer of them (KIP-794)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+
+from kafka_native import Producer
+from kafka_native.mock import MockCluster
+
+from .support import Client
+
+
+def pour(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Counter[int]:
+    """Produces evenly for some seconds, and flushes; how many messages each partition was given."""
+    given: Counter[int] = Counter()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for _ in range(per_ms):
+            producer.produce(topic, bytes(100), on_delivery=lambda error, message: given.update([message.partition()]))
+        time.sleep(0.001)
+        producer.poll(0)
+    assert producer.flush(20) == 0
+    return given
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_a_slow_broker_gets_fewer_where_asked(cluster: MockCluster, client: Client, adaptive: bool):
+    topic = client.topic(partitions=3)
+    slow = cluster.leader(topic, 1)
+    conf = {"partitioner.adaptive.partitioning.enable": adaptive, "linger.ms": 2, "sticky.partitioning.linger.ms": 5}
+    with client.producer(**conf) as producer:
+        producer.produce(topic, b"", partition=1)
+        assert producer.flush(10) == 0
+        cluster.delay_responses(slow, 0.4)
+        try:
+            given = pour(producer, topic, 2.5)
+        finally:
+            cluster.delay_responses(slow, 0)
+    share = given[1] / given.total()
+    assert share < 0.2 if adaptive else share > 0.25, given
+    assert min(given[0], given[2]) > 0.2 * given.total(), given
+
+
+def test_equally_fast_brokers_get_equal_shares(client: Client):
+    topic = client.topic(partitions=3)
+    with client.producer(**{"linger.ms": 1, "sticky.partitioning.linger.ms": 2}) as producer:
+        given = pour(producer, topic, 2.0)
+    assert all(0.2 < given[partition] / given.total() < 0.47 for partition in range(3)), given
+
+
+@pytest.mark.parametrize("timeout_ms", [200, 0])
+def test_a_silent_broker_is_left_out_after_the_time(cluster: MockCluster, client: Client, timeout_ms: int):
+    topic = client.topic(partitions=3)
+    silent = cluster.leader(topic, 1)
+    conf = {"partitioner.availability.timeout.ms": timeout_ms, "linger.ms": 1, "sticky.partitioning.linger.ms": 2}
+    delivered: Counter[str] = Counter()
+    with client.producer(**conf) as producer:
+
+        def send(phase: str) -> None:
+            until = time.monotonic() + 1.5
+            while time.monotonic() < until:
+                producer.produce(topic, bytes(100), on_delivery=lambda error, message: delivered.update([phase]))
+                delivered["produced " + phase] += 1
+                time.sleep(0.001)
+                producer.poll(0)
+
+        for partition in range(3):
+            producer.produce(topic, b"", partition=partition)
+        assert producer.flush(10) == 0
+        cluster.delay_responses(silent, 60)
+        try:
+            send("before")  # some requests go there, until no more may
+            send("after")
+            producer.poll(1.0)
+            while producer.poll(0.5):
+                pass
+        finally:
+            cluster.delay_responses(silent, 0)
+            cluster.disconnect(silent)
+        stuck = delivered["produced after"] - delivered["after"]
+        assert stuck == 0 if timeout_ms else stuck > 0, delivered
+        assert delivered["before"] < delivered["produced before"]
+        assert producer.flush(20) == 0
+    assert delivered["after"] == delivered["produced after"]
+
+
+@pytest.mark.parametrize("linger_ms", [0, 900_000])
+def test_time_to_stick(cluster: MockCluster, client: Client, linger_ms: int):
+    topic = client.topic(partitions=8)
+    with client.producer(**{"sticky.partitioning.linger.ms": linger_ms, "linger.ms": 50}) as producer:
+        producer.produce(topic, b"", partition=0)
+        assert producer.flush(10) == 0
+        for _ in range(2000):
+            producer.produce(topic, bytes(10))
+        assert producer.flush(10) == 0
+    counts = [len(cluster.messages(topic, partition)) for partition in range(8)]
+    assert sum(counts) == 2001
+    if linger_ms:
+        assert sorted(counts)[:6] == [0] * 6  # one, and that of the first message
+    else:
+        assert min(counts) > 150

@@ -1,0 +1,302 @@
+/* Where keyless records go: how long they stick to a partition, and which one is next. */
+#include <time.h>
+#include "engine/sticky.h"
+#include "produce_fakes.h"
+
+static struct kn_engine *engine;
+static struct kn_topic *topic;
+static struct kn_broker brokers[4];
+
+/* Partition i is brokers[i % 4]'s. */
+static void setup(int32_t partitions)
+{
+    struct kn_broker *leaders[256];
+    engine = fake_engine();
+    memset(brokers, 0, sizeof brokers);
+    for (int i = 0; i < 4; i++) brokers[i].engine = engine;
+    for (int32_t i = 0; i < partitions; i++) leaders[i] = &brokers[i % 4];
+    topic = kn_topic_new(engine, "orders", 6, 77);
+    CHECK(topic);
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, partitions, leaders, NULL), KN_OK);
+}
+
+static void teardown(void)
+{
+    kn_topic_free(topic);
+    fake_engine_free(engine);
+}
+
+static const struct kn_partition_table *table(void) { return atomic_load(&topic->table); }
+static int32_t now_at(void) { return atomic_load(&topic->sticky_partition); }
+
+/* timestamp_ms 0: a clock is read. */
+static void produce_at(int64_t timestamp_ms, const char *key, int32_t value_bytes)
+{
+    static const uint8_t value[4096];
+    struct kn_message message = message_of_text(key, NULL);
+    message.value = value;
+    message.value_bytes = value_bytes;
+    message.timestamp_ms = timestamp_ms;
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+}
+
+static void sleep_ms(int ms)
+{
+    struct timespec time = {.tv_nsec = (long)ms * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static void take_all(int32_t partition)
+{
+    struct kn_accumulator *accumulator = table()->partitions[partition];
+    struct kn_batch *batch;
+    int64_t next_us;
+    while ((batch = kn_accumulator_take(accumulator, &brokers[partition % 4], kn_clock_us() + 1000000, &next_us))) {
+        kn_accumulator_settle(accumulator, batch);
+    }
+}
+
+static void deliver_all(void)
+{
+    struct kn_batch *batch;
+    for (int32_t i = 0; i < table()->count; i++) take_all(i);
+    while ((batch = delivered_first())) kn_batch_free(batch);
+}
+
+/* --- how long --- */
+
+static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
+{
+    setup(4);
+    topic->sticky_linger_ms = 900000;
+    engine->config.batch_bytes = 20000;
+    for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 20000;
+    int32_t stays = 0, bytes = 0;
+    int32_t seen[4] = {0};
+    produce_at(1, NULL, 100);
+    int32_t last = now_at();
+    for (int i = 0; i < 40000; i++) {
+        produce_at(1, NULL, 100);
+        bytes += 100;
+        if (now_at() == last) continue;
+        if (++stays > 4) { /* at first there is nothing to make up for */
+            CHECK(bytes > 15000);
+            CHECK(bytes < 24000);
+        }
+        CHECK(!table()->partitions[last]->open || table()->partitions[last]->open->writer.record_count <= 1);
+        seen[last]++;
+        bytes = 0;
+        last = now_at();
+        if (stays % 50 == 0) deliver_all();
+    }
+    CHECK(stays > 180); /* 4 MB in pieces of 20 kB */
+    for (int i = 0; i < 4; i++) CHECK(seen[i] > 20);
+    teardown();
+}
+
+static void test_bytes_are_made_up_for_when_keyed_records_end_the_batches(void)
+{
+    setup(2);
+    topic->sticky_linger_ms = 900000;
+    topic->partitioner = KN_PARTITIONER_MURMUR2_RANDOM;
+    for (int32_t i = 0; i < 2; i++) table()->partitions[i]->batch_limit_bytes = 20000;
+    int64_t bytes[2] = {0};
+    for (int i = 0; i < 100000; i++) {
+        int32_t at = now_at();
+        if (at >= 0) bytes[at] += 100;
+        produce_at(1, NULL, 100);
+        produce_at(1, "k", 300); /* all to one partition */
+        if (i % 5000 == 0) deliver_all();
+    }
+    double share = (double)bytes[0] / (double)(bytes[0] + bytes[1]);
+    CHECK(share > 0.45 && share < 0.55);
+    deliver_all();
+    teardown();
+}
+
+static void test_a_stay_lasts_its_time_where_a_clock_is_read(void)
+{
+    setup(4);
+    topic->sticky_linger_ms = 20;
+    for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 256 << 20; /* not because of bytes */
+    int32_t stays = 0;
+    produce_at(0, NULL, 1);
+    int32_t last = now_at();
+    int64_t begin_us = kn_clock_us(), since_us = begin_us;
+    while (kn_clock_us() < begin_us + 300000) {
+        produce_at(0, NULL, 1);
+        if (now_at() == last) continue;
+        int64_t now_us = kn_clock_us();
+        if (stays++) CHECK(now_us - since_us > 18000); /* milliseconds are cut off */
+        since_us = now_us;
+        last = now_at();
+        deliver_all();
+    }
+    CHECK(stays >= 3); /* 14 on an idle machine */
+    CHECK(stays <= 16);
+    teardown();
+}
+
+static void test_batches_that_begin_and_leave_look_at_the_time(void)
+{
+    setup(4);
+    produce_at(1, NULL, 1);
+    int32_t first = now_at();
+    take_all(first); /* too early: another batch begins there */
+    CHECK_EQ(now_at(), first);
+    produce_at(1, NULL, 1);
+    CHECK_EQ(now_at(), first);
+    sleep_ms(15);
+    produce_at(1, NULL, 1); /* in an open batch, and no clock: nobody looks */
+    CHECK_EQ(now_at(), first);
+    take_all(first);
+    int32_t second = now_at();
+    CHECK(second != first);
+    sleep_ms(15);
+    produce_at(1, NULL, 1); /* begins a batch */
+    CHECK(now_at() != second);
+    teardown();
+}
+
+static void test_a_clock_that_was_set_back_keeps_nobody(void)
+{
+    setup(4);
+    produce_at(0, NULL, 1);
+    int32_t first = now_at();
+    atomic_store(&topic->sticky_until_ms, kn_wall_ms() + 3600000);
+    produce_at(0, NULL, 1);
+    CHECK(now_at() != first);
+    CHECK(atomic_load(&topic->sticky_until_ms) <= kn_wall_ms() + 10);
+    teardown();
+}
+
+static void test_nothing_sticks_with_a_time_of_zero(void)
+{
+    setup(4);
+    topic->sticky_linger_ms = 0;
+    for (int i = 0; i < 4000; i++) produce_at(0, NULL, 1);
+    CHECK_EQ(now_at(), -1);
+    for (int i = 0; i < 4; i++) {
+        int32_t count = table()->partitions[i]->open->writer.record_count;
+        CHECK(count > 800 && count < 1200);
+    }
+    teardown();
+}
+
+static void test_one_partition_has_no_choice(void)
+{
+    setup(1);
+    engine->config.adaptive_partitioning = 1;
+    for (int i = 0; i < 10; i++) {
+        produce_at(0, NULL, 1);
+        sleep_ms(2);
+    }
+    CHECK_EQ(now_at(), 0);
+    CHECK_EQ(table()->partitions[0]->open->writer.record_count, 10);
+    teardown();
+}
+
+/* --- which next --- */
+
+#define DRAWS 40000
+
+static void draw(int32_t counts[4])
+{
+    memset(counts, 0, 4 * sizeof *counts);
+    for (int i = 0; i < DRAWS; i++) counts[kn_sticky_choose(topic, table(), 0) % 4]++;
+}
+
+static void check_share(int32_t count, double expected) { CHECK(count > DRAWS * (expected - 0.02) && count < DRAWS * (expected + 0.02)); }
+
+static void test_a_partition_weighs_what_its_queue_is_shorter(void)
+{
+    setup(4);
+    engine->config.adaptive_partitioning = 1;
+    int32_t counts[4];
+    draw(counts);
+    for (int i = 0; i < 4; i++) check_share(counts[i], 0.25);
+    /* queues 3 (two waiting, one open), 1, 0, 2 (its broker's requests): weights 1, 3, 4, 2 */
+    engine->config.batch_messages = 1;
+    struct kn_message message = message_of_text("k", "v");
+    message.partition = 0;
+    for (int i = 0; i < 2; i++) CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    engine->config.batch_messages = 10;
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    message.partition = 1;
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    brokers[3].sender.in_flight = 2;
+    draw(counts);
+    check_share(counts[0], 0.1);
+    check_share(counts[1], 0.3);
+    check_share(counts[2], 0.4);
+    check_share(counts[3], 0.2);
+    /* taken and not answered: still its queue */
+    int64_t next_us;
+    struct kn_batch *batch = kn_accumulator_take(table()->partitions[0], &brokers[0], kn_clock_us() + 1000000, &next_us);
+    draw(counts);
+    check_share(counts[0], 0.1);
+    kn_accumulator_settle(table()->partitions[0], batch);
+    engine->config.adaptive_partitioning = 0; /* any but the last, however long its queue */
+    draw(counts);
+    CHECK_EQ(counts[0], 0);
+    for (int i = 1; i < 4; i++) check_share(counts[i], 1 / 3.0);
+    teardown();
+}
+
+static void test_a_broker_that_is_not_ready_is_left_out(void)
+{
+    setup(4);
+    engine->config.adaptive_partitioning = 1;
+    engine->config.availability_timeout_ms = 100;
+    int32_t counts[4];
+    atomic_store(&brokers[2].sender.blocked_since_us, kn_clock_us() - 150000);
+    atomic_store(&brokers[1].sender.blocked_since_us, kn_clock_us() + 60000000); /* what lingers is due then */
+    draw(counts);
+    CHECK_EQ(counts[2], 0);
+    check_share(counts[1], 1 / 3.0);
+    engine->config.availability_timeout_ms = 0; /* off */
+    draw(counts);
+    check_share(counts[2], 0.25);
+    engine->config.availability_timeout_ms = 100;
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, 1);
+    draw(counts); /* nobody is: as without weights */
+    for (int i = 1; i < 4; i++) check_share(counts[i], 1 / 3.0);
+    teardown();
+}
+
+static void test_partitions_of_a_large_topic_are_all_drawn(void)
+{
+    setup(200);
+    engine->config.adaptive_partitioning = 1;
+    int32_t seen[200] = {0};
+    for (int i = 0; i < 100000; i++) seen[kn_sticky_choose(topic, table(), 0)]++;
+    for (int i = 0; i < 200; i++) CHECK(seen[i] > 350 && seen[i] < 650);
+    teardown();
+}
+
+static void test_partitions_without_a_leader_are_left_out(void)
+{
+    setup(4);
+    engine->config.adaptive_partitioning = 1;
+    kn_accumulator_set_leader(table()->partitions[1], NULL, -1);
+    int32_t counts[4];
+    draw(counts);
+    CHECK_EQ(counts[1], 0);
+    teardown();
+}
+
+int main(void)
+{
+    RUN(test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch);
+    RUN(test_bytes_are_made_up_for_when_keyed_records_end_the_batches);
+    RUN(test_a_stay_lasts_its_time_where_a_clock_is_read);
+    RUN(test_batches_that_begin_and_leave_look_at_the_time);
+    RUN(test_a_clock_that_was_set_back_keeps_nobody);
+    RUN(test_nothing_sticks_with_a_time_of_zero);
+    RUN(test_one_partition_has_no_choice);
+    RUN(test_a_partition_weighs_what_its_queue_is_shorter);
+    RUN(test_a_broker_that_is_not_ready_is_left_out);
+    RUN(test_partitions_of_a_large_topic_are_all_drawn);
+    RUN(test_partitions_without_a_leader_are_left_out);
+    return check_done();
+}
