@@ -157,6 +157,7 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
         accumulator->next_id += ID_STRIDE;
         batch->accumulator = accumulator;
         batch->created_us = append->created_us ? append->created_us : spare->now_us;
+        batch->created_ms = append->created_us ? append->created_ms : append->timestamp_ms;
     }
     struct kn_buffer *plain = batch->plain;
     if (plain->capacity_bytes - plain->size_bytes < append->bound_bytes) {
@@ -249,6 +250,7 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
     if (batch->opaques) batch->opaques[index] = message->opaque;
     if (batch->partitions) batch->partitions[index] = message->partition;
     batch->budget_bytes += append->budget_bytes;
+    if (!append->timed) batch->created_ms = -1;
     if (index + 1 >= config_of(accumulator)->batch_messages || batch->plain->size_bytes >= accumulator->batch_limit_bytes) {
         complete_open(accumulator, notice);
     } else if (index == 0) {

@@ -91,7 +91,9 @@ struct kn_append {
     int64_t budget_bytes; /* what it took from the budget */
     int64_t timestamp_ms;
     int64_t created_us;   /* 0: now */
+    int64_t created_ms;   /* with created_us: kn_batch.created_ms */
     int64_t wall_ms;      /* kn_wall_ms() as read for this message; 0: it wasn't */
+    int timed;            /* timestamp_ms is when it was produced */
     int sticks;           /* a keyless record, here because others are (sticky.h) */
 };
 

@@ -110,6 +110,7 @@ static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_by
     half->accumulator = batch->accumulator;
     half->id = batch->id;
     half->created_us = batch->created_us;
+    half->created_ms = batch->created_ms;
     half->sent_us = batch->sent_us;
     half->attempts = batch->attempts;
     half->persistence = batch->persistence;

@@ -33,6 +33,7 @@ struct kn_batch {
     int64_t id;
     int64_t budget_bytes;      /* what its messages took from the budget */
     int64_t created_us;        /* first append: linger and message.timeout.ms count from here */
+    int64_t created_ms;        /* the same in Unix time, if all records' timestamps are times of produce(); -1: some are the application's */
     int64_t next_try_us;       /* retry backoff */
     int64_t sent_us;
     int64_t acked_us;

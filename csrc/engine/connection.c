@@ -92,6 +92,7 @@ void kn_connection_free(struct kn_connection *connection)
 enum kn_connection_state kn_connection_state(const struct kn_connection *connection) { return connection->state; }
 int kn_connection_in_flight(const struct kn_connection *connection) { return connection->request_count; }
 size_t kn_connection_unsent_bytes(const struct kn_connection *connection) { return connection->unsent_bytes; }
+int kn_connection_unsent_requests(const struct kn_connection *connection) { return connection->request_count - connection->in_flight_count; }
 const char *kn_connection_error_text(const struct kn_connection *connection) { return connection->text; }
 const char *kn_connection_peer_text(const struct kn_connection *connection) { return connection->peer; }
 int kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->idle_close; }

@@ -76,6 +76,7 @@ int kn_connection_open(struct kn_connection *connection, const char *host, uint1
 void kn_connection_send(struct kn_connection *connection, struct kn_request *request, int64_t now_us);
 int kn_connection_in_flight(const struct kn_connection *connection); /* sent or queued, not yet done */
 size_t kn_connection_unsent_bytes(const struct kn_connection *connection);
+int kn_connection_unsent_requests(const struct kn_connection *connection); /* queued, or written in part */
 /* What to give poll(2): fd (-1 when closed) and events. */
 int kn_connection_poll_fd(const struct kn_connection *connection, short *events);
 /* Progresses connect, writes and reads after poll(2) returned `revents`; calls on_done of what completed. KN_OK, or an error: the caller closes. */

@@ -34,6 +34,7 @@ struct kn_engine_config {
     int32_t batch_messages;            /* batch.num.messages */
     int32_t message_max_bytes;         /* message.max.bytes */
     int32_t max_in_flight;             /* max.in.flight.requests.per.connection */
+    int32_t backpressure_requests;     /* queue.buffering.backpressure.threshold; 0: not set */
     int16_t acks;                      /* request.required.acks: -1, 0, 1 */
     int32_t produce_timeout_ms;        /* request.timeout.ms, sent to the broker */
     int32_t message_timeout_ms;        /* 0: never */

@@ -139,6 +139,14 @@ static void send_request(struct kn_sender *sender, struct picks *picks, int64_t 
     kn_broker_send(sender->broker, &produce->request, now_us);
 }
 
+/* What is built now would only grow old, while messages that come later could go with it. */
+static int is_backed_up(const struct kn_sender *sender)
+{
+    const struct kn_connection *connection = sender->broker->connection;
+    int32_t most = sender->broker->engine->config.backpressure_requests;
+    return kn_connection_unsent_bytes(connection) >= UNSENT_BYTES_MAX || (most > 0 && kn_connection_unsent_requests(connection) >= most);
+}
+
 /* Notes since when something is due; for kn_sticky_choose(). */
 static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us)
 {
@@ -159,7 +167,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
     for (int built = 0;; built++) {
         if (now_us < sender->held_until_us) return blocked(sender, now_us, sender->held_until_us);
         /* Bytes that get written, or an answer, bring us back. */
-        if (sender->in_flight >= limit || kn_connection_unsent_bytes(sender->broker->connection) >= UNSENT_BYTES_MAX) return blocked(sender, now_us, KN_NEVER);
+        if (sender->in_flight >= limit || is_backed_up(sender)) return blocked(sender, now_us, KN_NEVER);
         atomic_store_explicit(&sender->blocked_since_us, 0, memory_order_relaxed);
         if (built > 0 && config->codec != KN_CODEC_NONE) break; /* compressing takes a while: let the socket have its turn */
         collect(sender, &picks, now_us + DUE_SLACK_US);

@@ -145,6 +145,7 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
         .wall_ms = message->wall_ms,
     };
     if (append.timestamp_ms <= 0) append.timestamp_ms = append.wall_ms = kn_wall_ms();
+    append.timed = append.wall_ms != 0;
     int status = kn_budget_take(&engine->budget, append.budget_bytes);
     if (status != KN_OK) return status;
     do { /* STALE: the table was published, or taken back, between the look and the append */
@@ -180,6 +181,8 @@ static int drain_record(struct kn_topic *topic, const struct kn_partition_table 
         .budget_bytes = budget_bytes,
         .timestamp_ms = message->timestamp_ms,
         .created_us = from->created_us,
+        .created_ms = from->created_ms,
+        .timed = from->created_ms >= 0,
     };
     int32_t partition = choose_partition(topic, table, &append);
     if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;

@@ -45,6 +45,8 @@ cdef class DeliveryCore:
         self._shared = Batch.of(chunk, self._batch_topic, batch.partition)
         self._shared.error = self._batch_error
         self._shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
+        if batch.log_append_time_ms < 0:
+            self._shared.created_ms = batch.created_ms
         self._shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
         if batch.base_offset >= 0:
             self._shared.base_offset = batch.base_offset

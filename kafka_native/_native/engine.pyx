@@ -95,6 +95,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.batch_messages = settings["batch_messages"]
     to.message_max_bytes = settings["message_max_bytes"]
     to.max_in_flight = settings["max_in_flight"]
+    to.backpressure_requests = settings["backpressure_requests"]
     to.acks = settings["acks"]
     to.produce_timeout_ms = settings["produce_timeout_ms"]
     to.message_timeout_ms = settings["message_timeout_ms"]

@@ -98,6 +98,7 @@ cdef extern from "engine/accumulator.h" nogil:
         int32_t *partitions
         int32_t partition
         int64_t created_us
+        int64_t created_ms
         int64_t acked_us
         uint8_t persistence
         int status
@@ -186,6 +187,7 @@ cdef extern from "engine/engine.h" nogil:
         int32_t batch_messages
         int32_t message_max_bytes
         int32_t max_in_flight
+        int32_t backpressure_requests
         int16_t acks
         int32_t produce_timeout_ms
         int32_t message_timeout_ms

@@ -17,7 +17,8 @@ cdef class Batch:
     cdef int32_t partition
     cdef int32_t leader_epoch
     cdef int8_t timestamp_type
-    cdef float latency_s
+    cdef float latency_s  # of the message that was produced at created_ms
+    cdef int64_t created_ms  # Unix time; -1: timestamps don't say when messages were produced
 
     @staticmethod
     cdef Batch of(kn_chunk *chunk, object topic, int32_t partition)

@@ -38,6 +38,7 @@ cdef class Batch:
         self.base_offset = NO_OFFSET
         self.leader_epoch = NO_EPOCH
         self.latency_s = -1.0
+        self.created_ms = -1
         return self
 
     cdef Batch copy(self):
@@ -48,6 +49,7 @@ cdef class Batch:
         other.leader_epoch = self.leader_epoch
         other.timestamp_type = self.timestamp_type
         other.latency_s = self.latency_s
+        other.created_ms = self.created_ms
         return other
 
 
@@ -164,8 +166,19 @@ cdef class Message:
         return error_of_message(self)
 
     def latency(self):
-        """Seconds from `produce()` until the delivery's outcome was known; None for consumed records."""
-        return None if self._batch.latency_s < 0 else self._batch.latency_s
+        """Seconds from `produce()` until the delivery's outcome was known; None for consumed records.
+
+        To the millisecond. Where timestamps don't say when messages were produced (the application's own, or the broker's log append time), each
+        message has the latency of the first of its batch, the longest.
+        """
+        cdef Batch batch = self._batch
+        cdef double later_s
+        if batch.latency_s < 0:
+            return None
+        if batch.created_ms < 0:
+            return batch.latency_s
+        later_s = (self._timestamp_ms - batch.created_ms) / 1000.0
+        return batch.latency_s - min(max(later_s, 0.0), <double>batch.latency_s)  # the clock may have been set meanwhile
 
     def leader_epoch(self):
         """The leader epoch under which the record was written, None when it isn't known (KIP-320)."""

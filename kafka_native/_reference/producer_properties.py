@@ -142,9 +142,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=1,
         minimum=1,
         maximum=1_000_000,
-        state=State.INERT,
-        note="batches are sent as soon as the connection takes them",
-        doc="How many requests may be unsent on a connection before messages are held back to come together.",
+        state=State.EFFECTIVE,
+        note="sender",
+        doc="How many requests may wait for a connection's socket, the one that is being written included, before "
+        "messages are held back to come together. Unless it is set, that takes 2 MB, whatever the number of requests.",
     ),
     Property(
         "compression.codec",

@@ -11,6 +11,7 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ADDRESS_FAMILIES = {"any": 0, "v4": 4, "v6": 6}
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 KIB = 1024
+BACKPRESSURE = "queue.buffering.backpressure.threshold"
 
 
 def connection_settings(config: Config) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "batch_messages": config["batch.num.messages"],
         "message_max_bytes": config["message.max.bytes"],
         "max_in_flight": config["max.in.flight.requests.per.connection"],
+        "backpressure_requests": _backpressure(config),
         "acks": config["acks"],
         "produce_timeout_ms": config["request.timeout.ms"],
         "message_timeout_ms": config["message.timeout.ms"],
@@ -59,6 +61,11 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "report_all": report_all,
         "report_errors_only": config["delivery.report.only.error"],
     }
+
+
+def _backpressure(config: Config) -> int:
+    """How many unsent requests hold messages back; 0: unless it is set, bytes alone do."""
+    return config.integer("queue.buffering.backpressure.threshold") if config.is_set(BACKPRESSURE) else 0
 
 
 def consumer_settings(config: Config) -> dict[str, Any]:

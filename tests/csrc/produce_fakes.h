@@ -32,6 +32,7 @@ static struct {
     struct kn_list sent;      /* requests, in order */
     int64_t delivered_messages;
     size_t unsent_bytes;
+    int unsent_requests;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us)
@@ -71,6 +72,12 @@ void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event)
     pthread_mutex_unlock(&fake.lock);
 }
 
+int kn_connection_unsent_requests(const struct kn_connection *connection)
+{
+    (void)connection;
+    return fake.unsent_requests;
+}
+
 /* --- an engine --- */
 
 UNUSED static struct kn_engine *fake_engine(void)
@@ -102,6 +109,7 @@ UNUSED static struct kn_engine *fake_engine(void)
     fake.notice_count = 0;
     fake.delivered_messages = 0;
     fake.unsent_bytes = 0;
+    fake.unsent_requests = 0;
     return engine;
 }
 

@@ -211,7 +211,9 @@ static void test_a_request_goes_out_framed_and_its_response_comes_back(void)
     struct call *call = send_call(&pair, 0);
     CHECK_EQ(kn_connection_in_flight(pair.connection), 1);
     CHECK_EQ(kn_connection_unsent_bytes(pair.connection), call->request.frame_bytes);
+    CHECK_EQ(kn_connection_unsent_requests(pair.connection), 1);
     CHECK_EQ(kn_connection_step(pair.connection, 0, 17), KN_OK);
+    CHECK_EQ(kn_connection_unsent_requests(pair.connection), 0);
     CHECK_EQ(kn_connection_unsent_bytes(pair.connection), 0);
     CHECK_EQ(call->request.sent_us, 17);
     CHECK_EQ(call->request.was_written, 1);

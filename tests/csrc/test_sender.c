@@ -258,6 +258,28 @@ static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
     teardown();
 }
 
+static void test_unsent_requests_are_limited_where_asked(void)
+{
+    setup_with(small_batches);
+    fake.unsent_requests = 2;
+    produce(topic, 0, "x");
+    step();
+    CHECK_EQ(list_count(&fake.sent), 1); /* not asked */
+    engine->config.backpressure_requests = 2;
+    produce(topic, 1, "x");
+    CHECK_EQ(step(), KN_NEVER);
+    CHECK_EQ(list_count(&fake.sent), 1);
+    CHECK(atomic_load(&sender->blocked_since_us) > 0);
+    fake.unsent_requests = 1; /* one was written */
+    produce(topic, 2, "x");
+    step();
+    CHECK_EQ(list_count(&fake.sent), 2);
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    answer_with(sent_first(), (struct answer[]){{"one", 1, 0, NULL, 0}, {"one", 2, 0, NULL, 0}}, 2, 0); /* they came together */
+    check_idle();
+    teardown();
+}
+
 static void test_request_ends_at_about_a_megabyte(void)
 {
     setup();
@@ -744,6 +766,7 @@ int main(void)
     RUN(test_lingering_partition_is_looked_at_again_in_time);
     RUN(test_flushing_sends_what_lingers_at_once);
     RUN(test_requests_in_flight_and_unsent_bytes_are_limited);
+    RUN(test_unsent_requests_are_limited_where_asked);
     RUN(test_request_ends_at_about_a_megabyte);
     RUN(test_topic_ids_are_used_only_when_every_topic_has_one);
     RUN(test_nothing_is_sent_to_a_broker_without_produce);

@@ -99,6 +99,7 @@ static void test_staged_records_keep_key_headers_timestamp_opaque_and_age(void)
     int64_t next_us;
     struct kn_batch *batch = kn_accumulator_take(partition_of(0), &brokers[0], kn_clock_us() + 1000000, &next_us);
     CHECK_EQ(batch->created_us, created_us);
+    CHECK_EQ(batch->created_ms, -1); /* the application's timestamps */
     CHECK(batch->opaques[0] == &token && batch->opaques[1] == NULL);
     CHECK(batch->partitions == NULL);
     struct kn_batch_view view;
