@@ -54,6 +54,7 @@ class Client:
             client_version=version(),
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
+            rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
         )
         metadata = Metadata(
             pool,
@@ -62,6 +63,7 @@ class Client:
             fast_most_s=config.integer("retry.backoff.max.ms") / 1000,
             propagation_s=config.integer("topic.metadata.propagation.max.ms") / 1000,
             timeout_s=config.integer("socket.timeout.ms") / 1000,
+            trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
         self.main = MainThread(self.engine, pool, metadata, self.name, self.logger)
         self.main.on_throttled = self.on_throttled

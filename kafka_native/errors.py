@@ -377,6 +377,7 @@ STATUS_TOO_LARGE: Final = -5
 STATUS_TIMED_OUT: Final = -9
 STATUS_CLOSED: Final = -11
 STATUS_PROTOCOL: Final = -15
+STATUS_STALE: Final = -16
 STATUS_FATAL: Final = -19
 
 # What the C core's status codes (csrc/base/status.h) mean to a user. Where one status has several meanings (too large:
@@ -398,7 +399,7 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -13: KafkaError._UNKNOWN_PARTITION,
     -14: KafkaError._RESOLVE,
     STATUS_PROTOCOL: KafkaError._BAD_MSG,
-    -16: KafkaError._OUTDATED,
+    STATUS_STALE: KafkaError._OUTDATED,
     -17: KafkaError._PURGE_QUEUE,
     -18: KafkaError._PURGE_INFLIGHT,
     STATUS_FATAL: KafkaError._FATAL,

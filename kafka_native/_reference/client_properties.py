@@ -127,11 +127,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default="rebootstrap",
         choices=("none", "rebootstrap"),
-        harmless=("none",),
-        state=State.INERT,
-        note="planned",
+        state=State.EFFECTIVE,
+        note="broker pool",
         doc=(
-            "What to do when no known broker can be reached any more: nothing, or start again from "
+            "What to do when no known broker can be reached any more: try them again and again, or start again from "
             "bootstrap.servers (KIP-899)."
         ),
     ),
@@ -143,9 +142,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=300_000,
         minimum=0,
         maximum=2_147_483_647,
-        state=State.INERT,
-        note="planned",
-        doc="How long metadata may fail to arrive before rebootstrap starts (KIP-1102).",
+        state=State.EFFECTIVE,
+        note="metadata",
+        doc=(
+            "How long metadata may fail to arrive before the client starts again from bootstrap.servers (KIP-1102), "
+            "if metadata.recovery.strategy allows it."
+        ),
     ),
     Property(
         "topic.metadata.refresh.interval.ms",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.versions import ApiRanges, Handshake
-from kafka_native.errors import STATUS_PROTOCOL, STATUS_TIMED_OUT, KafkaError, from_status
+from kafka_native.errors import STATUS_PROTOCOL, STATUS_STALE, STATUS_TIMED_OUT, KafkaError, from_status
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
 from kafka_native.protocol.versions import ApiVersionsRequest
@@ -65,9 +65,14 @@ class BrokerPool:
         client_version: str,
         handshake_timeout_s: float,
         on_error: Callable[[KafkaError], None],
+        rebootstraps: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_error`` is told of transport errors, and once when every broker is down."""
+        """``on_error`` is told of transport errors, and once when every broker is down.
+
+        ``rebootstraps``: whether the bootstrap servers are turned to again once other brokers are known
+        (metadata.recovery.strategy, KIP-899).
+        """
         self._engine = engine
         self._client_version = client_version
         self._handshake_timeout_s = handshake_timeout_s
@@ -82,6 +87,10 @@ class BrokerPool:
         self._all_down_told = False
         self._turn = itertools.count()
         self._next_server_at = 0.0
+        self._may_rebootstrap = rebootstraps
+        self.rebootstrapping = False
+        """Until the next metadata, only the bootstrap servers are believed to belong to the cluster."""
+        self.on_rebootstrap: Callable[[], None] = lambda: None
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
     # --- who there is ---
@@ -110,7 +119,8 @@ class BrokerPool:
             self._enqueue(new, old.waiting.popleft())
 
     def remove_missing(self, node_ids: set[int]) -> None:
-        """Forgets brokers that metadata no longer names."""
+        """Forgets brokers that metadata no longer names; metadata end a rebootstrap."""
+        self.rebootstrapping = False
         for node_id in self.nodes.keys() - node_ids:
             broker = self.nodes.pop(node_id)
             self._engine.broker_stop(broker.handle)
@@ -138,9 +148,8 @@ class BrokerPool:
             else:
                 self._enqueue(broker, call)
             return
-        candidates = [broker for broker in self.nodes.values() if broker.up] or [
-            broker for broker in self.bootstrap if broker.up
-        ]
+        nodes = [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
+        candidates = nodes or [broker for broker in self.bootstrap if broker.up]
         if candidates:
             self._submit(candidates[next(self._turn) % len(candidates)], call)
         else:
@@ -154,8 +163,14 @@ class BrokerPool:
             broker.waiting.append(call)
             self._engine.broker_connect(broker.handle)
 
+    def _servers(self) -> list[Broker]:
+        """Whom to connect to when it doesn't matter who answers."""
+        if self.rebootstrapping or not self.nodes:
+            return self.bootstrap
+        return [*self.nodes.values(), *(self.bootstrap if self._may_rebootstrap else ())]
+
     def _connect_one(self) -> None:
-        candidates = [*self.nodes.values(), *self.bootstrap]
+        candidates = self._servers()
         now = self._clock()
         if candidates and (now >= self._next_server_at or not any(broker.handshake for broker in candidates)):
             self._next_server_at = now + NEXT_SERVER_S
@@ -176,7 +191,9 @@ class BrokerPool:
             return
         token = next(self._tokens)
         self._pending[token] = (call, version, broker)
-        self._submit_body(broker, message.api_key, version, body, token, call.deadline - self._clock())
+        # For this connection only: if it's gone by now, the call had better go elsewhere than wait for another one.
+        left_s = call.deadline - self._clock()
+        self._submit_body(broker, message.api_key, version, body, token, left_s, generation=broker.generation)
 
     def _submit_body(
         self, broker: Broker, api_key: int, version: int, body: bytes, token: int, timeout_s: float, **how: Any
@@ -195,17 +212,34 @@ class BrokerPool:
                 queue.remove(call)
                 call.on_reply(KafkaError(KafkaError._TRANSPORT, "no broker could be reached in time"))
             wake_up = min([wake_up, *(call.deadline for call in queue)])
-        if self._any and len(self.nodes) + len(self.bootstrap) > 1:
+        if self._any and len(self._servers()) > 1:
             if now >= self._next_server_at:
                 self._connect_one()
             wake_up = min(wake_up, self._next_server_at)
-        if any(broker.up for broker in self.nodes.values()):
+        if not self.rebootstrapping and any(broker.up for broker in self.nodes.values()):
             busy = {broker.handle for _, _, broker in self._pending.values()}
             for broker in self.bootstrap:
                 if broker.up and broker.handle not in busy:
                     broker.ranges = None
                     self._engine.broker_close(broker.handle, broker.generation, 0)
         return [], wake_up
+
+    def rebootstrap(self) -> None:
+        """Starts again from the bootstrap servers: what is known may be about a cluster that is gone (KIP-899).
+
+        Connections are closed, but brokers are kept: most of the time it is the same ones that come back.
+        """
+        if not self._may_rebootstrap:
+            return
+        self.rebootstrapping = True
+        for broker in self._by_handle.values():
+            if broker.up or broker.handshake is not None:
+                broker.ranges = None
+                broker.handshake = None
+                self._engine.broker_close(broker.handle, broker.generation, 0)
+        self.on_rebootstrap()
+        if self._any:
+            self._connect_one()
 
     # --- events ---
 
@@ -264,11 +298,14 @@ class BrokerPool:
         broker.handshake = None
         broker.ranges = ranges
         broker.failing = False
-        self._all_down_told = False
+        if broker.node_id != BOOTSTRAP or not self.nodes:
+            self._all_down_told = False
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
-        waiting = [*broker.waiting, *self._any]
+        waiting = list(broker.waiting)
         broker.waiting.clear()
-        self._any.clear()
+        if broker.node_id == BOOTSTRAP or not self.rebootstrapping:
+            waiting.extend(self._any)
+            self._any.clear()
         for call in waiting:
             self._submit(broker, call)
 
@@ -286,6 +323,8 @@ class BrokerPool:
             broker.failing = True
             self._fail_waiting(broker, error)
             self._tell_if_all_down()
+            if self.nodes and not self.rebootstrapping and all(node.failing for node in self.nodes.values()):
+                self.rebootstrap()
         if broker.waiting:
             self._engine.broker_connect(broker.handle)
         if self._any:
@@ -317,6 +356,9 @@ class BrokerPool:
         if pending is None:
             return
         call, version, broker = pending
+        if event.status == STATUS_STALE and self._clock() < call.deadline:
+            self.send(call)  # never sent, and the pool knows by now that this connection has ended
+            return
         if event.status != 0:
             call.on_reply(
                 KafkaError(

@@ -1,10 +1,11 @@
 """The metadata cache: which topics there are, their ids, and who leads their partitions.
 
 Refreshes on a schedule (topic.metadata.refresh.interval.ms), quickly while something wanted is missing or a leader
-has moved
-(topic.metadata.refresh.fast.interval.ms, doubling), and never more than one request at a time. A leader that is older
-than one already known
-(by leader epoch, KIP-320) is ignored: some broker was behind.
+has moved (topic.metadata.refresh.fast.interval.ms, doubling), and never more than one request at a time. A leader that
+is older than one already known (by leader epoch, KIP-320) is ignored: some broker was behind.
+
+While no broker can be reached, none answers for too long, or one says so, the pool starts again from the bootstrap
+servers (KIP-899, KIP-1102), and nothing is sent to leaders that were known before.
 
 Thread: the control thread only.
 """
@@ -71,14 +72,21 @@ class Metadata:
         fast_most_s: float,
         propagation_s: float,
         timeout_s: float,
+        trigger_s: float = NEVER,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Times in seconds, from the properties named above; ``refresh_s`` <= 0 never refreshes by itself."""
+        """Times in seconds, from the properties named above; ``refresh_s`` <= 0 never refreshes by itself.
+
+        ``trigger_s``: how long asking may be in vain before the bootstrap servers are asked
+        (metadata.recovery.rebootstrap.trigger.ms, KIP-1102).
+        """
         self._pool = pool
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
         self._propagation_s = propagation_s
         self._timeout_s = timeout_s
         self._backoff = Backoff(fast_s, max(fast_s, fast_most_s))
+        self._trigger_s = max(trigger_s, fast_s)
+        self._trying_since: float | None = None
         self._in_flight = False
         self._again = False
         self._next_at = NEVER
@@ -88,6 +96,7 @@ class Metadata:
         """Called with a topic whose partitions or leaders have changed."""
         self.on_failure: list[Callable[[Topic, KafkaError], None]] = []
         """Called with a topic that can't be had, and why."""
+        pool.on_rebootstrap = self._forget_leaders
 
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:
         """From now on this topic is kept up to date. ``create``: the broker may create it."""
@@ -139,27 +148,50 @@ class Metadata:
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
-        if self._in_flight or now < self._next_at or not self.topics:
-            return [], NEVER if self._in_flight or not self.topics else self._next_at
+        if not self.topics:
+            return [], NEVER
+        trigger_at = NEVER if self._trying_since is None else self._trying_since + self._trigger_s
+        if now >= trigger_at:
+            self._trying_since = now
+            trigger_at = now + self._trigger_s
+            self._pool.rebootstrap()
+        if self._in_flight or now < self._next_at:
+            return [], trigger_at if self._in_flight else min(self._next_at, trigger_at)
+        if self._trying_since is None:
+            self._trying_since = now
+            trigger_at = now + self._trigger_s
         self._in_flight = True
         self._again = False
         names = [MetadataRequest.Topic(name=name) for name in self.topics]
         create = any(topic.create for topic in self.topics.values())
         message = MetadataRequest(topics=names, allow_auto_topic_creation=create)
-        return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_reply)], NEVER
+        return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_reply)], trigger_at
 
     def _on_reply(self, reply: Reply) -> None:
         self._in_flight = False
         now = self._clock()
         if isinstance(reply, KafkaError) or reply.error_code:
             self._next_at = now + self._backoff.next_s()
+            if not isinstance(reply, KafkaError) and reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
+                self._pool.rebootstrap()
             return
+        self._trying_since = None
         self.take(reply)
         if self._fail_missing(now) or self._again or self._waits_for_leaders():
             self._next_at = now + self._backoff.next_s()
         else:
             self._backoff.reset()
             self._next_at = now + self._refresh_s
+
+    def _forget_leaders(self) -> None:
+        """Rebootstrap: nobody leads anything until metadata say so, whatever the epoch they say it in."""
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                partition.leader, partition.epoch = NO_LEADER, -1
+            if topic.known:
+                self._tell(topic)
+        if not self._in_flight:
+            self._next_at = min(self._next_at, self._clock() + self._backoff.next_s())
 
     def take(self, reply: MetadataResponse) -> None:
         """Brokers and topics of a reply, ours or one that a caller has asked for."""

@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 
 from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
+from tests.proxy import Proxy
 
 from .support import Client, read_all
-
-
-def pump(source: socket.socket, target: socket.socket) -> None:
-    """Carries bytes one way until the source ends."""
-    with suppress(OSError):
-        while data := source.recv(1 << 16):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-
-
-def relay(listener: socket.socket, host: str, port: int) -> None:
-    """Carries every connection on to another address."""
-    while True:
-        try:
-            near, _ = listener.accept()
-        except OSError:
-            return
-        far = socket.create_connection((host, port))
-        for one, other in ((near, far), (far, near)):
-            threading.Thread(target=pump, args=(one, other), daemon=True).start()
 
 
 @pytest.fixture
 def ipv6_bootstrap(cluster: MockCluster) -> Iterator[str]:
     """The first broker's port, on ::1."""
     try:
-        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+        proxy = Proxy(cluster.address(1), host="::1", family=socket.AF_INET6)
     except OSError as reason:
         pytest.skip(f"no IPv6 here: {reason}")
-    host, _, port = cluster.address(1).rpartition(":")
-    with listener:
-        threading.Thread(target=relay, args=(listener, host, int(port)), daemon=True).start()
-        yield f"[::1]:{listener.getsockname()[1]}"
+    with proxy:
+        yield proxy.address
 
 
 @pytest.mark.parametrize("family", ["any", "v6"])

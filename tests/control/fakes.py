@@ -152,7 +152,7 @@ def api_versions(ranges: dict[int, tuple[int, int]] | None = None) -> ApiVersion
 class Cluster:
     """A pool and a metadata cache over a fake engine, with the replies that a test gives."""
 
-    def __init__(self, bootstrap: int = 1) -> None:
+    def __init__(self, bootstrap: int = 1, *, rebootstraps: bool = True, trigger_s: float = 300) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
         self.errors: list[KafkaError] = []
@@ -162,10 +162,18 @@ class Cluster:
             client_version="1.0",
             handshake_timeout_s=10.0,
             on_error=self.errors.append,
+            rebootstraps=rebootstraps,
             clock=self.clock,
         )
         self.metadata = Metadata(
-            self.pool, refresh_s=300, fast_s=0.1, fast_most_s=1.0, propagation_s=30, timeout_s=60, clock=self.clock
+            self.pool,
+            refresh_s=300,
+            fast_s=0.1,
+            fast_most_s=1.0,
+            propagation_s=30,
+            timeout_s=60,
+            trigger_s=trigger_s,
+            clock=self.clock,
         )
 
     def bring_up(self, handle: int, offer: ApiVersionsResponse | None = None) -> None:

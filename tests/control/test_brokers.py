@@ -13,7 +13,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsRespon
 
 from .fakes import Cluster, api_versions, call_to, event
 
-TRANSPORT = -10  # enum kn_status
+TRANSPORT, STALE = -10, -16  # enum kn_status
 
 
 def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
@@ -181,3 +181,35 @@ def test_server_that_never_answers_holds_nobody_up():
     assert cluster.engine.connects == [0, 1]
     cluster.bring_up(1)
     assert cluster.engine.submitted[-1].handle == 1
+
+
+def test_call_for_a_connection_that_has_just_ended_goes_to_another_broker():
+    cluster = Cluster(bootstrap=2)
+    replies = []
+    cluster.bring_up(0)
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    [sent] = cluster.engine.submitted
+    assert (sent.handle, sent.how) == (0, {"generation": 1})
+    cluster.pool.on_disconnected(event(broker=0, attempts=0))
+    cluster.pool.on_reply(event(broker=0, token=sent.token, status=STALE))
+    assert replies == []
+    cluster.engine.submitted.clear()
+    cluster.bring_up(1)
+    assert [sent.handle for sent in cluster.engine.submitted] == [1]
+
+
+def test_call_for_a_node_whose_connection_has_just_ended_waits_for_the_next_one():
+    cluster = Cluster()
+    replies = []
+    cluster.pool.update(7, "b7", 9092, None)
+    cluster.bring_up(1)
+    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    sent = cluster.engine.submitted.pop()
+    cluster.pool.on_disconnected(event(broker=1, attempts=0))
+    cluster.pool.on_reply(event(broker=1, token=sent.token, status=STALE))
+    assert cluster.engine.connects == [1]
+    cluster.bring_up(1)
+    assert [sent.handle for sent in cluster.engine.submitted] == [1]
+    cluster.clock.now = 1060.0
+    cluster.pool.on_reply(event(broker=1, token=cluster.engine.submitted.pop().token, status=STALE))
+    assert len(replies) == 1

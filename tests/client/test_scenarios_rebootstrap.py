@@ -1,0 +1,213 @@
+"""Brokers that vanish, move or belong to a cluster that is gone: the client finds those that are there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, Producer, TopicPartition
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from tests.proxy import Proxy
+
+from .support import Client
+
+CONF = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "error_cb": lambda error: None}
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.005)
+
+
+@dataclass
+class Moving:
+    """Two clusters with a topic of the same name, and an address that leads to one of them."""
+
+    old: MockCluster
+    new: MockCluster
+    door: Proxy
+
+    def move(self) -> None:
+        """From now on the address leads to the new cluster, to whoever connects again."""
+        self.door.target = self.new.address(1)
+        self.door.cut_all()
+
+    def stored(self, cluster: MockCluster) -> list[bytes | None]:
+        return [record.value for record in cluster.messages("t", 0)]
+
+
+@pytest.fixture
+def moving() -> Iterator[Moving]:
+    with MockCluster(brokers=2) as old, MockCluster(brokers=2) as new, Proxy(old.address(1)) as door:
+        for cluster in (old, new):
+            cluster.create_topic("t", 1)
+        yield Moving(old, new, door)
+
+
+def producer_of(moving: Moving, **conf: object) -> Producer:
+    every = {"bootstrap.servers": moving.door.address, "linger.ms": 0, "retry.backoff.ms": 10, **CONF, **conf}
+    return Producer(every)
+
+
+@pytest.mark.parametrize("idempotence", [False, True])
+def test_cluster_that_is_gone_is_left_for_the_one_behind_the_bootstrap_server(
+    moving: Moving, idempotence: bool
+) -> None:
+    with producer_of(moving, **{"enable.idempotence": idempotence}) as producer:
+        producer.produce("t", b"old")
+        assert producer.flush(10) == 0
+        moving.move()
+        for broker in moving.old.broker_ids:
+            moving.old.broker_down(broker)
+        producer.produce("t", b"new")
+        assert producer.flush(15) == 0
+    assert (moving.stored(moving.old), moving.stored(moving.new)) == ([b"old"], [b"new"])
+
+
+def test_strategy_none_waits_for_the_brokers_it_knows(moving: Moving) -> None:
+    with producer_of(moving, **{"metadata.recovery.strategy": "none"}) as producer:
+        producer.produce("t", b"1")
+        assert producer.flush(10) == 0
+        moving.move()
+        failed: list[KafkaError] = []
+        for broker in moving.old.broker_ids:
+            moving.old.broker_down(broker)
+        producer.produce("t", b"2", on_delivery=lambda error, _: failed.append(error))
+        assert producer.flush(0.5) == 1
+        for broker in moving.old.broker_ids:
+            moving.old.broker_up(broker)
+        assert producer.flush(15) == 0
+    assert failed == [None]
+    assert moving.stored(moving.old) == [b"1", b"2"]
+    assert moving.new.requests == []
+
+
+def test_metadata_that_never_come_lead_back_to_the_bootstrap_server(moving: Moving) -> None:
+    conf = {"metadata.recovery.rebootstrap.trigger.ms": 300, "topic.metadata.refresh.interval.ms": 50}
+    with producer_of(moving, **conf) as producer:
+        producer.produce("t", b"old")
+        assert producer.flush(10) == 0
+        moving.old.delay_responses(None, 60, ApiKey.METADATA)
+        moving.move()
+        wait_for(lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster")
+        producer.produce("t", b"new")
+        assert producer.flush(15) == 0
+    assert moving.stored(moving.new)[-1:] == [b"new"]
+
+
+def test_metadata_that_come_in_time_keep_the_cluster(moving: Moving) -> None:
+    conf = {"metadata.recovery.rebootstrap.trigger.ms": 200, "topic.metadata.refresh.interval.ms": 20}
+    with producer_of(moving, **conf) as producer:
+        producer.produce("t", b"1")
+        assert producer.flush(10) == 0
+        moving.move()
+        start = time.monotonic()
+        seen = len(moving.old.requests_of(ApiKey.METADATA))
+        wait_for(
+            lambda: time.monotonic() > start + 0.5 and len(moving.old.requests_of(ApiKey.METADATA)) > seen + 3,
+            "several refreshes",
+        )
+        producer.produce("t", b"2")
+        assert producer.flush(15) == 0
+    assert moving.stored(moving.old) == [b"1", b"2"]
+    assert moving.new.requests == []
+
+
+def test_broker_that_says_so_leads_back_to_the_bootstrap_server(moving: Moving) -> None:
+    with producer_of(moving, **{"topic.metadata.refresh.interval.ms": 50}) as producer:
+        producer.produce("t", b"old")
+        assert producer.flush(10) == 0
+        moving.move()
+        moving.old.push_request_errors(ApiKey.METADATA, [ErrorCode.REBOOTSTRAP_REQUIRED])
+        wait_for(lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster")
+        producer.produce("t", b"new")
+        assert producer.flush(15) == 0
+    assert (moving.stored(moving.old), moving.stored(moving.new)) == ([b"old"], [b"new"])
+
+
+def test_consumer_goes_on_at_its_position_in_the_other_cluster(moving: Moving) -> None:
+    for cluster, first in ((moving.old, 0), (moving.new, 100)):
+        with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+            for number in range(first, first + (5 if cluster is moving.old else 10)):
+                producer.produce("t", str(number), partition=0)
+    conf = {"bootstrap.servers": moving.door.address, **CONF}
+    with Consumer(conf) as consumer:
+        consumer.assign([TopicPartition("t", 0, 0)])
+        assert [int(message.value()) for message in consumer.consume(5, 10)] == list(range(5))
+        moving.move()
+        for broker in moving.old.broker_ids:
+            moving.old.broker_down(broker)
+        found = consumer.consume(5, 15)
+    assert [message.error() for message in found] == [None] * 5
+    assert [int(message.value()) for message in found] == list(range(105, 110))
+
+
+def test_whole_cluster_that_restarts_is_found_again(moving: Moving) -> None:
+    moving.door.target = moving.old.address(1)
+    with producer_of(moving) as producer:
+        for number in range(3):
+            producer.produce("t", str(number))
+            assert producer.flush(15) == 0
+            for broker in moving.old.broker_ids:
+                moving.old.broker_down(broker)
+            producer.poll(0.05)
+            for broker in moving.old.broker_ids:
+                moving.old.broker_up(broker)
+        producer.produce("t", b"3")
+        assert producer.flush(15) == 0
+    assert moving.stored(moving.old) == [b"0", b"1", b"2", b"3"]
+
+
+# --- one broker of several ---
+
+
+def test_broker_that_leaves_metadata_is_disconnected_and_its_partitions_are_served_elsewhere(
+    cluster: MockCluster, client: Client
+) -> None:
+    topic = client.topic(partitions=3)
+    with client.producer(**{"topic.metadata.refresh.interval.ms": 50, "linger.ms": 0}) as producer:
+        for partition in range(3):
+            producer.produce(topic, b"1", partition=partition)
+        assert producer.flush(10) == 0
+        assert cluster.connection_count(3) == 1
+        try:
+            cluster.remove_broker(3)
+            wait_for(lambda: cluster.connection_count(3) == 0, "the connection to the broker that left")
+            for partition in range(3):
+                producer.produce(topic, b"2", partition=partition)
+            assert producer.flush(10) == 0
+            assert 3 not in producer.list_topics(topic, 10).brokers
+            assert cluster.connection_count(3) == 0
+        finally:
+            cluster.broker_up(3)
+        cluster.move_leader(topic, 2, 3)
+        producer.produce(topic, b"3", partition=2)
+        assert producer.flush(10) == 0
+        assert cluster.connection_count(3) == 1
+    for partition in range(3):
+        values = [record.value for record in cluster.messages(topic, partition)]
+        assert values == [b"1", b"2", b"3"][: 2 + (partition == 2)]
+
+
+def test_broker_that_comes_back_on_another_port_is_connected_there(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    with client.producer(**{"linger.ms": 0}) as producer:
+        for number in range(3):
+            producer.produce(topic, str(number), partition=0)
+            assert producer.flush(10) == 0
+            leader = cluster.leader(topic, 0)
+            before = cluster.address(leader)
+            cluster.broker_down(leader)
+            cluster.broker_up(leader, port=0)
+            assert cluster.address(leader) != before
+            cluster.move_leader(topic, 0, leader)
+        producer.produce(topic, b"3", partition=0)
+        assert producer.flush(10) == 0
+    assert [record.value for record in cluster.messages(topic, 0)] == [b"0", b"1", b"2", b"3"]

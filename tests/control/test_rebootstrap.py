@@ -1,0 +1,181 @@
+"""Starting again from the bootstrap servers (KIP-899, KIP-1102): when, and what isn't believed any more."""
+
+from __future__ import annotations
+
+from kafka_native.control.routing import Routing
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.metadata import MetadataResponse
+
+from .fakes import Cluster, event
+
+TRANSPORT = -10  # enum kn_status
+BOOT = 0  # the bootstrap server's handle; those of brokers 1 and 2 are 1 and 2
+
+
+def producing(cluster: Cluster) -> Routing:
+    """A producer that knows a topic: partition 0 is led by broker 1, partition 1 by broker 2."""
+    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    cluster.bring_up(BOOT)
+    cluster.engine.topic("t")
+    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
+    for handle in (1, 2):
+        cluster.bring_up(handle)
+    cluster.pool.poll(cluster.clock.now)
+    assert cluster.engine.closed == [(BOOT, 1, 0)]  # not needed any more
+    cluster.pool.on_disconnected(event(broker=BOOT))
+    cluster.engine.closed.clear()
+    return routing
+
+
+def lose(cluster: Cluster, *handles: int) -> None:
+    for handle in handles:
+        cluster.pool.on_disconnected(event(broker=handle, status=TRANSPORT, attempts=1, text="b:9092: refused"))
+        cluster.metadata.on_broker_down(cluster.clock.now)
+
+
+def leaders(cluster: Cluster) -> list[int]:
+    partitions = cluster.engine.topic("t").partitions
+    assert partitions is not None
+    return partitions[1]
+
+
+def test_some_broker_that_is_left_is_asked_and_nothing_is_forgotten() -> None:
+    cluster = Cluster()
+    routing = producing(cluster)
+    lose(cluster, 1)
+    cluster.turn(routing)
+    assert not cluster.pool.rebootstrapping
+    assert leaders(cluster) == [1, 2]
+    assert [sent.handle for sent in cluster.engine.submitted] == [2]
+
+
+def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() -> None:
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.engine.connects.clear()
+    lose(cluster, 1, 2)
+    assert cluster.pool.rebootstrapping
+    assert leaders(cluster) == [-1, -1]
+    for _ in range(5):
+        cluster.clock.now += 2
+        cluster.turn(routing)
+        cluster.pool.poll(cluster.clock.now)
+    assert set(cluster.engine.connects) == {BOOT}
+    cluster.bring_up(BOOT)
+    [sent] = cluster.engine.submitted
+    assert sent.handle == BOOT
+    cluster.answer(cluster.metadata_reply("t", [(2, 1), (1, 1)]))  # another cluster's epochs may be lower
+    assert not cluster.pool.rebootstrapping
+    assert leaders(cluster) == [2, 1]
+    assert len(cluster.engine.brokers) == 3  # the same brokers: no thread more
+
+
+def test_brokers_of_another_cluster_replace_those_that_were_known() -> None:
+    cluster = Cluster()
+    routing = producing(cluster)
+    lose(cluster, 1, 2)
+    cluster.clock.now += 2
+    cluster.turn(routing)
+    cluster.bring_up(BOOT)
+    reply = cluster.metadata_reply("t", [(1, 0)], nodes=0)
+    reply.brokers = [MetadataResponse.Broker(node_id=1, host="elsewhere", port=9092)]
+    cluster.answer(reply)
+    assert sorted(cluster.engine.stopped) == [1, 2]
+    assert leaders(cluster)[0] == cluster.pool.handle(1) == 3
+
+
+def test_old_broker_that_comes_back_meanwhile_is_not_asked() -> None:
+    cluster = Cluster()
+    routing = producing(cluster)
+    lose(cluster, 1, 2)
+    cluster.clock.now += 2
+    cluster.turn(routing)
+    cluster.bring_up(1)
+    assert cluster.engine.submitted == []
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+    cluster.bring_up(BOOT)
+    assert [sent.handle for sent in cluster.engine.submitted] == [BOOT]
+
+
+def test_strategy_none_goes_on_with_the_brokers_it_knows() -> None:
+    cluster = Cluster(rebootstraps=False)
+    routing = producing(cluster)
+    cluster.engine.connects.clear()
+    lose(cluster, 1, 2)
+    for _ in range(5):
+        cluster.clock.now += 2
+        cluster.turn(routing)
+        cluster.pool.poll(cluster.clock.now)
+    assert not cluster.pool.rebootstrapping
+    assert leaders(cluster) == [1, 2]
+    assert set(cluster.engine.connects) <= {1, 2}
+    assert cluster.engine.connects
+
+
+def ask(cluster: Cluster, routing: Routing) -> None:
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.clock.now += 2
+    cluster.turn(routing)
+
+
+def test_error_code_of_the_reply_starts_again_at_once() -> None:
+    cluster = Cluster()
+    routing = producing(cluster)
+    ask(cluster, routing)
+    cluster.answer(MetadataResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
+    assert cluster.pool.rebootstrapping
+    assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0)]
+    assert leaders(cluster) == [-1, -1]
+    cluster.clock.now += 2
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+    cluster.bring_up(BOOT)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
+    assert leaders(cluster) == [1, 2]
+
+
+def test_error_code_is_an_error_like_others_where_the_strategy_is_none() -> None:
+    cluster = Cluster(rebootstraps=False)
+    routing = producing(cluster)
+    ask(cluster, routing)
+    cluster.answer(MetadataResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
+    assert cluster.engine.closed == []
+    assert leaders(cluster) == [1, 2]
+    cluster.clock.now += 2
+    cluster.turn(routing)
+    assert len(cluster.engine.submitted) == 1
+
+
+def test_metadata_that_stay_away_too_long_start_again() -> None:
+    cluster = Cluster(trigger_s=10)
+    routing = producing(cluster)
+    ask(cluster, routing)
+    asked_at = cluster.clock.now
+    _, wake_up = cluster.metadata.poll(cluster.clock.now)
+    assert wake_up == asked_at + 10
+    cluster.clock.now = asked_at + 9
+    cluster.turn(routing)
+    assert not cluster.pool.rebootstrapping
+    cluster.clock.now = asked_at + 10
+    cluster.turn(routing)
+    assert cluster.pool.rebootstrapping
+    assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0)]
+
+
+def test_time_counts_from_the_first_attempt_and_ends_with_success() -> None:
+    cluster = Cluster(trigger_s=10)
+    routing = producing(cluster)
+    ask(cluster, routing)
+    for _ in range(3):
+        cluster.answer(MetadataResponse(error_code=KafkaError.BROKER_NOT_AVAILABLE))
+        cluster.clock.now += 3
+        cluster.turn(routing)
+    assert not cluster.pool.rebootstrapping
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
+    cluster.clock.now += 50
+    cluster.turn(routing)
+    assert not cluster.pool.rebootstrapping
+    assert cluster.engine.closed == []
