@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
-from kafka_native import KafkaError, Message, Producer
+from kafka_native import KafkaError, KafkaException, Message, Producer
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
@@ -167,21 +168,28 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
-def test_broker_that_acknowledges_and_then_denies(cluster: MockCluster, client: Client, code: ErrorCode) -> None:
+def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_is_written_twice(
+    cluster: MockCluster, client: Client, code: ErrorCode
+) -> None:
     topic = client.topic()
     with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
         reports = Reports(producer, topic)
         reports.send("a")
         assert producer.flush(15) == 0
         # The answer to the next one is lost, and its retry is refused although the broker has it.
-        cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION])
+        cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
         cluster.push_request_errors(ApiKey.PRODUCE, [code])
-        reports.send("b", "c", "d")
+        reports.send("b")
         assert producer.flush(15) == 0
-        reports.send("e")
-        assert producer.flush(15) == 0
-    assert reports.failed() == {}
-    assert stored(cluster, topic) == list("abcde")
+        deadline = time.monotonic() + 10
+        while (fatal := producer.fatal_error()) is None and time.monotonic() < deadline:
+            producer.poll(0.01)
+        assert fatal is not None
+        assert fatal.code() == code
+        with pytest.raises(KafkaException, match=r"fatal_error\(\)"):
+            reports.send("c")
+    assert reports.failed() == {"b": code}
+    assert stored(cluster, topic) == ["a", "b"]
 
 
 def test_partition_that_forgets_its_producer_is_written_to_under_another_epoch(

@@ -1,0 +1,219 @@
+"""Topics that come late, go, come again, grow or may not be used: messages wait for what passes, fail for the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, Message, Producer
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import Client
+
+FAST = {"topic.metadata.refresh.fast.interval.ms": 10, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50}
+
+
+@pytest.fixture
+def strict() -> Iterator[MockCluster]:
+    """A cluster that makes no topic by itself."""
+    with MockCluster(brokers=2, auto_create_topics=False) as running:
+        yield running
+
+
+class Reports:
+    """Numbered messages, and what was reported of each."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self.errors: dict[str, KafkaError | None] = {}
+        self.partitions: dict[str, int] = {}
+
+    def send(self, topic: str, *values: str, **how: Any) -> None:
+        for value in values:
+            self.producer.produce(topic, value, on_delivery=self._note, **how)
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value().decode()
+        assert value not in self.errors, f"{value} is reported twice"
+        self.errors[value] = error
+        self.partitions[value] = message.partition()
+
+    def codes(self) -> dict[str, int | None]:
+        return {value: None if error is None else error.code() for value, error in self.errors.items()}
+
+
+def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
+    return [record.value.decode() for record in cluster.messages(topic, partition)]
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("idempotence", [False, True])
+def test_topic_that_appears_late_gets_what_was_waiting_in_order(strict: MockCluster, idempotence: bool) -> None:
+    with Client(strict).producer(**FAST, **{"enable.idempotence": idempotence}) as producer:
+        reports = Reports(producer)
+        reports.send("late", "1", "2", partition=0)
+        strict.wait_for_requests(ApiKey.METADATA, 3)
+        assert reports.errors == {}
+        strict.create_topic("late", 2)
+        reports.send("late", "3", partition=0)
+        assert producer.flush(10) == 0
+    assert reports.codes() == {"1": None, "2": None, "3": None}
+    assert stored(strict, "late") == ["1", "2", "3"]
+
+
+def test_topic_that_never_comes_fails_after_its_time_and_not_before(strict: MockCluster) -> None:
+    strict.create_topic("there")
+    with Client(strict).producer(**FAST, **{"topic.metadata.propagation.max.ms": 400}) as producer:
+        reports = Reports(producer)
+        start = time.monotonic()
+        reports.send("never", "1", "2")
+        reports.send("there", "3")
+        wait_for(lambda: producer.poll(0.01) >= 0 and "3" in reports.errors, "the topic that is there")
+        while "1" not in reports.errors:
+            producer.poll(0.05)
+            assert time.monotonic() < start + 15
+        assert time.monotonic() - start >= 0.4
+        assert producer.flush(10) == 0
+        assert reports.codes() == {
+            "1": KafkaError._UNKNOWN_TOPIC, "2": KafkaError._UNKNOWN_TOPIC, "3": None
+        }  # fmt: skip
+        assert "never" in str(reports.errors["1"])
+        # It isn't forgotten for good.
+        strict.create_topic("never")
+        reports.send("never", "4")
+        assert producer.flush(10) == 0
+    assert reports.errors["4"] is None
+    assert stored(strict, "never") == ["4"]
+
+
+def test_topic_that_may_not_be_seen_fails_at_once_and_others_go_on(strict: MockCluster) -> None:
+    for name in ("secret", "open"):
+        strict.create_topic(name)
+    strict.push_request_errors(ApiKey.METADATA, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="secret")
+    with Client(strict).producer(**FAST) as producer:
+        reports = Reports(producer)
+        reports.send("secret", "1")
+        reports.send("open", "2")
+        assert producer.flush(10) == 0
+        assert reports.codes() == {"1": KafkaError.TOPIC_AUTHORIZATION_FAILED, "2": None}
+        assert "secret" in str(reports.errors["1"])
+        reports.send("secret", "3")  # allowed meanwhile
+        assert producer.flush(10) == 0
+    assert reports.errors["3"] is None
+
+
+@pytest.mark.parametrize("idempotence", [False, True])
+def test_topic_that_may_not_be_written_to_fails_its_messages_alone(strict: MockCluster, idempotence: bool) -> None:
+    for name in ("read-only", "open"):
+        strict.create_topic(name)
+    strict.push_request_errors(ApiKey.PRODUCE, [ErrorCode.TOPIC_AUTHORIZATION_FAILED], topic="read-only")
+    with Client(strict).producer(**FAST, **{"enable.idempotence": idempotence}) as producer:
+        reports = Reports(producer)
+        reports.send("read-only", "1")
+        reports.send("open", "2")
+        assert producer.flush(10) == 0
+        reports.send("read-only", "3")
+        assert producer.flush(10) == 0
+    assert reports.codes() == {"1": KafkaError.TOPIC_AUTHORIZATION_FAILED, "2": None, "3": None}
+    assert stored(strict, "read-only") == ["3"]
+
+
+def test_name_that_no_topic_can_have_is_told_and_not_waited_for(strict: MockCluster) -> None:
+    with Client(strict).producer(**FAST) as producer:
+        reports = Reports(producer)
+        reports.send("no spaces", "1")
+        assert producer.flush(10) == 0
+    assert reports.codes() == {"1": KafkaError.TOPIC_EXCEPTION}
+
+
+def test_partition_without_a_leader_waits_for_one(strict: MockCluster) -> None:
+    strict.create_topic("t", 2)
+    strict.move_leader("t", 0, -1)
+    with Client(strict).producer(**FAST) as producer:
+        reports = Reports(producer)
+        reports.send("t", "1", "2", partition=0)
+        reports.send("t", "3", partition=1)
+        strict.wait_for_requests(ApiKey.METADATA, 3)
+        strict.move_leader("t", 0, 2)
+        assert producer.flush(10) == 0
+    assert reports.codes() == {"1": None, "2": None, "3": None}
+    assert stored(strict, "t", 0) == ["1", "2"]
+
+
+@pytest.mark.parametrize("idempotence", [False, True])
+def test_topic_deleted_and_made_again_while_producing_takes_the_rest(strict: MockCluster, idempotence: bool) -> None:
+    strict.create_topic("t", 1)
+    conf = {**FAST, "enable.idempotence": idempotence, "linger.ms": 0, "topic.metadata.refresh.interval.ms": 100}
+    with Client(strict).producer(**conf) as producer:
+        reports = Reports(producer)
+        for number in range(20):
+            reports.send("t", str(number), partition=0)
+        assert producer.flush(10) == 0
+        before = stored(strict, "t")
+        first_id = strict.topic_id("t")
+        for number in range(20, 120):
+            if number == 40:
+                strict.delete_topic("t")
+            if number == 60:
+                strict.create_topic("t", 1)
+            reports.send("t", str(number), partition=0)
+            producer.poll(0.002)
+        assert producer.flush(20) == 0
+    assert strict.topic_id("t") != first_id
+    assert before == [str(number) for number in range(20)]
+    assert set(reports.codes().values()) == {None}
+    after = [int(value) for value in stored(strict, "t")]
+    assert after[-60:] == list(range(60, 120))
+    assert after == sorted(set(after))
+
+
+def test_partitions_that_are_added_while_producing_are_used_by_messages_without_a_key(strict: MockCluster) -> None:
+    strict.create_topic("t", 1)
+    conf = {**FAST, "topic.metadata.refresh.interval.ms": 20, "linger.ms": 0, "batch.num.messages": 5}
+    with Client(strict).producer(**conf) as producer:
+        reports = Reports(producer)
+        reports.send("t", *(f"before {number}" for number in range(50)))
+        assert producer.flush(10) == 0
+        assert set(reports.partitions.values()) == {0}
+        strict.create_partitions("t", 4)
+        count = 0
+        deadline = time.monotonic() + 15
+        while set(reports.partitions.values()) != {0, 1, 2, 3} and time.monotonic() < deadline:
+            reports.send("t", *(f"after {count + number}" for number in range(20)))
+            count += 20
+            producer.flush(10)
+    assert set(reports.partitions.values()) == {0, 1, 2, 3}
+    assert set(reports.codes().values()) == {None}
+    found = sorted(value for partition in range(4) for value in stored(strict, "t", partition))
+    assert found == sorted(reports.errors)
+
+
+def test_keyed_messages_follow_the_number_of_partitions(strict: MockCluster) -> None:
+    strict.create_topic("t", 1)
+    with Client(strict).producer(**FAST, **{"topic.metadata.refresh.interval.ms": 20}) as producer:
+        reports = Reports(producer)
+        reports.send("t", "1", key="b")
+        assert producer.flush(10) == 0
+        strict.create_partitions("t", 50)
+        count = 1
+        deadline = time.monotonic() + 15
+        while len(set(reports.partitions.values())) == 1 and time.monotonic() < deadline:
+            count += 1
+            reports.send("t", str(count), key="b")
+            assert producer.flush(10) == 0
+        later = [str(number) for number in range(count + 1, count + 20)]
+        reports.send("t", *later, key="b")
+        assert producer.flush(10) == 0
+    assert len(set(reports.partitions.values())) == 2  # that of one partition, and that of fifty
+    assert {reports.partitions[value] for value in later} == {reports.partitions[str(count)]}
