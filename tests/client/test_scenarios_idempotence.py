@@ -1,4 +1,4 @@
-"""Idempotence when it isn't known what arrived: late answers, lost answers, messages given up, purged, moved leaders."""
+"""Idempotence when it isn't known what arrived: late and lost answers, messages given up or purged, moved leaders."""
 
 from __future__ import annotations
 
