@@ -41,9 +41,9 @@ def harmless() -> Fates:
 
 
 class Chaos:
-    """Fates drawn at random, from a seed that says everything. Thread: any."""
+    """Fates drawn at random, from a seed that says everything: every connection ends. Thread: any."""
 
-    def __init__(self, seed: int, *, bytes_most: int, answer_bytes_most: int = 5_000) -> None:
+    def __init__(self, seed: int, *, bytes_most: int, answer_bytes_most: int) -> None:
         """A connection is cut before it has carried so many bytes of requests, or of answers."""
         self._random = random.Random(seed)
         self._lock = threading.Lock()
@@ -60,9 +60,9 @@ class Chaos:
             requests_at = draw.randrange(1, self._bytes_most)
             answers_at = draw.randrange(1, self._answer_bytes_most)
             mute_s = draw.uniform(0.01, 0.1)
-        if self.calm or kind == 0:
-            return Fates(Fate(delay_s=delay_s), Fate(delay_s=delay_s))
-        if kind == 1:
+        if self.calm:
+            return Fates()
+        if kind < 2:
             return Fates(Fate(requests_at, delay_s=delay_s))
         return Fates(answers=Fate(answers_at, mute_s if kind == 2 else 0.0, delay_s))
 
@@ -82,7 +82,7 @@ class _Link:
 
 
 class Proxy:
-    """Listens on a free port and carries each connection on to ``target`` as it is then."""
+    """Listens on a port of its own and carries each connection on to ``target`` as it is then."""
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class Proxy:
         fates: Callable[[], Fates] = harmless,
         *,
         host: str = "127.0.0.1",
+        port: int = 0,
         family: socket.AddressFamily = socket.AF_INET,
     ) -> None:
         """``target`` is host:port; None refuses to go on to anywhere."""
@@ -98,7 +99,7 @@ class Proxy:
         self._fates = fates
         self._links: set[_Link] = set()
         self._lock = threading.Lock()
-        self._listener = socket.create_server((host, 0), family=family)
+        self._listener = socket.create_server((host, port), family=family)
         self.port: int = self._listener.getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self._thread = threading.Thread(target=self._accept, daemon=True)
