@@ -1,0 +1,53 @@
+"""What a full queue costs, and that the memory goes back once the burst is over."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import Client
+
+MESSAGES = 2_000_000
+VALUE = b"x" * 100
+MOST_BYTES_A_MESSAGE = 125
+"""10 million messages of 100 bytes fit into 1.25 GB."""
+
+LEFT_BYTES = 24 << 20
+QUIET_S = 30.0
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
+@pytest.mark.skipif("KN_SANITIZE" in os.environ, reason="a sanitizer's own memory would be counted")
+def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(cluster: MockCluster, client: Client):
+    topic = client.topic(partitions=2)
+    conf = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_000_000}
+    with client.producer(**conf) as producer:
+        producer.produce(topic, VALUE)
+        assert producer.flush(15) == 0
+        cluster.delay_responses(None, 60.0, ApiKey.PRODUCE)
+        gc.collect()
+        before = resident_bytes()
+        values = [VALUE] * 10_000
+        queued = 0
+        while queued < MESSAGES:
+            queued += producer.produce_many(topic, values)
+        assert (resident_bytes() - before) / queued < MOST_BYTES_A_MESSAGE
+        producer.purge()
+        cluster.faults.clear()
+        assert producer.flush(15) == 0
+        deadline = time.monotonic() + QUIET_S
+        while resident_bytes() - before > LEFT_BYTES and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert resident_bytes() - before < LEFT_BYTES
