@@ -91,6 +91,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
         free(engine);
         return NULL;
     }
+    kn_crew_init(&engine->crew, config->codec == KN_CODEC_NONE ? 0 : kn_crew_useful_size());
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
     kn_list_init(&engine->topics);
     atomic_fetch_add(&live_engines, 1);
@@ -103,6 +104,7 @@ void kn_engine_stop(struct kn_engine *engine)
     atomic_store(&engine->refusing, KN_ERR_CLOSED);
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_stop(broker);
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_join(broker);
+    kn_crew_stop(&engine->crew);
     for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
         kn_topic_fail(topic, KN_ERR_CLOSED, 0, "the client was closed");
     }
@@ -133,6 +135,7 @@ void kn_engine_free(struct kn_engine *engine)
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
     kn_queue_deinit(&engine->budget.room);
+    kn_crew_deinit(&engine->crew);
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->pool);
     free(engine);

@@ -14,6 +14,7 @@
 #include "engine/broker.h"
 #include "engine/budget.h"
 #include "engine/connection.h"
+#include "engine/crew.h"
 #include "engine/cursor.h"
 #include "engine/events.h"
 #include "engine/queue.h"
@@ -66,6 +67,7 @@ struct kn_engine {
     struct kn_engine_config config;
     struct kn_codec_table codecs;      /* the binding may replace entries before start */
     struct kn_pool *pool;
+    struct kn_crew crew;               /* compresses beside the broker threads */
     pid_t pid;
     /* queues to Python */
     struct kn_queue events;            /* struct kn_event: control thread */

@@ -125,9 +125,6 @@ static int by_topic_and_partition(const void *left, const void *right)
 static void send_request(struct kn_sender *sender, struct picks *picks, int64_t now_us)
 {
     qsort(picks->batches, (size_t)picks->count, sizeof *picks->batches, by_topic_and_partition);
-    for (int32_t i = 0; i < picks->count; i++) {
-        if (!picks->batches[i]->sealed) seal(sender->broker->engine, picks->batches[i], sender->produce_version);
-    }
     struct kn_produce *produce = kn_produce_new(sender, picks->batches, picks->count, now_us);
     if (!produce) {
         for (int32_t i = 0; i < picks->count; i++) {
@@ -158,21 +155,46 @@ static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us
     return next_us;
 }
 
+struct sealing { /* requests whose batches are sealed side by side */
+    struct kn_sender *sender;
+    struct picks picks[PIPELINE_MAX];
+};
+
+static void seal_request(void *context, int32_t index)
+{
+    struct sealing *sealing = context;
+    const struct picks *picks = &sealing->picks[index];
+    const struct kn_sender *sender = sealing->sender;
+    for (int32_t i = 0; i < picks->count; i++) {
+        if (!picks->batches[i]->sealed) seal(sender->broker->engine, picks->batches[i], sender->produce_version);
+    }
+}
+
 int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
 {
-    const struct kn_engine_config *config = &sender->broker->engine->config;
+    struct kn_engine *engine = sender->broker->engine;
+    const struct kn_engine_config *config = &engine->config;
     int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
-    struct picks picks;
+    struct sealing sealing; /* not initialised as a whole: it is large */
+    int compresses = config->codec != KN_CODEC_NONE;
+    sealing.sender = sender;
     if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return blocked(sender, now_us, KN_NEVER);
-    for (int built = 0;; built++) {
+    for (;;) {
         if (now_us < sender->held_until_us) return blocked(sender, now_us, sender->held_until_us);
         /* Bytes that get written, or an answer, bring us back. */
         if (sender->in_flight >= limit || is_backed_up(sender)) return blocked(sender, now_us, KN_NEVER);
         atomic_store_explicit(&sender->blocked_since_us, 0, memory_order_relaxed);
-        if (built > 0 && config->codec != KN_CODEC_NONE) break; /* compressing takes a while: let the socket have its turn */
-        collect(sender, &picks, now_us + DUE_SLACK_US);
-        if (picks.count == 0) break;
-        send_request(sender, &picks, now_us);
+        /* As many as can be compressed at once; sealing without compression is quick. */
+        int32_t most = compresses ? 1 + engine->crew.size : 1, count = 0;
+        if (most > limit - sender->in_flight) most = limit - sender->in_flight;
+        while (count < most) {
+            collect(sender, &sealing.picks[count], now_us + DUE_SLACK_US);
+            if (sealing.picks[count].count == 0) break;
+            count++;
+        }
+        kn_crew_run(&engine->crew, seal_request, &sealing, count);
+        for (int32_t i = 0; i < count; i++) send_request(sender, &sealing.picks[i], now_us);
+        if (count < most || compresses) break; /* compressing took a while: let the socket have its turn */
     }
     const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
     return first ? first->at_us : KN_NEVER;
