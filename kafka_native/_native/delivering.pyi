@@ -1,5 +1,7 @@
 from kafka_native._native.engine import Engine
 
+class Report: ...
+
 class DeliveryCore:
     engine: Engine
     def poll(self, timeout: float = ...) -> int: ...

@@ -18,65 +18,114 @@ from kafka_native._native.message cimport (
 )
 
 
+@cython.final
+@cython.no_gc
+cdef class Report:
+    """A delivered batch whose messages are being reported. Several threads may be at it, each with a message of its own.
+
+    It has its place in the line before Python code runs for it: making a KafkaError, or any garbage collection, may let another thread in. Who finds it
+    not `ready` makes it so, also when somebody else is about to.
+    """
+
+    def __dealloc__(self):
+        kn_chunk_unref(self.chunk)
+
+    cdef int open(self) except -1:
+        # No Python code runs in here.
+        cdef kn_batch_view view
+        # Not by the header: a batch that failed early never got one.
+        if kn_batch_view_plain(self.batch, &view) != KN_OK or kn_record_reader_init(&self.reader, &view) != KN_OK:
+            raise SystemError("a delivered batch can't be read back")
+        self.chunk = kn_chunk_new(self.batch.plain)
+        if self.chunk == NULL:
+            raise MemoryError
+        # The chunk's now: Messages may outlive the batch.
+        if self.batch.wire == self.batch.plain:
+            self.batch.wire = NULL
+        self.batch.plain = NULL
+        return 0
+
+    cdef int prepare(self, error_of) except -1:
+        cdef kn_batch *batch = self.batch
+        cdef int32_t partition = batch.partition
+        cdef Batch shared
+        if self.chunk == NULL:
+            self.open()
+        topic = (<bytes>batch.topic.name[:batch.topic.name_bytes]).decode()
+        error = None
+        if batch.status != KN_OK or batch.error_code != 0:
+            text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
+            error = error_of(batch.status, batch.error_code, text)
+        shared = Batch.of(kn_chunk_ref(self.chunk), topic, partition)
+        if self.ready or self.batch == NULL:
+            return 0  # another thread was faster, and the batch may be gone; from here on none gets in
+        shared.error = error
+        shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
+        if batch.log_append_time_ms < 0:
+            shared.created_ms = batch.created_ms
+        shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
+        if batch.base_offset >= 0:
+            shared.base_offset = batch.base_offset
+        self.error = error
+        self.shared = shared
+        self.ready = True
+        return 0
+
+    cdef Message message(self, int32_t index, const uint8_t *start, kn_record *record):
+        # The batch is read before anything is made: then it may go.
+        cdef kn_batch *batch = self.batch
+        cdef Batch shared = self.shared
+        cdef Batch other
+        cdef int32_t partition = shared.partition if batch.partitions == NULL else batch.partitions[index]
+        if batch.log_append_time_ms >= 0:
+            record.timestamp_ms = batch.log_append_time_ms
+        record.offset = shared.base_offset + index if batch.base_offset >= 0 else shared.base_offset
+        if partition != shared.partition:
+            # Staged messages that never got to a partition's own batch: the partition is each one's own.
+            other = shared.copy()
+            other.partition = partition
+            self.shared = shared = other
+        return message_of(shared, start, record)
+
+
 @cython.no_gc_clear
 cdef class DeliveryCore:
     """What a producer does with the outcome of messages."""
 
-    cdef bint _next_batch(self) except -1:
-        # Opens the next delivered batch; False when there is none.
-        cdef kn_batch_view view
-        cdef kn_chunk *chunk
-        cdef kn_batch *batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
-        if batch == NULL:
-            return False
-        self._batch = batch
-        self._index = 0
-        self._batch_topic = (<bytes>batch.topic.name[:batch.topic.name_bytes]).decode()
-        self._batch_error = None
-        if batch.status != KN_OK or batch.error_code != 0:
-            text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
-            self._batch_error = self.engine.error_of(batch.status, batch.error_code, text)
-        # Not by the header: a batch that failed early never got one.
-        if kn_batch_view_plain(batch, &view) != KN_OK or kn_record_reader_init(&self._reader, &view) != KN_OK:
-            raise SystemError("a delivered batch can't be read back")
-        chunk = kn_chunk_new(batch.plain)
-        if chunk == NULL:
-            raise MemoryError
-        self._shared = Batch.of(chunk, self._batch_topic, batch.partition)
-        self._shared.error = self._batch_error
-        self._shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
-        if batch.log_append_time_ms < 0:
-            self._shared.created_ms = batch.created_ms
-        self._shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
-        if batch.base_offset >= 0:
-            self._shared.base_offset = batch.base_offset
-        # The chunk's now: Messages may outlive the batch.
-        if batch.wire == batch.plain:
-            batch.wire = NULL
-        batch.plain = NULL
-        return True
+    def __cinit__(self):
+        self._reports = []
 
-    cdef _finish_batch(self):
-        cdef kn_batch *batch = self._batch
-        self._batch = NULL
-        self._shared = None
-        self._batch_error = None
+    cdef Report _next_report(self):
+        # The first in line, ready, or None.
+        cdef Report report
+        cdef kn_batch *batch
+        while True:
+            if self._reports:
+                report = <Report>self._reports[0]
+                if report.ready:
+                    return report
+                report.prepare(self.engine.error_of)
+                continue
+            report = Report.__new__(Report)  # before the pop, which nothing may come behind
+            batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
+            if batch == NULL:
+                return None
+            report.batch = batch
+            self._reports.append(report)
+
+    cdef _finish(self, Report report):
+        cdef kn_batch *batch = report.batch
+        report.batch = NULL
+        self._reports.remove(report)
         kn_engine_delivered(self.engine.engine, batch)
 
-    cdef Message _message_of(self, kn_batch *batch, int32_t index, const uint8_t *start, kn_record *record):
-        cdef Batch shared = self._shared
-        if batch.partitions != NULL and batch.partitions[index] != shared.partition:
-            # Staged messages that never got to a partition's own batch: the partition is each one's own.
-            self._shared = shared = shared.copy()
-            shared.partition = batch.partitions[index]
-        if batch.log_append_time_ms >= 0:
-            record.timestamp_ms = batch.log_append_time_ms
-        record.offset = shared.base_offset + index if batch.base_offset >= 0 else shared.base_offset
-        return message_of(shared, start, record)
-
     cdef int _serve(self) except -1:
-        # Runs every callback that is due. A callback that raises ends it: the rest waits for the next call.
+        # Runs every callback that is due now: what comes meanwhile has to wait, or a busy producer would never let its caller go. A callback that
+        # raises ends it: the rest waits for the next call.
         cdef int served = 0
+        cdef long batches
+        cdef Report report
+        cdef Report last = None
         cdef kn_batch *batch
         cdef kn_record record
         cdef const uint8_t *start
@@ -84,27 +133,37 @@ cdef class DeliveryCore:
         while self.engine.callbacks:
             self.engine.callbacks.popleft()()
             served += 1
+        if self.engine.engine == NULL:
+            return served
+        batches = kn_queue_count(&self.engine.engine.deliveries) + len(self._reports)
         while self.engine.engine != NULL:
-            if self._batch == NULL and not self._next_batch():
+            if batches <= 0 and not (self._reports and self._reports[0] is last):
                 return served
-            batch = self._batch
-            index = self._index
+            report = self._next_report()
+            if report is None:
+                return served
+            if report is not last:
+                batches -= 1
+                last = report
+            batch = report.batch
+            index = report.index
             if index >= batch.writer.record_count:
-                self._finish_batch()
+                self._finish(report)
                 continue
-            start = self._reader.span.at
-            if kn_record_reader_next(&self._reader, &record) != KN_OK:
+            start = report.reader.span.at
+            if kn_record_reader_next(&report.reader, &record) != KN_OK:
                 raise SystemError("a delivered batch can't be read back")
-            self._index = index + 1
+            # Before the callback runs, which may raise, or poll() itself, or let another thread poll.
+            report.index = index + 1
             callback = self._on_delivery
             if batch.opaques != NULL and batch.opaques[index] != NULL:
                 callback = <object><PyObject *>batch.opaques[index]
                 Py_DECREF(callback)  # the engine's reference
                 batch.opaques[index] = NULL
-            if callback is None or (self.engine.engine.config.report_errors_only and self._batch_error is None):
+            if callback is None or (self.engine.engine.config.report_errors_only and report.error is None):
                 continue
             served += 1
-            callback(self._batch_error, self._message_of(batch, index, start, &record))
+            callback(report.error, report.message(index, start, &record))
         return served
 
     def poll(self, double timeout=-1):
@@ -186,17 +245,23 @@ cdef class DeliveryCore:
 
     def _serve_last(self):
         """After the engine has stopped: makes the callbacks of what was given up."""
-        self._serve()
+        while self._serve():
+            pass
 
     def _drain(self):
         """After the engine has stopped: gives every callback's reference back and frees the batches. Nothing is called."""
+        cdef Report report
         cdef kn_batch *batch
         cdef int32_t i
         while self.engine is not None and self.engine.engine != NULL:
-            batch = self._batch if self._batch != NULL else <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
+            if self._reports:
+                report = <Report>self._reports.pop(0)
+                batch = report.batch
+                report.batch = NULL
+            else:
+                batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
             if batch == NULL:
                 break
-            self._batch = NULL
             if batch.opaques != NULL:
                 for i in range(batch.writer.record_count):
                     if batch.opaques[i] != NULL:
@@ -204,7 +269,6 @@ cdef class DeliveryCore:
                         batch.opaques[i] = NULL
                         Py_DECREF(callback)
             kn_engine_delivered(self.engine.engine, batch)
-        self._shared = None
 
     def __len__(self):
         """Messages queued or in flight, and delivery reports not served yet."""

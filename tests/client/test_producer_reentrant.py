@@ -1,0 +1,396 @@
+"""produce(), poll() and flush() from callbacks, from many threads, around close(): every report once, no deadlock."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kafka_native.client
+from kafka_native import KafkaError, Producer
+from kafka_native._native.engine import live_objects
+
+from .support import Client, read_all
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None, "linger.ms": 0}
+THREADS = 8
+
+
+@pytest.fixture(autouse=True)
+def eager_switches() -> Iterator[None]:
+    """Threads take turns as often as the interpreter lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*works: Callable[[], object], timeout: float = 60.0) -> list[object]:
+    """Runs them in a thread each; what they return or raise."""
+    outcomes: list[object] = [None] * len(works)
+    barrier = threading.Barrier(len(works))
+
+    def run(index: int, work: Callable[[], object]) -> None:
+        barrier.wait()
+        try:
+            outcomes[index] = work()
+        except BaseException as error:
+            outcomes[index] = error
+
+    threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+    return outcomes
+
+
+# --- from inside a callback ---
+
+
+@pytest.mark.parametrize("call", ["poll", "flush", "both"])
+def test_poll_and_flush_inside_a_callback_serve_what_is_left(client: Client, call: str):
+    topic = client.topic()
+    seen: list[bytes] = []
+    with client.producer(**{"batch.num.messages": 7}) as producer:
+
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            assert error is None
+            seen.append(message.value())
+            if len(seen) < 40:  # nested as deep
+                if call != "flush":
+                    producer.poll(0)
+                if call != "poll":
+                    assert producer.flush(10) >= 0
+
+        for number in range(100):
+            producer.produce(topic, str(number), on_delivery=on_delivery)
+        assert producer.flush(20) == 0
+    assert sorted(seen, key=int) == [str(number).encode() for number in range(100)]
+    assert len(set(seen)) == 100
+
+
+def test_produce_inside_a_callback_goes_on_until_flush_has_sent_it(client: Client):
+    topic = client.topic()
+    seen: list[int] = []
+    with client.producer(**{"linger.ms": 0}) as producer:
+
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            number = int(message.value())
+            seen.append(number)
+            if number < 50:
+                producer.produce(topic, str(number + 1), on_delivery=on_delivery)
+                assert producer.produce_many(topic, []) == 0
+
+        producer.produce(topic, "0", on_delivery=on_delivery)
+        assert producer.flush(20) == 0
+    assert seen == list(range(51))
+
+
+def test_exception_in_a_nested_poll_loses_no_report(client: Client):
+    topic = client.topic()
+    seen: list[bytes] = []
+    raised = 0
+
+    class Stop(Exception):
+        pass
+
+    with client.producer(**{"batch.num.messages": 3}) as producer:
+
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            seen.append(message.value())
+            if len(seen) % 5 == 0:
+                raise Stop
+            if len(seen) % 5 < 3:
+                producer.poll(0)
+
+        for number in range(50):
+            producer.produce(topic, str(number), on_delivery=on_delivery)
+        until = time.monotonic() + 20
+        while len(producer) and time.monotonic() < until:
+            try:
+                producer.flush(5)
+            except Stop:
+                raised += 1
+    assert raised == 10
+    assert sorted(map(int, seen)) == list(range(50))
+
+
+def test_close_inside_a_callback(client: Client):
+    topic = client.topic()
+    outcomes: list[object] = []
+    producer = client.producer(**{"linger.ms": 0, "batch.num.messages": 2})
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        outcomes.append(message.value())
+        if len(outcomes) == 3:
+            producer.close()
+
+    for number in range(10):
+        producer.produce(topic, str(number), on_delivery=on_delivery)
+    assert producer.flush(10) == 0
+    assert sorted(outcomes) == [str(number).encode() for number in range(10)]
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.produce(topic, b"x")
+
+
+def test_purge_and_list_topics_inside_a_callback(client: Client):
+    topic = client.topic()
+    names: list[bool] = []
+    with client.producer() as producer:
+
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            producer.purge()
+            names.append(topic in producer.list_topics(topic, 10).topics)
+
+        producer.produce(topic, b"x", on_delivery=on_delivery)
+        assert producer.flush(20) == 0
+    assert names == [True]
+
+
+# --- from many threads ---
+
+
+def test_threads_produce_poll_and_flush_at_once(client: Client):
+    topic = client.topic(partitions=4)
+    seen: Counter[bytes] = Counter()
+    errors: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        if error:
+            errors.append(error)
+        seen[message.value()] += 1
+
+    with client.producer(**{"linger.ms": 1, "batch.num.messages": 50}) as producer:
+
+        def work(thread: int) -> None:
+            for number in range(500):
+                producer.produce(topic, f"{thread}:{number}", on_delivery=on_delivery, headers={"t": str(thread)})
+                if number % 7 == thread:
+                    producer.poll(0)
+                if number % 100 == 99:
+                    assert producer.flush(20) >= 0
+
+        assert together(*(lambda t=t: work(t) for t in range(THREADS))) == [None] * THREADS
+        assert producer.flush(20) == 0
+    assert errors == []
+    assert seen == Counter(f"{thread}:{number}".encode() for thread in range(THREADS) for number in range(500))
+    for message in read_all(client, topic, THREADS * 500):
+        assert message.headers() == [("t", message.value().split(b":")[0])]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known topic", "staged"])
+def test_threads_serve_failed_batches_while_their_errors_are_made(
+    client: Client, monkeypatch: pytest.MonkeyPatch, known: bool
+):
+    """Making a KafkaError runs Python code, in the middle of which another thread may call poll()."""
+    make = kafka_native.client._error_of
+
+    def slowly(*what: Any) -> KafkaError:
+        time.sleep(0.002)
+        return make(*what)
+
+    monkeypatch.setattr(kafka_native.client, "_error_of", slowly)
+    topic = client.topic(partitions=3)
+    seen: Counter[bytes] = Counter()
+    codes: Counter[int | None] = Counter()
+    places: set[tuple[str, int, bytes]] = set()
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        seen[message.value()] += 1
+        codes[error.code() if error else None] += 1
+        places.add((message.topic(), message.partition(), message.key()))
+
+    conf = {"linger.ms": 60_000, "batch.num.messages": 5}
+    producer = client.producer(**conf) if known else Producer({**NOWHERE, **conf})
+    if known:
+        producer.produce(topic, b"", partition=0)
+        assert producer.flush(10) == 0
+        producer.close()
+        producer = client.producer(**conf, **{"max.in.flight": 1})
+    with producer:
+        before = len(client.cluster.messages(topic, 0))
+        for number in range(600):
+            partition = number % 3
+            producer.produce(topic, str(number), key=str(partition), partition=partition, on_delivery=on_delivery)
+        producer.purge(in_flight=False)
+        served = together(*(lambda: [producer.poll(0.05) for _ in range(40)] for _ in range(THREADS)))
+        assert all(isinstance(outcome, list) for outcome in served), served
+        assert producer.flush(20) == 0
+        arrived = sum(len(client.cluster.messages(topic, partition)) for partition in range(3)) - before
+    assert seen == Counter(str(number).encode() for number in range(600))
+    assert codes == Counter({KafkaError._PURGE_QUEUE: 600 - arrived} | ({None: arrived} if arrived else {}))
+    assert places == {(topic, partition, str(partition).encode()) for partition in range(3)}
+
+
+def test_two_threads_that_poll_get_each_report_once(client: Client):
+    topic = client.topic()
+    handed_out: list[int] = []
+
+    with client.producer(**{"linger.ms": 0, "batch.num.messages": 3}) as producer:
+
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            handed_out.append(message.offset())
+
+        for _ in range(300):
+            producer.produce(topic, b"x", on_delivery=on_delivery)
+        together(*(lambda: [producer.poll(0.02) for _ in range(30)] for _ in range(2)))
+        assert producer.flush(20) == 0
+    assert sorted(handed_out) == list(range(300))
+
+
+def test_one_thread_waits_in_poll_while_others_produce(client: Client):
+    topic = client.topic()
+    served: list[int] = []
+    with client.producer(**{"linger.ms": 1}) as producer:
+        count = 0
+
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            nonlocal count
+            count += 1
+
+        def serve() -> None:
+            until = time.monotonic() + 30
+            while count < 1000 and time.monotonic() < until:
+                served.append(producer.poll(0.5))
+
+        def send() -> None:
+            for _ in range(500):
+                producer.produce(topic, b"x", on_delivery=on_delivery)
+
+        assert together(serve, send, send) == [None] * 3
+    assert count == 1000
+    assert sum(served) == 1000
+
+
+def test_a_busy_producer_lets_poll_and_flush_go(client: Client):
+    topic = client.topic()
+    stop = threading.Event()
+    with client.producer(**{"linger.ms": 0, "queue.buffering.max.messages": 1000, "max.block.ms": 20_000}) as producer:
+
+        def send() -> None:
+            while not stop.is_set():
+                producer.produce(topic, b"x", on_delivery=lambda error, message: None)
+
+        senders = [threading.Thread(target=send) for _ in range(3)]
+        for sender in senders:
+            sender.start()
+        limit = threading.Timer(15, stop.set)  # so that this ends in any case
+        limit.start()
+        try:
+            started = time.monotonic()
+            for _ in range(5):
+                producer.poll(0)
+            producer.flush(0.3)
+            assert time.monotonic() - started < 10
+            assert not stop.is_set()
+        finally:
+            stop.set()
+            limit.cancel()
+            for sender in senders:
+                sender.join()
+        assert producer.flush(20) == 0
+
+
+# --- around close() ---
+
+
+def test_everything_after_close_is_a_runtime_error_or_nothing(client: Client):
+    topic = client.topic()
+    producer = client.producer()
+    producer.produce(topic, b"x")
+    producer.close()
+    for call in (
+        lambda: producer.produce(topic, b"x"),
+        lambda: producer.produce_many(topic, [b"x"]),
+        lambda: producer.produce_batch(topic, [{"value": b"x"}]),
+        lambda: producer.poll(0),
+        lambda: producer.poll(),
+        lambda: producer.flush(),
+        lambda: producer.purge(),
+        lambda: producer.list_topics(timeout=1),
+    ):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+    assert producer.close() == 0
+    assert len(producer) == 0
+    assert "closed" in repr(producer)
+
+
+@pytest.mark.parametrize("client_is_up", [True, False])
+def test_close_while_others_produce_poll_and_flush(client: Client, client_is_up: bool):
+    topic = client.topic()
+    for _ in range(3):
+        seen: Counter[bytes] = Counter()
+        queued: list[bytes] = []
+        producer = client.producer(**{"linger.ms": 0}) if client_is_up else Producer(NOWHERE)
+
+        def send(thread: int, producer: Producer = producer, queued: list[bytes] = queued, seen: Any = seen) -> None:
+            for number in itertools.count():
+                value = f"{thread}:{number}".encode()
+                producer.produce(topic, value, on_delivery=lambda error, message: seen.update([message.value()]))
+                queued.append(value)
+
+        def close(producer: Producer = producer) -> None:
+            time.sleep(0.05)
+            producer.close(0.5 if client_is_up else 0.0)
+
+        def poll(producer: Producer = producer) -> None:
+            while True:
+                producer.poll(0.01)
+
+        def flush(producer: Producer = producer) -> None:
+            while True:
+                producer.flush(0.01)
+
+        outcomes = together(close, *(lambda t=t: send(t) for t in range(3)), poll, poll, flush, flush)
+        assert outcomes[0] is None
+        for outcome in outcomes[1:]:
+            assert isinstance(outcome, (RuntimeError, BufferError)), outcome
+        extra = Counter(seen) - Counter(queued)  # a call that was overtaken between queueing and our note of it
+        assert sum(extra.values()) <= 3
+        assert not Counter(queued) - Counter(seen), "a message without a report"
+        assert max(seen.values()) == 1
+
+
+def test_close_from_many_threads(client: Client):
+    topic = client.topic()
+    producer = client.producer()
+    for _ in range(100):
+        producer.produce(topic, b"x")
+    outcomes = together(*(lambda: producer.close(10) for _ in range(THREADS)))
+    assert all(outcome == 0 or isinstance(outcome, RuntimeError) for outcome in outcomes), outcomes
+    assert len(read_all(client, topic, 100)) == 100
+
+
+def test_nothing_is_left_behind(client: Client):
+    gc.collect()
+    before = live_objects()
+    topic = client.topic()
+
+    class Stop(Exception):
+        pass
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        raise Stop
+
+    producer = client.producer(**{"batch.num.messages": 4, "linger.ms": 0})
+    for _ in range(50):
+        producer.produce(topic, b"x", on_delivery=on_delivery)
+    with pytest.raises(Stop):
+        producer.flush(10)
+    with pytest.raises(Stop):  # closing flushes, and what a callback raises comes out: it is still open
+        producer.close()
+    producer.produce(topic, b"y")
+    del producer
+    gc.collect()
+    assert live_objects() == before
