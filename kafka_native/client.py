@@ -20,6 +20,7 @@ from kafka_native.config import Config
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
+from kafka_native.control.versions import Fallback
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, ThrottleEvent, TopicMetadata, version
@@ -55,6 +56,11 @@ class Client:
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
+            fallback=Fallback.of(
+                config.text("broker.version.fallback"),
+                ask=bool(config["api.version.request"]),
+                for_s=config.integer("api.version.fallback.ms") / 1000,
+            ),
         )
         metadata = Metadata(
             pool,

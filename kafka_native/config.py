@@ -28,6 +28,7 @@ from ._reference import (
 from ._reference.property import BOTH, CONSUMER, PRODUCER, Property, State
 from .errors import KafkaError, KafkaException
 from .partitioners import PARTITIONERS
+from .protocol import releases
 
 __all__ = ["PROPERTIES", "Config", "Property", "State", "parse", "parse_bootstrap"]
 
@@ -375,9 +376,18 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
             _check_pattern(pattern)
     if declared.maximum and len(text.encode()) > declared.maximum:
         _fail(f'Configuration property "{name}" is longer than {declared.maximum} bytes')
+    if name == "broker.version.fallback":
+        _check_broker_version(name, text)
     if name == "partitioner" and text not in PARTITIONERS:
         _fail(f'Invalid value for configuration property "partitioner": {text}', _suggest(text, tuple(PARTITIONERS)))
     return text
+
+
+def _check_broker_version(name: str, text: str) -> None:
+    try:
+        releases.unasked(text)
+    except ValueError:
+        _fail(f'Invalid value for configuration property "{name}": {text}', "brokers from 0.8.0 on are supported")
 
 
 def _check_pattern(pattern: str) -> None:

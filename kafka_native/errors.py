@@ -375,6 +375,7 @@ def is_retriable(code: int) -> bool:
 # Those of enum kn_status (csrc/base/status.h) that somebody asks for by name.
 STATUS_TOO_LARGE: Final = -5
 STATUS_TIMED_OUT: Final = -9
+STATUS_TRANSPORT: Final = -10
 STATUS_CLOSED: Final = -11
 STATUS_PROTOCOL: Final = -15
 STATUS_STALE: Final = -16
@@ -393,7 +394,7 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -7: KafkaError._UNSUPPORTED_FEATURE,
     -8: KafkaError._QUEUE_FULL,
     STATUS_TIMED_OUT: KafkaError._TIMED_OUT,
-    -10: KafkaError._TRANSPORT,
+    STATUS_TRANSPORT: KafkaError._TRANSPORT,
     STATUS_CLOSED: KafkaError._DESTROY,
     -12: KafkaError._INTR,
     -13: KafkaError._UNKNOWN_PARTITION,

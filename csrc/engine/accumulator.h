@@ -134,7 +134,7 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
 /* Control thread, about once a second: batches older than message.timeout.ms are delivered with KN_ERR_TIMED_OUT. Taken ones are left alone: a request
  * may still point into them. */
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us);
-/* Control thread: delivers everything that isn't taken with this error. */
+/* Control thread, or the leader's when it can't take anything: delivers everything that isn't taken with this error. */
 void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code, const char *text);
 /* Staging (control thread): moves every batch to the initialised list `into`, in order. */
 void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into);

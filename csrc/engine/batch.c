@@ -90,6 +90,16 @@ int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view
     return KN_OK;
 }
 
+int kn_batch_view_records(const struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch_view *view, struct kn_buffer **opened)
+{
+    *opened = NULL;
+    if (batch->plain) return kn_batch_view_plain(batch, view);
+    struct kn_span span = kn_span_of(batch->wire->data, batch->wire->size_bytes);
+    int status = kn_batch_view_next(&span, view);
+    if (status == KN_OK) status = kn_batch_view_open(view, codecs, SIZE_MAX / 4, batch->wire->pool, opened);
+    return status;
+}
+
 /* --- splitting --- */
 
 #define SPLIT_SLACK_BYTES 10 /* a record's timestamp delta may take more bytes from another base */
@@ -146,23 +156,12 @@ static int fill_halves(const struct kn_batch_view *view, int32_t at, struct kn_b
     return status;
 }
 
-/* A view over the batch's records, decompressed if they were given back as appended; *opened is then to be given back. */
-static int view_records(const struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch_view *view, struct kn_buffer **opened)
-{
-    *opened = NULL;
-    if (batch->plain) return kn_batch_view_plain(batch, view);
-    struct kn_span span = kn_span_of(batch->wire->data, batch->wire->size_bytes);
-    int status = kn_batch_view_next(&span, view);
-    if (status == KN_OK) status = kn_batch_view_open(view, codecs, SIZE_MAX / 4, batch->wire->pool, opened);
-    return status;
-}
-
 int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, int32_t at, struct kn_batch *halves[2])
 {
     struct kn_batch_view view;
     struct kn_buffer *opened;
     if (batch->writer.record_count < 2 || at < 0 || at >= batch->writer.record_count) return KN_ERR_INVALID;
-    int status = view_records(batch, codecs, &view, &opened);
+    int status = kn_batch_view_records(batch, codecs, &view, &opened);
     if (status != KN_OK) return status;
     halves[0] = half_new(batch, view.records_bytes, view.record_count);
     halves[1] = half_new(batch, view.records_bytes, view.record_count);

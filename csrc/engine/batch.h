@@ -24,7 +24,7 @@ struct kn_batch {
     struct kn_topic *topic;
     struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */
     struct kn_buffer *plain;   /* 61-byte header + records as appended; kept while reports may need it, NULL afterwards */
-    struct kn_buffer *wire;    /* what is sent: plain itself, or the compressed form; NULL until sealed */
+    struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until sealed */
     struct kn_batch_writer writer;
     void **opaques;            /* one a record, NULL when no callback was given; each token is given back exactly once by the binding */
     int32_t *partitions;       /* staged batches only: the asked partition of each record (-1: the partitioner's choice) */
@@ -39,6 +39,7 @@ struct kn_batch {
     int64_t acked_us;
     int32_t attempts;          /* requests of which at least a byte was written */
     uint8_t sealed;            /* header and checksum written: immutable from then on */
+    int8_t magic;              /* of wire. 0 and 1 are for a broker before 0.11; plain is then kept, for the next try may go to a newer one */
     /* the outcome */
     uint8_t persistence;       /* never falls: a retry that fails cleanly doesn't undo an earlier "possibly" */
     int status;                /* enum kn_status when error_code is 0 */
@@ -63,6 +64,8 @@ long kn_batch_live(void);
 void kn_batch_swap_arrays(struct kn_batch *batch, void ***opaques, int32_t **partitions, int32_t capacity);
 /* A view over the plain records, as kn_batch_view_open() leaves it, for kn_record_reader_init(). KN_ERR_INVALID: plain was given back. */
 int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view);
+/* The same, decompressed from `wire` if plain was given back; *opened is then to be given back. */
+int kn_batch_view_records(const struct kn_batch *batch, const struct kn_codec_table *codecs, struct kn_batch_view *view, struct kn_buffer **opened);
 /* Makes two batches of one with several records: the first has `at` of them, or with at = 0 about half of the bytes; opaques move over, everything else that is known of the batch is
  * copied, and a numbered batch's halves share its range of numbers. The batch itself is left for kn_batch_free(). KN_ERR_INVALID: there are no two such parts. */
 int kn_batch_split(struct kn_batch *batch, const struct kn_codec_table *codecs, int32_t at, struct kn_batch *halves[2]);

@@ -106,8 +106,8 @@ int kn_fetch_request_encode(const struct kn_fetch_request *request, struct kn_bu
     if (version < 15) to = kn_put_i32(to, -1); /* replica id: a consumer */
     to = kn_put_i32(to, request->max_wait_ms);
     to = kn_put_i32(to, request->min_bytes);
-    to = kn_put_i32(to, request->max_bytes);
-    *to++ = (uint8_t)request->isolation_level;
+    if (version >= 3) to = kn_put_i32(to, request->max_bytes);
+    if (version >= KN_FETCH_ISOLATION_SINCE) *to++ = (uint8_t)request->isolation_level;
     if (version >= 7) {
         to = kn_put_i32(to, request->session_id);
         to = kn_put_i32(to, request->session_epoch);
@@ -145,7 +145,7 @@ int kn_fetch_response_open(struct kn_fetch_response *response, struct kn_span bo
 {
     memset(response, 0, sizeof *response);
     response->version = version;
-    response->throttle_ms = kn_span_i32(&body);
+    if (version >= 1) response->throttle_ms = kn_span_i32(&body);
     if (version >= 7) {
         response->error_code = kn_span_i16(&body);
         response->session_id = kn_span_i32(&body);
@@ -222,9 +222,10 @@ int kn_fetch_response_next(struct kn_fetch_response *response, struct kn_fetch_r
     result->partition = kn_span_i32(span);
     result->error_code = kn_span_i16(span);
     result->high_watermark = kn_span_i64(span);
-    result->last_stable_offset = kn_span_i64(span);
+    result->last_stable_offset = result->high_watermark;
+    if (response->version >= KN_FETCH_ISOLATION_SINCE) result->last_stable_offset = kn_span_i64(span);
     if (response->version >= 5) result->log_start_offset = kn_span_i64(span);
-    take_aborted(span, result, flexible);
+    if (response->version >= KN_FETCH_ISOLATION_SINCE) take_aborted(span, result, flexible);
     if (response->version >= 11) result->preferred_read_replica = kn_span_i32(span);
     int64_t records_bytes = flexible ? (int64_t)kn_span_uvarint(span) - 1 : kn_span_i32(span);
     if (records_bytes > 0) {

@@ -1,4 +1,4 @@
-/* The Fetch request and response on the wire, versions 4 to 17.
+/* The Fetch request and response on the wire, versions 0 to 17.
  *
  * Thread: any; pure functions over bytes. Who frees: nobody, the response borrows from its input.
  * The declared form is kafka_native/protocol/fetch.py; a test compares the two byte for byte.
@@ -11,8 +11,9 @@
 #include "base/span.h"
 
 #define KN_API_FETCH 1
-#define KN_FETCH_VERSION_MIN 4
+#define KN_FETCH_VERSION_MIN 0
 #define KN_FETCH_VERSION_MAX 17
+#define KN_FETCH_ISOLATION_SINCE 4
 #define KN_FETCH_FLEXIBLE_SINCE 12
 #define KN_FETCH_TOPIC_ID_SINCE 13
 
@@ -62,7 +63,9 @@ struct kn_aborted { /* an aborted transaction of a partition */
 struct kn_fetch_result { /* one partition of a response */
     int32_t partition;
     int16_t error_code;
-    int64_t high_watermark, last_stable_offset, log_start_offset;
+    int64_t high_watermark;
+    int64_t last_stable_offset; /* before version 4: high_watermark, as there are no transactions */
+    int64_t log_start_offset;   /* -1: not told */
     int32_t aborted_count;  /* entries at `aborted`, kn_fetch_result_aborted() reads them */
     struct kn_span aborted;
     int32_t preferred_read_replica;

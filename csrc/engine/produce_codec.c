@@ -63,7 +63,7 @@ size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8
     int32_t topics = 0;
     for (int32_t i = 0; i < request->partition_count; i += topic_run(request, i)) topics++;
     if (flexible) *to++ = 0; /* transactional id: null */
-    else to = kn_put_i16(to, -1);
+    else if (request->version >= KN_PRODUCE_BATCHES_SINCE) to = kn_put_i16(to, -1);
     to = kn_put_i16(to, request->acks);
     to = kn_put_i32(to, request->timeout_ms);
     to = put_count(to, flexible, topics);
@@ -94,6 +94,8 @@ size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8
 }
 
 /* --- response --- */
+
+#define PARTITION_LEAST_BYTES 14 /* index, error, offset: all that version 0 has */
 
 static int is_flexible(const struct kn_produce_response *response) { return response->version >= KN_PRODUCE_FLEXIBLE_SINCE; }
 
@@ -204,7 +206,7 @@ static void take_partition(struct kn_produce_response *response, struct kn_produ
     result->partition = kn_span_i32(span);
     result->error_code = kn_span_i16(span);
     result->base_offset = kn_span_i64(span);
-    result->log_append_time_ms = kn_span_i64(span);
+    result->log_append_time_ms = response->version >= 2 ? kn_span_i64(span) : -1;
     result->log_start_offset = response->version >= 5 ? kn_span_i64(span) : -1;
     if (response->version >= 8) {
         take_record_errors(span, flexible, result);
@@ -229,7 +231,7 @@ int kn_produce_response_next(struct kn_produce_response *response, struct kn_pro
         if (response->version >= KN_PRODUCE_TOPIC_ID_SINCE) response->topic_id = kn_span_take(span, 16);
         else response->topic = take_string(span, flexible, &response->topic_bytes);
         if (!response->topic && !response->topic_id) return KN_ERR_PROTOCOL; /* a null name too */
-        response->partitions_left = take_count(span, flexible, 22);
+        response->partitions_left = take_count(span, flexible, PARTITION_LEAST_BYTES);
     }
     response->partitions_left--;
     take_partition(response, result);
@@ -239,7 +241,7 @@ int kn_produce_response_next(struct kn_produce_response *response, struct kn_pro
 int kn_produce_response_end(struct kn_produce_response *response)
 {
     struct kn_span *span = &response->span;
-    response->throttle_ms = kn_span_i32(span);
+    response->throttle_ms = response->version >= 1 ? kn_span_i32(span) : 0;
     if (is_flexible(response)) {
         struct kn_span field;
         uint32_t left = kn_span_uvarint(span);

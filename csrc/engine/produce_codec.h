@@ -1,4 +1,4 @@
-/* The Produce request and response on the wire, versions 3 to 13.
+/* The Produce request and response on the wire, versions 0 to 13.
  *
  * Thread: any; pure functions over bytes. Who frees: nobody: a request's pieces borrow the batches' bytes, a response borrows from its input.
  * The declared form is kafka_native/protocol/produce.py; a test compares the two byte for byte.
@@ -12,18 +12,22 @@
 #include "base/span.h"
 
 #define KN_API_PRODUCE 0
-#define KN_PRODUCE_VERSION_MIN 3
+#define KN_PRODUCE_VERSION_MIN 0
 #define KN_PRODUCE_VERSION_MAX 13
 #define KN_PRODUCE_FLEXIBLE_SINCE 9
 #define KN_PRODUCE_TOPIC_ID_SINCE 13
+#define KN_PRODUCE_BATCHES_SINCE 3 /* magic 2; before, message sets */
 #define KN_PRODUCE_ZSTD_SINCE 7
+
+/* The newest form of records that a Produce of this version may carry. */
+static inline int8_t kn_produce_magic(int16_t version) { return version >= KN_PRODUCE_BATCHES_SINCE ? 2 : version == 2 ? 1 : 0; }
 
 struct kn_produce_partition { /* one batch of a request */
     const char *topic;
     int32_t topic_bytes;
     uint8_t topic_id[16];   /* zeros: none */
     int32_t partition;
-    const uint8_t *records; /* the sealed batch, borrowed */
+    const uint8_t *records; /* the sealed batch or message set, borrowed */
     size_t records_bytes;
 };
 
@@ -49,7 +53,7 @@ struct kn_produce_result { /* one partition of a response */
     int32_t partition;
     int16_t error_code;
     int64_t base_offset;
-    int64_t log_append_time_ms; /* -1: create time */
+    int64_t log_append_time_ms; /* -1: create time, or not told */
     int64_t log_start_offset;   /* -1: not told */
     int32_t record_error_count; /* records that the broker refused; the first of them: */
     int32_t record_error_index;

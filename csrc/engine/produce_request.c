@@ -156,14 +156,13 @@ static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempt
     return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % of it */
 }
 
-/* A guarantee can't be kept. The engine stops first, so that nothing behind this batch is sent; then the control plane is told. */
-static void raise_fatal(struct kn_sender *sender, const struct kn_batch *batch, int status, int16_t error_code)
+void kn_produce_raise_fatal(struct kn_sender *sender, const struct kn_accumulator *accumulator, int status, int16_t error_code)
 {
     kn_engine_refuse(sender->broker->engine);
     struct kn_event *event = kn_event_new(KN_EVENT_FATAL, sender->broker->handle);
     if (!event) return; /* produce() says that it is over, though not why */
-    event->token = batch->topic->token;
-    event->partition = batch->partition;
+    event->token = accumulator->topic->token;
+    event->partition = accumulator->partition;
     event->status = status;
     event->error_code = error_code;
     kn_engine_post_event(sender->broker->engine, event);
@@ -189,7 +188,7 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
     else if (may_retry && expired) kn_batch_set_error(batch, KN_ERR_TIMED_OUT, 0, text, (size_t)text_bytes);
     else {
         kn_batch_set_error(batch, status, error_code, text, (size_t)text_bytes);
-        if (config->gapless) raise_fatal(sender, batch, status, error_code);
+        if (config->gapless) kn_produce_raise_fatal(sender, batch->accumulator, status, error_code);
     }
     kn_accumulator_settle(batch->accumulator, batch);
 }
@@ -225,7 +224,7 @@ static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *
     struct kn_event *event = kn_event_new(KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
     if (!event) return 1; /* refused again at the next try */
     enum kn_sequence_verdict verdict = kn_accumulator_out_of_sequence(batch->accumulator, batch, error_code);
-    if (verdict == KN_SEQUENCE_LOST) raise_fatal(sender, batch, KN_OK, error_code);
+    if (verdict == KN_SEQUENCE_LOST) kn_produce_raise_fatal(sender, batch->accumulator, KN_OK, error_code);
     if (verdict != KN_SEQUENCE_RESTART) {
         kn_event_free(event);
         return verdict != KN_SEQUENCE_LOST;

@@ -1,9 +1,11 @@
 /* A broker's producing half. What, thread and ownership: sender.h. Here: from ready partitions to requests; produce_request.c has the way back. */
 #include "engine/sender.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
+#include "engine/batch_seal.h"
 #include "engine/engine.h"
 #include "engine/produce_request.h"
 
@@ -72,45 +74,47 @@ static void collect(struct kn_sender *sender, struct picks *picks, int64_t now_u
     for (int32_t i = 0; i < again_count; i++) kn_sender_add(sender, again[i].accumulator, again[i].at_us);
 }
 
-/* --- sealing --- */
+/* --- what can't be sealed --- */
 
-/* The compressed form of a batch, its header not filled yet; NULL: send it as it is. */
-static struct kn_buffer *compress(struct kn_engine *engine, const struct kn_codec *codec, const struct kn_buffer *plain)
+static void refuse(struct kn_sender *sender, struct kn_batch *batch, int status)
 {
-    struct kn_buffer *out = kn_buffer_take(engine->pool, plain->size_bytes);
-    if (!out) return NULL;
-    out->size_bytes = KN_BATCH_HEADER_BYTES;
-    int status = codec->compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES,
-                                 engine->config.codec_level, &out);
-    if (status == KN_OK && out->size_bytes < plain->size_bytes) return out;
-    kn_buffer_give(out);
-    return NULL;
+    char text[160];
+    const struct kn_engine *engine = sender->broker->engine;
+    int length = snprintf(text, sizeof text, "%s can't be sent to a broker that has Produce up to version %d only",
+                          status == KN_ERR_UNSUPPORTED ? engine->codecs.codecs[engine->config.codec].name : "so much at once", (int)sender->produce_version);
+    kn_batch_set_error(batch, status, 0, text, (size_t)length);
+    kn_accumulator_settle(batch->accumulator, batch);
 }
 
-/* Compression, header and checksum; the batch is immutable afterwards. */
-static void seal(struct kn_engine *engine, struct kn_batch *batch, int16_t produce_version)
+/* What couldn't be sealed goes back or is settled, and leaves the picks. */
+static void drop_unsealed(struct kn_sender *sender, struct picks *picks, int64_t now_us)
 {
-    const struct kn_codec *codec = &engine->codecs.codecs[engine->config.codec];
-    struct kn_batch_meta meta = {
-        .partition_leader_epoch = -1,
-        .producer_id = batch->producer_id,
-        .producer_epoch = batch->producer_epoch,
-        .base_sequence = batch->base_sequence,
-    };
-    int again = batch->wire != NULL; /* numbered anew: the records stay as they are */
-    int usable = !again && engine->config.codec != KN_CODEC_NONE && codec->compress &&
-                 (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
-    struct kn_buffer *compressed = usable ? compress(engine, codec, batch->plain) : NULL;
-    if (!again) batch->wire = compressed ? compressed : batch->plain;
-    if (batch->wire != batch->plain) meta.attributes = (int16_t)engine->config.codec;
-    if (compressed) {
-        if (!batch->opaques && !engine->config.report_all) { /* nobody will ask for the messages */
-            kn_buffer_give(batch->plain);
-            batch->plain = NULL;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < picks->count; i++) {
+        struct kn_batch *batch = picks->batches[i];
+        int status = batch->status;
+        if (status == KN_OK) picks->batches[kept++] = batch;
+        else if (status != KN_ERR_NOMEM) refuse(sender, batch, status);
+        else {
+            batch->status = KN_OK;
+            kn_accumulator_requeue(batch->accumulator, batch, now_us + NO_MEMORY_BACKOFF_US);
         }
     }
-    kn_batch_seal(batch->wire, &batch->writer, &meta);
-    batch->sealed = 1;
+    picks->count = kept;
+}
+
+/* The broker is older than idempotence: what waits for it fails, because it would be without the guarantee that was asked for. */
+static int64_t refuse_all(struct kn_sender *sender)
+{
+    static const char text[] = "enable.idempotence needs brokers from 0.11 on, and this partition's leader is older";
+    while (kn_schedule_first(&sender->schedule)) {
+        struct kn_accumulator *accumulator = kn_schedule_pop(&sender->schedule).accumulator;
+        if (!kn_accumulator_wants(accumulator, sender->broker)) continue;
+        kn_accumulator_forget_notice(accumulator, sender->broker); /* first: what is appended from here on announces itself again */
+        if (sender->broker->engine->config.gapless) kn_produce_raise_fatal(sender, accumulator, KN_ERR_UNSUPPORTED, 0);
+        kn_accumulator_fail(accumulator, KN_ERR_UNSUPPORTED, 0, text);
+    }
+    return KN_NEVER;
 }
 
 /* --- sending --- */
@@ -124,6 +128,8 @@ static int by_topic_and_partition(const void *left, const void *right)
 
 static void send_request(struct kn_sender *sender, struct picks *picks, int64_t now_us)
 {
+    drop_unsealed(sender, picks, now_us);
+    if (picks->count == 0) return;
     qsort(picks->batches, (size_t)picks->count, sizeof *picks->batches, by_topic_and_partition);
     struct kn_produce *produce = kn_produce_new(sender, picks->batches, picks->count, now_us);
     if (!produce) {
@@ -160,13 +166,14 @@ struct sealing { /* requests whose batches are sealed side by side */
     struct picks picks[PIPELINE_MAX];
 };
 
+/* Any thread of the crew: it notes in the batch what can't be, and the sender's thread acts on it. */
 static void seal_request(void *context, int32_t index)
 {
     struct sealing *sealing = context;
     const struct picks *picks = &sealing->picks[index];
     const struct kn_sender *sender = sealing->sender;
     for (int32_t i = 0; i < picks->count; i++) {
-        if (!picks->batches[i]->sealed) seal(sender->broker->engine, picks->batches[i], sender->produce_version);
+        picks->batches[i]->status = kn_batch_prepare(sender->broker->engine, picks->batches[i], sender->produce_version);
     }
 }
 
@@ -179,6 +186,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
     int compresses = config->codec != KN_CODEC_NONE;
     sealing.sender = sender;
     if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return blocked(sender, now_us, KN_NEVER);
+    if (config->idempotence && sender->produce_version < KN_PRODUCE_BATCHES_SINCE) return blocked(sender, now_us, refuse_all(sender));
     for (;;) {
         if (now_us < sender->held_until_us) return blocked(sender, now_us, sender->held_until_us);
         /* Bytes that get written, or an answer, bring us back. */

@@ -1,4 +1,4 @@
-/* A broker's producing half: collects ready batches, compresses and seals them, makes Produce requests, settles responses.
+/* A broker's producing half: collects ready batches, has them sealed (batch_seal.h), makes Produce requests, settles responses.
  *
  * Thread: its broker's only; no locks of its own (it takes accumulators' locks one at a time). Who frees: embedded in struct kn_broker; a request in
  * flight is the connection's until its outcome is told, and its batches with it.

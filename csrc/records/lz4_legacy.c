@@ -20,7 +20,7 @@
 
 static uint32_t rotate_left(uint32_t value, unsigned by) { return value << by | value >> (32 - by); }
 
-/* xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame descriptor can have. */
+/* xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame descriptor can have, and the magic number with one that has no dictionary. */
 static uint32_t xxh32_short(const uint8_t *at, size_t size_bytes)
 {
     uint32_t hash = XXH_PRIME_5 + (uint32_t)size_bytes;
@@ -32,18 +32,32 @@ static uint32_t xxh32_short(const uint8_t *at, size_t size_bytes)
     return hash ^ hash >> 16;
 }
 
+/* How many bytes the frame descriptor has without its checksum; 0: this is no frame with one. */
+static size_t descriptor_bytes(const uint8_t *frame, size_t size_bytes)
+{
+    if (size_bytes < AT_FLAGS + 3 || kn_get_u32_le(frame) != FRAME_MAGIC) return 0;
+    uint8_t flags = frame[AT_FLAGS];
+    size_t size = 2u + (flags & FLAG_CONTENT_SIZE ? 8u : 0) + (flags & FLAG_DICTIONARY ? 4u : 0);
+    return size_bytes < AT_FLAGS + size + 1 ? 0 : size;
+}
+
+int kn_lz4_legacy_break(uint8_t *frame, size_t size_bytes)
+{
+    size_t size = descriptor_bytes(frame, size_bytes);
+    if (size == 0 || frame[AT_FLAGS] & FLAG_DICTIONARY) return KN_ERR_CODEC;
+    frame[AT_FLAGS + size] = (uint8_t)(xxh32_short(frame, AT_FLAGS + size) >> 8);
+    return KN_OK;
+}
+
 int kn_lz4_legacy_call(kn_decompress_fn *decompress, const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)
 {
-    if (size_bytes < AT_FLAGS + 3 || kn_get_u32_le(src) != FRAME_MAGIC) return KN_ERR_CODEC;
-    uint8_t flags = src[AT_FLAGS];
-    size_t descriptor_bytes = 2u + (flags & FLAG_CONTENT_SIZE ? 8u : 0) + (flags & FLAG_DICTIONARY ? 4u : 0);
-    if (size_bytes < AT_FLAGS + descriptor_bytes + 1) return KN_ERR_CODEC;
-
+    size_t size = descriptor_bytes(src, size_bytes);
+    if (size == 0) return KN_ERR_CODEC;
     struct kn_buffer *copy = kn_buffer_take((*out)->pool, size_bytes);
     if (!copy) return KN_ERR_NOMEM;
     int status = kn_buffer_append(&copy, src, size_bytes);
     if (status == KN_OK) {
-        copy->data[AT_FLAGS + descriptor_bytes] = (uint8_t)(xxh32_short(src + AT_FLAGS, descriptor_bytes) >> 8);
+        copy->data[AT_FLAGS + size] = (uint8_t)(xxh32_short(src + AT_FLAGS, size) >> 8);
         status = decompress(copy->data, size_bytes, max_bytes, out);
     }
     kn_buffer_give(copy);

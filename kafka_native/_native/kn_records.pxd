@@ -169,3 +169,12 @@ cdef extern from "records/batch_reader.h" nogil:
         int32_t key_bytes
         int32_t value_bytes
     int kn_header_next(kn_span *span, kn_header *header)
+
+cdef extern from "records/legacy_writer.h" nogil:
+    struct kn_legacy_form:
+        int8_t magic
+        int8_t codec_id
+        const kn_codec *codec
+        int level
+        int64_t first_offset
+    int kn_legacy_write(const kn_batch_view *opened, const kn_legacy_form *form, kn_buffer **out)

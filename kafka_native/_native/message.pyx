@@ -266,7 +266,7 @@ cdef Message legacy_message_of(Batch batch, const kn_record *record):
     self._batch.timestamp_type = record.timestamp_type + 1
     self._value_data = record.value
     self._value_bytes = record.value_bytes
-    self._timestamp_ms = record.timestamp_ms
+    self._timestamp_ms = record.timestamp_ms if record.timestamp_type >= 0 else 0  # none: as confluent_kafka shows it
     own.key = _bytes_of(record.key, record.key_bytes)
     own.has_key = own.has_headers = True
     return self

@@ -115,5 +115,14 @@ def encode_batch(
     partition_leader_epoch: int = -1,
     python_codecs: bool = False,
 ) -> bytes: ...
+def encode_message_set(
+    records: Iterable[RecordLike],
+    *,
+    magic: int,
+    codec: str = "none",
+    level: int = -1,
+    base_offset: int = 0,
+    python_codecs: bool = False,
+) -> bytes: ...
 def set_base_offset(data: Buffer, offset: int, leader_epoch: int = -1, *, position: int = 0) -> None: ...
 def set_log_append_time(data: Buffer, timestamp: int, *, position: int = 0) -> None: ...

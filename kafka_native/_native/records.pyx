@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Record batches for Python: what csrc/records does, for the mock cluster, tools and tests.
 
-`encode_batch` writes one batch of magic 2; `decode_batches` reads batches and message sets of every magic; `batch_headers` walks
-the headers alone, which is what a broker needs. The hot paths of producer and consumer do not come by here.
+`encode_batch` writes one batch of magic 2, `encode_message_set` what came before; `decode_batches` reads batches and message sets of
+every magic; `batch_headers` walks the headers alone, which is what a broker needs. The hot paths of producer and consumer do not come by here.
 """
 import os
 
@@ -10,7 +10,7 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_R
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from kafka_native._native.kn_records cimport (
     KN_ATTR_CONTROL,
@@ -53,6 +53,8 @@ from kafka_native._native.kn_records cimport (
     kn_header,
     kn_header_encode,
     kn_header_next,
+    kn_legacy_form,
+    kn_legacy_write,
     kn_lz4_legacy_call,
     kn_put_i16,
     kn_put_i32,
@@ -636,6 +638,48 @@ def encode_batch(records, *, str codec="none", int level=-1, int64_t base_offset
         return PyBytes_FromStringAndSize(<char *>buffer.data, <Py_ssize_t>buffer.size_bytes)
     finally:
         kn_buffer_give(buffer)
+
+
+def encode_message_set(records, *, int magic, str codec="none", int level=-1, int64_t base_offset=0, bint python_codecs=False):
+    """A message set of magic 0 or 1, as brokers before 0.11 take it; with a codec, one compressed message around all others.
+
+    Headers, and in magic 0 timestamps, have no place in it. Where compression gains nothing the messages are plain.
+    """
+    cdef int which = codec_id(codec)
+    cdef kn_batch_writer writer
+    cdef kn_batch_meta meta
+    cdef kn_batch_view view
+    cdef kn_legacy_form form
+    cdef kn_span span
+    cdef int status
+    cdef kn_buffer *out = NULL
+    cdef kn_buffer *plain
+    if magic not in (0, 1):
+        raise ValueError(f"message sets have magic 0 or 1, not {magic}")
+    plain = kn_buffer_take(NULL, KN_BATCH_HEADER_BYTES)
+    if plain == NULL:
+        raise MemoryError()
+    try:
+        kn_batch_writer_init(&writer, plain)
+        append_all(&writer, &plain, records)
+        view.last_offset = 0
+        meta = kn_batch_meta(0, -1, 0, -1, -1, -1)
+        kn_batch_seal(plain, &writer, &meta)
+        span = kn_span_of(plain.data, plain.size_bytes)
+        form = kn_legacy_form(<int8_t>magic, <int8_t>which, &chosen(python_codecs).codecs[which], level, base_offset)
+        out = kn_buffer_take(NULL, plain.size_bytes)
+        if out == NULL:
+            raise MemoryError()
+        with nogil:
+            status = kn_batch_view_next(&span, &view)
+            if status == KN_OK:
+                status = kn_legacy_write(&view, &form, &out)
+        if status != KN_OK:
+            raise record_error(status, f"message set of magic {magic}, codec {codec}")
+        return PyBytes_FromStringAndSize(<char *>out.data, <Py_ssize_t>out.size_bytes)
+    finally:
+        kn_buffer_give(plain)
+        kn_buffer_give(out)
 
 
 cdef uint8_t *batch_at(Py_buffer *view, Py_ssize_t position) except NULL:

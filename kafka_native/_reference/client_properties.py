@@ -632,9 +632,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default=True,
         deprecated=True,
-        state=State.INERT,
-        note="ApiVersions is always asked",
-        doc="Ask each broker which protocol versions it knows.",
+        state=State.EFFECTIVE,
+        note="versions",
+        doc=(
+            "Ask each broker which protocol versions it knows. Without it, broker.version.fallback says so, where that "
+            "is a version before 0.10; newer ones are asked all the same."
+        ),
     ),
     Property(
         "api.version.request.timeout.ms",
@@ -657,9 +660,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=604_800_000,
         deprecated=True,
-        state=State.INERT,
-        note="planned, with brokers before 0.10",
-        doc="How long broker.version.fallback is used after a failed ApiVersions request.",
+        state=State.EFFECTIVE,
+        note="versions",
+        doc=(
+            "How long broker.version.fallback is used for a broker that closed the connection or didn't answer when it "
+            "was asked for its versions. 0: it is asked again each time."
+        ),
     ),
     Property(
         "broker.version.fallback",
@@ -668,9 +674,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         default="0.10.0",
         deprecated=True,
-        state=State.INERT,
-        note="planned, with brokers before 0.10",
-        doc="Version of a broker that doesn't answer ApiVersions.",
+        state=State.EFFECTIVE,
+        note="versions",
+        doc=(
+            "Version of a broker that can't be asked for its protocol versions: 0.9.0, 0.8.2, 0.8.1 or 0.8.0. Any "
+            "other says that brokers can be asked."
+        ),
     ),
     Property(
         "allow.auto.create.topics",

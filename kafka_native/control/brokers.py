@@ -13,8 +13,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.calls import NEVER, Call
-from kafka_native.control.versions import ApiRanges, Handshake
-from kafka_native.errors import STATUS_PROTOCOL, STATUS_STALE, STATUS_TIMED_OUT, KafkaError, from_status
+from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
+from kafka_native.errors import (
+    STATUS_PROTOCOL,
+    STATUS_STALE,
+    STATUS_TIMED_OUT,
+    STATUS_TRANSPORT,
+    KafkaError,
+    from_status,
+)
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
 from kafka_native.protocol.versions import ApiVersionsRequest
@@ -26,6 +33,7 @@ BOOTSTRAP = -1
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
 # for as long as its timeouts allow.
 NEXT_SERVER_S = 0.5
+OLD_BROKER_HINT = "a broker before 0.10? see broker.version.fallback"
 
 
 @dataclass(slots=True)
@@ -41,7 +49,13 @@ class Broker:
     handshake: Handshake | None = None
     ranges: ApiRanges | None = None  # None: not up
     failing: bool = False
+    unanswered: bool = False  # this connection ends, or did so just now, over the question for versions
     waiting: deque[Call] = field(default_factory=deque)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
 
     @property
     def up(self) -> bool:
@@ -66,6 +80,7 @@ class BrokerPool:
         handshake_timeout_s: float,
         on_error: Callable[[KafkaError], None],
         rebootstraps: bool = True,
+        fallback: Fallback = ASK_EVERYONE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``on_error`` is told of transport errors, and once when every broker is down.
@@ -73,6 +88,9 @@ class BrokerPool:
         ``rebootstraps``: whether the bootstrap servers are turned to again once other brokers are known
         (metadata.recovery.strategy, KIP-899).
         """
+        self._fallback = fallback
+        self._answered: set[tuple[str, int]] = set()  # who told its versions isn't taken for old
+        self._old_until: dict[tuple[str, int], float] = {}  # whose versions are the fallback's, and how long
         self._engine = engine
         self._client_version = client_version
         self._handshake_timeout_s = handshake_timeout_s
@@ -185,7 +203,7 @@ class BrokerPool:
             call.on_reply(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
             return
         try:
-            body = message.encode(version)
+            body = adapted(message, version).encode(version)
         except ProtocolError as error:
             call.on_reply(KafkaError(KafkaError._INVALID_ARG, str(error)))
             return
@@ -248,6 +266,10 @@ class BrokerPool:
         broker = self._by_handle.get(event.broker)
         if broker is not None:
             broker.generation = event.generation
+            broker.unanswered = False
+            if self._fallback.ranges is not None and (self._fallback.always or self._is_old(broker)):
+                self._open(broker, self._fallback.ranges)
+                return
             broker.handshake = Handshake(self._client_version)
             self._send_handshake(broker)
 
@@ -272,13 +294,12 @@ class BrokerPool:
             return
         if event.status != 0:
             broker.handshake = None  # DISCONNECTED says why
-            if event.status == STATUS_TIMED_OUT:
-                self._refuse(
-                    broker,
-                    KafkaError(
-                        KafkaError._TRANSPORT, f"{broker.name}: no reply to ApiVersions: is this a Kafka broker?"
-                    ),
-                )
+            broker.unanswered = event.status in (STATUS_TRANSPORT, STATUS_TIMED_OUT)
+            if broker.unanswered and self._fallback.ranges is not None and broker.address not in self._answered:
+                self._old_until[broker.address] = self._clock() + self._fallback.for_s
+            elif event.status == STATUS_TIMED_OUT:
+                text = f"{broker.name}: no reply to ApiVersions: is this a Kafka broker? {OLD_BROKER_HINT}"
+                self._refuse(broker, KafkaError(KafkaError._TRANSPORT, text))
             return
         outcome = handshake.on_reply(event.body)
         if outcome is None:
@@ -286,7 +307,11 @@ class BrokerPool:
         elif isinstance(outcome, KafkaError):
             self._refuse(broker, KafkaError(outcome.code(), f"{broker.name}: {outcome.str()}"))
         else:
+            self._answered.add(broker.address)
             self._open(broker, outcome)
+
+    def _is_old(self, broker: Broker) -> bool:
+        return self._clock() < self._old_until.get(broker.address, 0.0)
 
     def _refuse(self, broker: Broker, error: KafkaError) -> None:
         broker.handshake = None
@@ -316,8 +341,14 @@ class BrokerPool:
             return
         broker.ranges = None
         broker.handshake = None
+        unanswered, broker.unanswered = broker.unanswered, False
+        if unanswered and self._is_old(broker):  # nothing is wrong: the next connection takes it for what it is
+            if broker.waiting or self._any:
+                self._engine.broker_connect(broker.handle)
+            return
         if event.attempts:
-            error = KafkaError(from_status(event.status).code(), event.text)
+            text = f"{event.text} ({OLD_BROKER_HINT})" if unanswered else event.text
+            error = KafkaError(from_status(event.status).code(), text)
             if not broker.failing:  # once a change, not once an attempt
                 self._on_error(error)
             broker.failing = True

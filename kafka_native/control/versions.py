@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_native.errors import KafkaError, error_name
-from kafka_native.protocol import ApiKey, ProtocolError
+from kafka_native.protocol import ApiKey, ProtocolError, releases
+from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.schema import Request
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
 
 # The versions that the C twins in csrc/engine read and write.
-C_PRODUCE_VERSIONS = (3, 13)
-C_FETCH_VERSIONS = (4, 17)
+C_PRODUCE_VERSIONS = (0, 13)
+C_FETCH_VERSIONS = (0, 17)
 
 UNSUPPORTED_VERSION = 35
 
@@ -23,7 +27,7 @@ UNSUPPORTED_VERSION = 35
 class ApiRanges:
     """The version ranges that one broker offers, by API key."""
 
-    ranges: dict[int, tuple[int, int]]
+    ranges: Mapping[int, tuple[int, int]]
 
     def highest(self, api_key: int, ours: tuple[int, int]) -> int:
         """The highest version that both sides have, -1 if there is none."""
@@ -46,6 +50,45 @@ class ApiRanges:
     def fetch(self) -> int:
         """For the engine's fetcher."""
         return self.highest(ApiKey.FETCH, C_FETCH_VERSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """What a broker is taken for that can't be asked: one before 0.10 closes the connection, or never answers."""
+
+    ranges: ApiRanges | None = None
+    """None: every broker is asked."""
+    always: bool = False
+    """Nobody is asked."""
+    for_s: float = 0.0
+    """How long a broker that didn't answer isn't asked again."""
+
+    @classmethod
+    def of(cls, version: str, *, ask: bool, for_s: float) -> Fallback:
+        """From broker.version.fallback, api.version.request and api.version.fallback.ms.
+
+        As with librdkafka, a version that can be asked is asked, whatever the others say.
+        """
+        ranges = releases.unasked(version)
+        if ranges is None or (ask and for_s <= 0):
+            return cls()
+        return cls(ApiRanges(ranges), not ask, for_s)
+
+
+ASK_EVERYONE = Fallback()
+
+
+def adapted(message: Request, version: int) -> Request:
+    """The message without what this version of it can't say and an old broker does anyway."""
+    if isinstance(message, MetadataRequest) and version < 4:
+        message = copy.copy(message)
+        message.allow_auto_topic_creation = True  # the broker's own configuration decides
+        if version == 0 and message.topics is None:
+            message.topics = []  # all
+    elif isinstance(message, ListOffsetsRequest) and version < 2:
+        message = copy.copy(message)
+        message.isolation_level = 0  # there are no transactions
+    return message
 
 
 def software_version(version: str) -> str:

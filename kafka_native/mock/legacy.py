@@ -9,15 +9,22 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.log import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafka_native.mock.log import PartitionLog
 
 _CODEC = 0x07
+# A producer may write any offset in front of a compressed message. This one is high enough for those inside, which
+# count back from it.
+_FAR = 1 << 40
 
 
 class _Message(NamedTuple):
     data: memoryview
     record_count: int
     max_timestamp: int
+    codec: str = ""  # not empty: the offsets inside are absolute, so that it has to be written again
+    inside: Sequence[records.Record] = ()
 
 
 def check(data: memoryview, *, max_bytes: int) -> list[_Message]:
@@ -41,18 +48,27 @@ def check(data: memoryview, *, max_bytes: int) -> list[_Message]:
 def _message(data: memoryview, header: records.BatchHeader) -> _Message:
     if not header.attributes & _CODEC:
         return _Message(data, 1, header.max_timestamp)
-    if header.magic == 0:
-        # The offsets inside are absolute: rewriting them means compressing anew.
-        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "compressed messages of magic 0 are not taken")
+    if header.magic == 1:
+        data[:8] = _FAR.to_bytes(8, "big")
     try:
         inner = records.decode_batches(data)[0].records
     except records.RecordError as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if header.magic == 0:
+        return _Message(data, len(inner), -1, header.codec or "", inner)
     return _Message(data, len(inner), max((record.timestamp for record in inner), default=-1))
 
 
 def store(log: PartitionLog, messages: list[_Message], leader_epoch: int) -> None:
-    """Append checked messages, each with its offset in front: of a compressed one, the offset of its last record."""
+    """Append checked messages, each with its offset in front: of a compressed one, the offset of its last record.
+
+    A compressed one of magic 0 has the offsets of all, and is compressed anew with them, as old brokers did.
+    """
     for message in messages:
+        if message.codec:
+            base = log.end_offset
+            anew = records.encode_message_set(message.inside, magic=0, codec=message.codec, base_offset=base)
+            log.store(memoryview(bytearray(anew)), message.record_count, message.max_timestamp, leader_epoch)
+            continue
         message.data[:8] = (log.end_offset + message.record_count - 1).to_bytes(8, "big")
         log.store(message.data, message.record_count, message.max_timestamp, leader_epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_native.protocol import ApiKey
+from kafka_native.protocol import ApiKey, releases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,15 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
+
+
+def of_release(release: str) -> dict[int, int]:
+    """``max_versions`` of a cluster that plays one of the first releases: ``0.8.0`` to ``0.11.0``.
+
+    Before 0.10 it closes the connection of a client that asks for its versions.
+    """
+    known = releases.RELEASES[release]
+    return {int(key): known.get(key, (0, -1))[1] for key in ADVERTISED}
 
 
 def ranges(max_versions: Mapping[int, int]) -> dict[int, tuple[int, int]]:

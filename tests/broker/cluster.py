@@ -21,7 +21,7 @@ import uuid
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -57,39 +57,19 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-class Ports(NamedTuple):
-    """Where the brokers of a cluster listen, one port a broker."""
-
-    clients: list[int]
-    controllers: list[int]
-    # A second door for clients: whoever comes in at `proxied` is told that the brokers are at `proxies`, where a test
-    # puts a proxy. Brokers talk to each other through the first door.
-    proxied: list[int]
-    proxies: list[int]
-
-    @classmethod
-    def find(cls, size: int) -> Ports:
-        """Free ones."""
-        found = free_ports(4 * size)
-        return cls(*(found[start : start + size] for start in range(0, 4 * size, size)))
-
-
-def properties(node: int, ports: Ports, log_dir: str) -> dict[str, str]:
+def properties(node: int, brokers: list[int], controllers: list[int], log_dir: str) -> dict[str, str]:
     """The configuration of one broker, a controller at the same time; `node` counts from 1."""
-    at = node - 1
-    count = len(ports.clients)
-    voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(ports.controllers, 1))
-    address = f"PLAINTEXT://{HOST}:{ports.clients[at]}"
-    controller = f"CONTROLLER://{HOST}:{ports.controllers[at]}"
+    count = len(brokers)
+    voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
+    address = f"PLAINTEXT://{HOST}:{brokers[node - 1]}"
     return {
         "process.roles": "broker,controller",
         "node.id": str(node),
         "controller.quorum.voters": voters,
-        "listeners": f"{address},PROXIED://{HOST}:{ports.proxied[at]},{controller}",
-        "advertised.listeners": f"{address},PROXIED://{HOST}:{ports.proxies[at]}",
-        "inter.broker.listener.name": "PLAINTEXT",
+        "listeners": f"{address},CONTROLLER://{HOST}:{controllers[node - 1]}",
+        "advertised.listeners": address,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": log_dir,
         "num.partitions": "2",
         "auto.create.topics.enable": "false",
@@ -117,12 +97,9 @@ def properties(node: int, ports: Ports, log_dir: str) -> dict[str, str]:
 class Broker(ABC):
     """One broker of a cluster that the tests own."""
 
-    def __init__(self, node: int, ports: Ports) -> None:
+    def __init__(self, node: int, port: int) -> None:
         self.node = node
-        self.port = ports.clients[node - 1]
-        self.proxied = f"{HOST}:{ports.proxied[node - 1]}"
-        """Where a proxy has to go on to, and the port on which it has to listen: see Ports."""
-        self.proxy_port = ports.proxies[node - 1]
+        self.port = port
 
     def prepare(self) -> None:  # noqa: B027 - a container prepares itself
         """Makes its storage, once."""
@@ -156,9 +133,9 @@ class ProcessBroker(Broker):
     """A broker that is a Java process."""
 
     def __init__(
-        self, node: int, ports: Ports, directory: Path, values: dict[str, str], cluster_id: str, options: list[str]
+        self, node: int, port: int, directory: Path, values: dict[str, str], cluster_id: str, options: list[str]
     ) -> None:
-        super().__init__(node, ports)
+        super().__init__(node, port)
         self._options = [*options, "-Dorg.apache.logging.log4j.level=WARN"]
         self.log_dir = Path(values["log.dirs"])
         self._output = directory / f"broker-{node}.out"
@@ -208,10 +185,10 @@ class ProcessBroker(Broker):
 class ContainerBroker(Broker):
     """A broker in a Docker container on the host's network, so that all brokers and clients agree on addresses."""
 
-    def __init__(self, node: int, ports: Ports, values: dict[str, str], cluster_id: str, options: list[str]) -> None:
+    def __init__(self, node: int, port: int, values: dict[str, str], cluster_id: str, options: list[str]) -> None:
         from testcontainers.core.container import DockerContainer
 
-        super().__init__(node, ports)
+        super().__init__(node, port)
         self._container = DockerContainer(IMAGE).with_kwargs(network_mode="host").with_env("CLUSTER_ID", cluster_id)
         heap = [option for option in options if option.startswith(("-Xms", "-Xmx"))]  # the image chooses the rest
         self._container.with_env("KAFKA_HEAP_OPTS", " ".join(heap))
@@ -333,7 +310,8 @@ def start(size: int, java_options: list[str] = TEST_OPTIONS) -> Cluster:
 
 def start_own(size: int, containers: bool, java_options: list[str]) -> Cluster:
     """A cluster of containers or of Java processes. It ends with this process, however that ends."""
-    ports = Ports.find(size)
+    ports = free_ports(2 * size)
+    clients, controllers = ports[:size], ports[size:]
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     if cluster_id.startswith("-"):  # a tool would take it for an option
         cluster_id = "A" + cluster_id[1:]
@@ -342,12 +320,12 @@ def start_own(size: int, containers: bool, java_options: list[str]) -> Cluster:
     brokers: list[Broker] = []
     for node in range(1, size + 1):
         if containers:
-            values = properties(node, ports, "/tmp/kafka-logs")
-            brokers.append(ContainerBroker(node, ports, values, cluster_id, java_options))
+            values = properties(node, clients, controllers, "/tmp/kafka-logs")
+            brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id, java_options))
         else:
-            values = properties(node, ports, str(directory / f"data-{node}"))
-            brokers.append(ProcessBroker(node, ports, directory, values, cluster_id, java_options))
-    bootstrap = ",".join(f"{HOST}:{port}" for port in ports.clients)
+            values = properties(node, clients, controllers, str(directory / f"data-{node}"))
+            brokers.append(ProcessBroker(node, clients[node - 1], directory, values, cluster_id, java_options))
+    bootstrap = ",".join(f"{HOST}:{port}" for port in clients)
     cluster = Cluster("containers" if containers else "Java processes", bootstrap, brokers, size)
     atexit.register(cluster.close)  # runs before the folder is removed
     try:

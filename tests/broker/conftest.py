@@ -9,6 +9,7 @@ import pytest
 
 from tests.broker import java
 from tests.broker.cluster import Cluster, NoBroker, start
+from tests.broker.old_kafka import VERSIONS, OldKafka
 from tests.broker.support import TopicMaker, delete_topics
 
 HERE = Path(__file__).parent
@@ -20,7 +21,7 @@ FIRST_TIMEOUT_SECONDS = 400
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every test that wants a cluster has the `broker` marker, and time to fetch and start one."""
     for item in items:
-        if item.path.is_relative_to(HERE) and {"kafka", "kafka3"} & set(getattr(item, "fixturenames", ())):
+        if item.path.is_relative_to(HERE) and {"kafka", "kafka3", "old_kafka"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)
             item.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_SECONDS))
 
@@ -46,6 +47,20 @@ def kafka() -> Iterator[Cluster]:
 def kafka3() -> Iterator[Cluster]:
     """Three brokers. A test that kills one has to start it again and to wait."""
     yield from running(3)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def old_kafka(request: pytest.FixtureRequest) -> Iterator[OldKafka]:
+    """One broker of each version from before 1.0, one after the other. They exist as Java processes only."""
+    why = java.missing()
+    if why:
+        pytest.skip(f"no old Apache Kafka: {why}")
+    kafka = OldKafka(request.param)
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.close()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = ROOT / "build" / f"kafka-{KAFKA_VERSION}" / "libs"
 POM = Path(__file__).parent / "pom.xml"
 
 FETCH_TIMEOUT_SECONDS = 300
@@ -24,28 +23,22 @@ def missing() -> str | None:
     return f"{' and '.join(absent)} not installed" if absent else None
 
 
-def jars() -> Path:
+def jars(version: str = KAFKA_VERSION, pom: Path = POM, *defines: str) -> Path:
     """The folder with Kafka's jars. The first call ever fetches them; test runs side by side wait for each other."""
-    LIBRARIES.parent.mkdir(parents=True, exist_ok=True)
-    with (LIBRARIES.parent / "lock").open("w") as lock:
+    libraries = ROOT / "build" / f"kafka-{version}" / "libs"
+    libraries.parent.mkdir(parents=True, exist_ok=True)
+    with (libraries.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not LIBRARIES.exists():
-            partial = LIBRARIES.with_name("libs.partial")
+        if not libraries.exists():
+            partial = libraries.with_name("libs.partial")
             shutil.rmtree(partial, ignore_errors=True)
-            command = [
-                "mvn",
-                "-q",
-                "-B",
-                "-f",
-                str(POM),
-                "dependency:copy-dependencies",
-                f"-DoutputDirectory={partial}",
-            ]
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={partial}", *defines]
+            command = ["mvn", "-q", "-B", "-f", str(pom), *goal]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_TIMEOUT_SECONDS)
             if done.returncode:
-                raise RuntimeError(f"Maven could not fetch Apache Kafka {KAFKA_VERSION}:\n{done.stdout}{done.stderr}")
-            partial.rename(LIBRARIES)
-    return LIBRARIES
+                raise RuntimeError(f"Maven could not fetch Apache Kafka {version}:\n{done.stdout}{done.stderr}")
+            partial.rename(libraries)
+    return libraries
 
 
 def java_command(main_class: str, *args: str, options: list[str] | None = None) -> list[str]:

@@ -125,9 +125,17 @@ def dotted(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(
-    consumer: Any, topic: str, partitions: Iterable[int], count: int, timeout: float = WAIT_SECONDS
+    consumer: Any,
+    topic: str,
+    partitions: Iterable[int],
+    count: int,
+    timeout: float = WAIT_SECONDS,
+    settle: float = 0.3,
 ) -> list[Record]:
-    """`count` messages of a topic by either client's consumer, from the beginning; it is an error if there are more."""
+    """`count` messages of a topic by either client's consumer, from the beginning.
+
+    It is an error if more come within ``settle`` seconds.
+    """
     module = kafka_native if isinstance(consumer, kafka_native.Consumer) else confluent_kafka
     consumer.assign([module.TopicPartition(topic, number, module.OFFSET_BEGINNING) for number in partitions])
     found: list[Record] = []
@@ -135,10 +143,10 @@ def read(
     while len(found) < count:
         left = deadline - time.monotonic()
         assert left > 0, f"{len(found)} of {count} messages in {timeout} s"
-        for message in consumer.consume(10000, min(left, 1.0)):
+        for message in consumer.consume(min(count - len(found), 10000), min(left, 1.0)):
             assert message.error() is None, message.error()
             found.append(Record.of(message))
-    found += [Record.of(message) for message in consumer.consume(10, 0.3)]
+    found += [Record.of(message) for message in consumer.consume(10, settle)]
     assert len(found) == count, f"{len(found) - count} messages too many: {found[count:]}"
     return found
 

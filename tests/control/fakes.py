@@ -8,6 +8,7 @@ from typing import Any
 from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import Call
 from kafka_native.control.metadata import Metadata
+from kafka_native.control.versions import ASK_EVERYONE, Fallback
 from kafka_native.errors import KafkaError
 from kafka_native.protocol import registry
 from kafka_native.protocol.metadata import MetadataResponse
@@ -152,7 +153,14 @@ def api_versions(ranges: dict[int, tuple[int, int]] | None = None) -> ApiVersion
 class Cluster:
     """A pool and a metadata cache over a fake engine, with the replies that a test gives."""
 
-    def __init__(self, bootstrap: int = 1, *, rebootstraps: bool = True, trigger_s: float = 300) -> None:
+    def __init__(
+        self,
+        bootstrap: int = 1,
+        fallback: Fallback = ASK_EVERYONE,
+        *,
+        rebootstraps: bool = True,
+        trigger_s: float = 300,
+    ) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
         self.errors: list[KafkaError] = []
@@ -163,6 +171,7 @@ class Cluster:
             handshake_timeout_s=10.0,
             on_error=self.errors.append,
             rebootstraps=rebootstraps,
+            fallback=fallback,
             clock=self.clock,
         )
         self.metadata = Metadata(

@@ -47,7 +47,8 @@ def test_old_broker_is_asked_again_in_a_version_it_has():
 
 
 @pytest.mark.parametrize(
-    ("ranges", "produce", "fetch"), [({0: (0, 2)}, -1, -1), ({0: (14, 20), 1: (3, 99)}, -1, 17), ({0: (3, 99)}, 13, -1)]
+    ("ranges", "produce", "fetch"),
+    [({0: (0, 2), 1: (0, 3)}, 2, 3), ({0: (14, 20), 1: (3, 99)}, -1, 17), ({0: (3, 99)}, 13, -1)],
 )
 def test_data_versions_are_those_that_both_sides_have(ranges, produce, fetch):
     offer = ApiRanges(ranges)

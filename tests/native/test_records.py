@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from typing import Any
 
@@ -147,6 +148,52 @@ def test_we_read_message_sets(wanted: tuple[list[legacy.Message], dict[str, Any]
         assert record.timestamp_type == kind
     assert batches[-1].last_offset == messages[-1].offset
     assert all(batch.producer_id == -1 and not batch.is_control for batch in batches)
+
+
+@st.composite
+def records_to_write(draw: st.DrawFn) -> list[legacy.Message]:
+    """Messages with the offsets that a writer gives, from any base on."""
+    count, base = draw(st.integers(1, 8)), draw(OFFSETS)
+    times = draw(st.lists(st.integers(0, 1 << 44), min_size=count, max_size=count))
+    return [legacy.Message(base + i, draw(CONTENT), draw(CONTENT), times[i]) for i in range(count)]
+
+
+@given(records_to_write(), st.integers(0, 1), OLD_CODECS, st.booleans())
+def test_we_write_message_sets(messages: list[legacy.Message], magic: int, codec: str, python_codecs: bool) -> None:
+    data = records.encode_message_set(
+        [(message.timestamp, message.key, message.value, [("dropped", b"1")]) for message in messages],
+        magic=magic,
+        codec=codec,
+        base_offset=messages[0].offset,
+        python_codecs=python_codecs,
+    )
+    plain = legacy.encode_set(messages, magic=magic)
+    if data == plain:  # nothing to gain from the codec, or none asked for
+        return
+    assert codec != "none"
+    assert len(data) < len(plain)
+    first = messages[0].offset if magic == 1 else 0
+    inner = [dataclasses.replace(message, offset=message.offset - first) for message in messages]
+    packed = data[26 + 8 * magic :]
+    unpacked = records.decompress(codec, packed, lz4_legacy=codec == "lz4" and magic == 0)
+    assert unpacked == legacy.encode_set(inner, magic=magic)
+    wrapper = legacy.Message(messages[-1].offset, None, packed, max(message.timestamp for message in messages))
+    assert data == legacy.encode_message(wrapper, magic=magic, attributes=records.CODEC_NAMES.index(codec))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
+def test_a_message_set_worth_compressing_is_compressed(magic: int, codec: str) -> None:
+    [wrapper] = records.batch_headers(
+        records.encode_message_set([(1000, None, b"x" * 100)] * 20, magic=magic, codec=codec), check_crcs=True
+    )
+    assert (wrapper.magic, wrapper.codec, wrapper.last_offset) == (magic, codec, 19)
+
+
+@pytest.mark.parametrize(("magic", "codec", "error"), [(2, "none", ValueError), (1, "zstd", records.RecordError)])
+def test_message_sets_that_do_not_exist_are_refused(magic: int, codec: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        records.encode_message_set([(1000, None, b"x" * 100)], magic=magic, codec=codec)
 
 
 SMALL: list[records.RecordLike] = [(1000, b"k", b"value", [("h", b"1"), ("n", None)]), (900, None, None, None)]

@@ -1,4 +1,4 @@
-"""A pure-Python twin for message sets of magic 0 and 1, which this project reads and never writes."""
+"""A pure-Python twin for message sets of magic 0 and 1."""
 
 from __future__ import annotations
 

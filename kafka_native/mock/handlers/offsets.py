@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.log import PartitionLog
 
 _FIRST_WITH_EPOCHS = 4
+_FIRST_WITH_ONE_OFFSET = 1
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -42,6 +43,12 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
                     _look_up(found.partition.log, part.timestamp, found.partition.leader_epoch, answer)
                     if call.version < _FIRST_WITH_EPOCHS:
                         answer.leader_epoch = -1
+                    if call.version < _FIRST_WITH_ONE_OFFSET:
+                        answer = ListOffsetsResponse.Topic.Partition(
+                            partition_index=part.partition_index,
+                            error_code=answer.error_code,
+                            old_style_offsets=[answer.offset] if answer.offset >= 0 else [],
+                        )
             answers.append(answer)
         response.topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=answers))
     return response

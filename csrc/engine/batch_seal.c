@@ -1,0 +1,106 @@
+/* From a batch's records to the bytes that are sent: batch_seal.h. */
+#include "engine/batch_seal.h"
+
+#include <string.h>
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/produce_codec.h"
+#include "records/legacy_writer.h"
+
+/* The compressed form of a batch, its header not filled yet; NULL: send it as it is. */
+static struct kn_buffer *compress(struct kn_engine *engine, const struct kn_codec *codec, const struct kn_buffer *plain)
+{
+    struct kn_buffer *out = kn_buffer_take(engine->pool, plain->size_bytes);
+    if (!out) return NULL;
+    out->size_bytes = KN_BATCH_HEADER_BYTES;
+    int status = codec->compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES,
+                                 engine->config.codec_level, &out);
+    if (status == KN_OK && out->size_bytes < plain->size_bytes) return out;
+    kn_buffer_give(out);
+    return NULL;
+}
+
+static void seal(struct kn_engine *engine, struct kn_batch *batch, int16_t produce_version)
+{
+    const struct kn_codec *codec = &engine->codecs.codecs[engine->config.codec];
+    struct kn_batch_meta meta = {
+        .partition_leader_epoch = -1,
+        .producer_id = batch->producer_id,
+        .producer_epoch = batch->producer_epoch,
+        .base_sequence = batch->base_sequence,
+    };
+    int again = batch->wire != NULL; /* numbered anew: the records stay as they are */
+    int usable = !again && engine->config.codec != KN_CODEC_NONE && codec->compress &&
+                 (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
+    struct kn_buffer *compressed = usable ? compress(engine, codec, batch->plain) : NULL;
+    if (!again) batch->wire = compressed ? compressed : batch->plain;
+    if (batch->wire != batch->plain) meta.attributes = (int16_t)engine->config.codec;
+    if (compressed) {
+        if (!batch->opaques && !engine->config.report_all) { /* nobody will ask for the messages */
+            kn_buffer_give(batch->plain);
+            batch->plain = NULL;
+        }
+    }
+    kn_batch_seal(batch->wire, &batch->writer, &meta);
+}
+
+static int seal_legacy(struct kn_engine *engine, struct kn_batch *batch, int8_t magic)
+{
+    const struct kn_codec *codec = &engine->codecs.codecs[engine->config.codec];
+    struct kn_batch_view view;
+    struct kn_legacy_form form = {
+        .magic = magic,
+        .codec_id = codec->compress || engine->config.codec == KN_CODEC_ZSTD ? (int8_t)engine->config.codec : KN_CODEC_NONE,
+        .codec = codec,
+        .level = engine->config.codec_level,
+    };
+    int status = kn_batch_view_plain(batch, &view);
+    if (status != KN_OK) return status;
+    struct kn_buffer *set = kn_buffer_take(engine->pool, batch->plain->size_bytes);
+    if (!set) return KN_ERR_NOMEM;
+    status = kn_legacy_write(&view, &form, &set);
+    if (status != KN_OK) {
+        kn_buffer_give(set);
+        return status;
+    }
+    batch->wire = set;
+    return KN_OK;
+}
+
+/* The leader of an earlier try spoke another era's protocol than the one of now: back to the records as they were appended. */
+static int unseal(struct kn_engine *engine, struct kn_batch *batch)
+{
+    if (!batch->plain) {
+        struct kn_batch_view view;
+        struct kn_buffer *opened;
+        int status = kn_batch_view_records(batch, &engine->codecs, &view, &opened);
+        if (status != KN_OK) return status;
+        struct kn_buffer *plain = kn_buffer_take(engine->pool, KN_BATCH_HEADER_BYTES + view.records_bytes);
+        if (plain) {
+            plain->size_bytes = KN_BATCH_HEADER_BYTES + view.records_bytes;
+            memset(plain->data, 0, KN_BATCH_HEADER_BYTES);
+            memcpy(plain->data + KN_BATCH_HEADER_BYTES, view.records, view.records_bytes);
+        }
+        kn_buffer_give(opened);
+        if (!plain) return KN_ERR_NOMEM;
+        batch->plain = plain;
+    }
+    if (batch->wire != batch->plain) kn_buffer_give(batch->wire);
+    batch->wire = NULL;
+    batch->sealed = 0;
+    return KN_OK;
+}
+
+int kn_batch_prepare(struct kn_engine *engine, struct kn_batch *batch, int16_t produce_version)
+{
+    int8_t magic = kn_produce_magic(produce_version);
+    int status = KN_OK;
+    if (batch->wire && batch->magic != magic) status = unseal(engine, batch);
+    if (status != KN_OK || batch->sealed) return status;
+    if (magic < 2) status = seal_legacy(engine, batch, magic);
+    else seal(engine, batch, produce_version);
+    if (status != KN_OK) return status;
+    batch->magic = magic;
+    batch->sealed = 1;
+    return KN_OK;
+}

@@ -1,0 +1,217 @@
+"""Apache Kafka 0.8.2, 0.9.0, 0.10.2, 0.11.0: librdkafka reads what ours writes, and the reverse; what isn't there."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native import KafkaError, TopicPartition
+from kafka_native.protocol import ApiKey, decode_response, encode_request, releases
+from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.cluster import HOST, quiet
+from tests.broker.old_kafka import OldKafka
+from tests.broker.support import CODECS, Record, flush, read
+
+OLD_CODECS = CODECS[:4]
+COUNT = 300
+FIRST_MS = 1_700_000_000_000
+names = (f"topic-{number}" for number in itertools.count())
+
+Report = tuple[Any, int, int]
+
+
+def has_timestamps(kafka: OldKafka) -> bool:
+    return not kafka.version.startswith(("0.8.", "0.9."))
+
+
+def has_batches(kafka: OldKafka) -> bool:
+    return kafka.version.startswith("0.11.")
+
+
+def ours(kafka: OldKafka, **config: Any) -> kafka_native.Producer:
+    return kafka_native.Producer({**kafka.client_config, "message.timeout.ms": 20_000, "linger.ms": 2, **config})
+
+
+def our_consumer(kafka: OldKafka, **config: Any) -> kafka_native.Consumer:
+    return kafka_native.Consumer({**kafka.client_config, **config})
+
+
+def their_consumer(kafka: OldKafka) -> confluent_kafka.Consumer:
+    return confluent_kafka.Consumer(
+        quiet({**kafka.client_config, "group.id": "witness", "auto.offset.reset": "earliest"})
+    )
+
+
+def produce(producer: Any, topic: str, count: int = COUNT) -> list[Report]:
+    """Messages of all kinds to one partition; (error, partition, offset) of each, in order."""
+    reports: list[Report] = []
+    for number in range(count):
+        producer.produce(
+            topic,
+            None if number % 50 == 7 else b"value %d " % number * (number % 40),
+            None if number % 3 else b"key %d" % number,
+            0,
+            timestamp=FIRST_MS + number,
+            on_delivery=lambda error, message: reports.append((error, message.partition(), message.offset())),
+        )
+    flush(producer, 30)
+    return reports
+
+
+def expected(kafka: OldKafka) -> list[Record]:
+    """What produce() wrote, as a consumer shows it."""
+    kind, zero = (1, FIRST_MS) if has_timestamps(kafka) else (0, 0)
+    return [
+        Record(
+            *(0, number, kind, zero and zero + number),
+            None if number % 3 else b"key %d" % number,
+            None if number % 50 == 7 else b"value %d " % number * (number % 40),
+            (),
+        )
+        for number in range(COUNT)
+    ]
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: str, acks: int | str):
+    topic = next(names)
+    with ours(old_kafka, **{"compression.type": codec, "acks": acks, "batch.num.messages": 100}) as producer:
+        assert produce(producer, topic) == [(None, 0, number) for number in range(COUNT)]
+    wanted = expected(old_kafka)
+    theirs = their_consumer(old_kafka)
+    assert read(theirs, topic, [0], COUNT, settle=0.05) == wanted
+    theirs.close()
+    with our_consumer(old_kafka) as consumer:
+        assert read(consumer, topic, [0], COUNT, settle=0.05) == wanted
+
+
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_ours_reads_what_librdkafka_wrote(old_kafka: OldKafka, codec: str):
+    topic = next(names)
+    theirs = confluent_kafka.Producer(quiet({**old_kafka.client_config, "compression.type": codec, "linger.ms": 2}))
+    assert produce(theirs, topic) == [(None, 0, number) for number in range(COUNT)]
+    with our_consumer(old_kafka) as consumer:
+        assert read(consumer, topic, [0], COUNT, settle=0.05) == expected(old_kafka)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_consumer_starts_in_the_middle_and_sees_the_end(old_kafka: OldKafka, codec: str):
+    topic = next(names)
+    with ours(old_kafka, **{"compression.type": codec}) as producer:
+        produce(producer, topic)
+    starts = {
+        COUNT - 10: COUNT - 10,
+        kafka_native.OFFSET_END: COUNT,
+        kafka_native.OFFSET_BEGINNING: 0,
+        -2003: COUNT - 3,
+    }
+    for asked, first in starts.items():  # -2003: three before the end
+        with our_consumer(old_kafka, **{"enable.partition.eof": True}) as consumer:
+            consumer.assign([TopicPartition(topic, 0, asked)])
+            seen: list[int] = []
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                [message] = consumer.consume(1, 5) or [None]
+                assert message is not None, f"{asked}: nothing after {seen[-3:]}"
+                error = message.error()
+                if error is not None:
+                    assert (error.code(), message.offset()) == (KafkaError._PARTITION_EOF, COUNT)
+                    break
+                seen.append(message.offset())
+            assert seen == list(range(first, COUNT)), asked
+
+
+def test_message_larger_than_what_is_fetched_at_once(old_kafka: OldKafka):
+    topic = next(names)
+    values = [b"small", b"x" * 300_000, b"after"]
+    with ours(old_kafka) as producer:
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        flush(producer, 30)
+    with our_consumer(old_kafka, **{"max.partition.fetch.bytes": 2000}) as consumer:
+        assert [record.value for record in read(consumer, topic, [0], 3)] == values
+
+
+def test_headers_are_stored_from_0_11_on(old_kafka: OldKafka):
+    topic = next(names)
+    with ours(old_kafka) as producer:
+        producer.produce(topic, b"value", partition=0, headers=[("name", b"content"), ("none", None)])
+        flush(producer, 30)
+    theirs = their_consumer(old_kafka)
+    [record] = read(theirs, topic, [0], 1)
+    theirs.close()
+    assert record.value == b"value"
+    assert record.headers == ((("name", b"content"), ("none", None)) if has_batches(old_kafka) else ())
+
+
+def test_zstd_fails_with_a_reason_where_it_has_no_place(old_kafka: OldKafka):
+    if has_batches(old_kafka):
+        pytest.skip("from 0.11 on such a batch goes out uncompressed")
+    topic = next(names)
+    with ours(old_kafka, **{"compression.type": "zstd"}) as producer:
+        started = time.monotonic()
+        reports = produce(producer, topic, 20)
+        assert time.monotonic() - started < 10
+    assert {error.code() for error, *_ in reports} == {KafkaError._UNSUPPORTED_FEATURE}
+    assert "zstd" in reports[0][0].str()
+
+
+def test_idempotence_works_or_fails_at_once(old_kafka: OldKafka):
+    topic = next(names)
+    errors: list[KafkaError] = []
+    with ours(old_kafka, **{"enable.idempotence": True, "error_cb": errors.append}) as producer:
+        started = time.monotonic()
+        reports = produce(producer, topic, 20)
+        assert time.monotonic() - started < 10
+        fatal = producer.fatal_error()
+    if has_batches(old_kafka):
+        assert reports == [(None, 0, number) for number in range(20)]
+        assert (errors, fatal) == ([], None)
+        return
+    # Thrown away by the fatal error, or refused by the partition's leader: whichever comes first.
+    assert {error.code() for error, *_ in reports} <= {KafkaError._UNSUPPORTED_FEATURE, KafkaError._PURGE_QUEUE}
+    assert len(reports) == 20
+    assert fatal is not None
+    assert fatal.code() == KafkaError._UNSUPPORTED_FEATURE
+    assert "enable.idempotence" in fatal.str()
+
+
+def test_all_topics_are_listed(old_kafka: OldKafka):
+    topic = next(names)
+    with ours(old_kafka) as producer:
+        produce(producer, topic, 1)
+        listed = producer.list_topics(timeout=10)
+        assert list(listed.topics[topic].partitions) == [0]
+        assert list(listed.brokers) == [1]
+        assert list(producer.list_topics(topic, timeout=10).topics) == [topic]
+
+
+def test_broker_that_is_asked_all_the_same(old_kafka: OldKafka):
+    """One before 0.10 closes the connection, or never answers; then the fallback says what it knows."""
+    topic = next(names)
+    config = {"broker.version.fallback": old_kafka.version, "api.version.fallback.ms": 60_000}
+    with ours(old_kafka, **config, **{"api.version.request": True, "api.version.request.timeout.ms": 1000}) as producer:
+        assert produce(producer, topic, 20) == [(None, 0, number) for number in range(20)]
+
+
+def test_what_we_know_of_a_release_is_what_it_says(old_kafka: OldKafka):
+    if not old_kafka.can_be_asked:
+        pytest.skip("it can't be asked")
+    with socket.create_connection((HOST, int(old_kafka.bootstrap.rpartition(":")[2])), 10) as connection:
+        frame = encode_request(ApiVersionsRequest(), 0, correlation_id=1, client_id="test")
+        connection.sendall(len(frame).to_bytes(4, "big") + frame)
+        with connection.makefile("rb") as stream:
+            answer = stream.read(int.from_bytes(stream.read(4), "big"))
+    _, reply = decode_response(ApiKey.API_VERSIONS, 0, answer)
+    assert isinstance(reply, ApiVersionsResponse)
+    between_brokers = {*range(4, 8), ApiKey.WRITE_TXN_MARKERS}
+    told = {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
+    known = releases.RELEASES[old_kafka.version.rpartition(".")[0]]
+    assert known == {key: versions for key, versions in told.items() if key not in between_brokers}

@@ -1,0 +1,160 @@
+"""Clusters that play Kafka's first releases: message sets on the wire, and what can't be had there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_native import OFFSET_END, KafkaError, TopicPartition
+from kafka_native._native import records
+from kafka_native.mock import MockCluster
+from kafka_native.mock.versions import of_release, ranges
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.releases import RELEASES
+
+from .support import Client, fill, read_all
+
+COUNT = 200
+MAGIC = {"0.10.0": 1, "0.10.1": 1, "0.10.2": 1, "0.11.0": 2}
+
+
+def old_cluster(release: str) -> MockCluster:
+    return MockCluster(brokers=2, max_versions=of_release(release))
+
+
+def told(release: str, **config: Any) -> dict[str, Any]:
+    """What a client of such a cluster has to be told."""
+    asked = not release.startswith(("0.8.", "0.9."))
+    return {} if asked else {"api.version.request": False, "broker.version.fallback": release, **config}
+
+
+@pytest.fixture(scope="module", params=list(RELEASES))
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def cluster(release: str) -> Iterator[MockCluster]:
+    with old_cluster(release) as running:
+        yield running
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
+def test_round_trip_in_the_form_of_the_release(cluster: MockCluster, client: Client, release: str, codec: str):
+    topic = client.topic()
+    with client.producer(**told(release), **{"compression.type": codec, "linger.ms": 20}) as producer:
+        for number in range(COUNT):
+            producer.produce(
+                topic, f"value {number} " * 3, f"key {number}", headers=[("h", b"x")], timestamp=1000 + number
+            )
+    headers = [
+        header for batch in cluster.batches(topic, 0) for header in records.batch_headers(batch, check_crcs=True)
+    ]
+    magic = MAGIC.get(release, 0)
+    assert {header.magic for header in headers} == {magic}
+    assert {header.codec for header in headers} == {codec}
+    messages = read_all(client, topic, COUNT, **told(release))
+    assert [message.offset() for message in messages] == list(range(COUNT))
+    assert [message.value() for message in messages] == [f"value {number} ".encode() * 3 for number in range(COUNT)]
+    assert [message.key() for message in messages] == [f"key {number}".encode() for number in range(COUNT)]
+    assert messages[7].timestamp() == ((1, 1007) if magic else (0, 0))
+    assert {bool(message.headers()) for message in messages} == {magic == 2}
+
+
+def test_end_and_tail_are_found(cluster: MockCluster, client: Client, release: str):
+    topic = client.topic()
+    fill(client, topic, 10, partition=0, **told(release))
+    for asked, first in [(OFFSET_END, 10), (-2003, 7)]:
+        with client.consumer(**told(release), **{"enable.partition.eof": True}) as consumer:
+            consumer.assign([TopicPartition(topic, 0, asked)])
+            found = []
+            while not found or found[-1].error() is None:
+                found += consumer.consume(1, 10)
+            assert [message.offset() for message in found] == [*range(first, 10), 10]
+            assert found[-1].error() == KafkaError._PARTITION_EOF
+
+
+def test_all_topics_are_listed(cluster: MockCluster, client: Client, release: str):
+    topic = client.topic()
+    with client.consumer(**told(release)) as consumer:
+        assert topic in consumer.list_topics(timeout=10).topics
+
+
+def test_idempotence_is_refused_before_0_11(cluster: MockCluster, client: Client, release: str):
+    topic = client.topic()
+    reports: list[Any] = []
+    with client.producer(**told(release), **{"enable.idempotence": True, "error_cb": lambda error: None}) as producer:
+        producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
+        assert producer.flush(10) == 0
+        fatal = producer.fatal_error()
+    if release == "0.11.0":
+        assert (reports, fatal) == ([None], None)
+    else:
+        assert fatal is not None
+        assert fatal.code() == KafkaError._UNSUPPORTED_FEATURE
+        assert reports[0].code() in (KafkaError._UNSUPPORTED_FEATURE, KafkaError._PURGE_QUEUE)
+        assert cluster.watermarks(topic, 0) == (0, 0)
+
+
+def test_zstd_is_refused_where_there_are_message_sets(cluster: MockCluster, client: Client, release: str):
+    topic = client.topic()
+    reports: list[Any] = []
+    with client.producer(**told(release), **{"compression.type": "zstd"}) as producer:
+        producer.produce(topic, b"x" * 100, on_delivery=lambda error, message: reports.append(error))
+        assert producer.flush(10) == 0
+    if release == "0.11.0":  # goes out uncompressed
+        assert reports == [None]
+    else:
+        assert [error.code() for error in reports] == [KafkaError._UNSUPPORTED_FEATURE]
+        assert "zstd" in reports[0].str()
+
+
+# --- brokers that close the connection instead of an answer ---
+
+
+def test_closed_connection_is_understood_within_the_fallbacks_time():
+    config = {"broker.version.fallback": "0.9.0.1", "api.version.fallback.ms": 60_000}
+    with old_cluster("0.9.0") as cluster:
+        client = Client(cluster)
+        topic = client.topic(2)
+        for partition in (0, 1):
+            fill(client, topic, 25, partition=partition, **config)
+        assert len(read_all(client, topic, 50, **config)) == 50
+        # Three clients, each with a bootstrap connection to one of the brokers: five of eight connections are asked.
+        asked = [len(cluster.requests_of(ApiKey.API_VERSIONS, broker)) for broker in cluster.broker_ids]
+        assert min(asked) >= 1
+        assert sum(asked) <= 6
+
+
+def test_without_a_fallback_the_client_says_what_may_be_wrong():
+    errors: list[KafkaError] = []
+    with old_cluster("0.8.2") as cluster:
+        client = Client(cluster)
+        with client.producer(error_cb=errors.append) as producer:
+            producer.produce(client.topic(), b"nobody takes it")
+            deadline = time.monotonic() + 10
+            while not errors and time.monotonic() < deadline:
+                producer.poll(0.1)
+            producer.purge()
+    assert errors[0].code() == KafkaError._TRANSPORT
+    assert "broker.version.fallback" in errors[0].str()
+
+
+def test_upgraded_broker_is_asked_again_when_the_time_is_over():
+    with old_cluster("0.9.0") as cluster:
+        client = Client(cluster)
+        topic = client.topic()
+        with client.producer(**{"broker.version.fallback": "0.9.0", "api.version.fallback.ms": 300}) as producer:
+            producer.produce(topic, b"old", partition=0)
+            assert producer.flush(10) == 0
+            cluster.versions = ranges({})
+            time.sleep(0.35)  # what is waited for is the time itself
+            for broker in cluster.broker_ids:
+                cluster.disconnect(broker)
+            producer.produce(topic, b"new", partition=0)
+            assert producer.flush(10) == 0
+        stored = [header.magic for batch in cluster.batches(topic, 0) for header in records.batch_headers(batch)]
+        assert stored == [0, 2]
