@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "base/status.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -31,6 +32,8 @@
 
 #define SMALLEST_SHIFT 12 /* 4 KiB */
 #define IMPOSSIBLE_BYTES (SIZE_MAX / 4) /* sums and doublings of anything below can't overflow */
+#define POPULATE_FROM_BYTES ((size_t)256 << 10)
+#define PAGE_BYTES 4096   /* or a multiple of it: then less is populated */
 #define CLASS_COUNT 20    /* the largest class is 2 GiB; beyond it buffers are never kept */
 
 struct kn_pool {
@@ -166,6 +169,19 @@ static struct kn_buffer *pool_take(struct kn_pool *pool, unsigned cls)
     return buffer;
 }
 
+/* A large buffer is about to be filled: all its pages in one call rather than a fault each. Only a hint: where it isn't known, they come one by one. */
+static void populate(uint8_t *data, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t from = ((uintptr_t)data + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    uintptr_t to = ((uintptr_t)data + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
+    if (bytes >= POPULATE_FROM_BYTES && to > from) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+#else
+    (void)data;
+    (void)bytes;
+#endif
+}
+
 struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
 {
     unsigned cls = class_of(capacity_bytes);
@@ -185,6 +201,7 @@ struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
         free(buffer);
         return NULL;
     }
+    populate(buffer->data, capacity_bytes);
     buffer->pool = pool;
     if (pool) {
         pthread_mutex_lock(&pool->lock);
