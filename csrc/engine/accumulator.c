@@ -262,34 +262,46 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
     return KN_OK;
 }
 
-int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice)
+int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct kn_append *appends, int32_t count, int32_t *appended,
+                              struct kn_notice *notice)
 {
     struct kn_engine *engine = accumulator->topic->engine;
     struct spare spare = {0};
     struct want want = {0};
     int status = KN_OK;
+    int32_t done = 0;
     notice->broker = NULL;
     notice->move_on = KN_STAY;
     notice->completed = 0;
     kn_mutex_lock(&accumulator->lock);
-    for (;;) {
+    while (done < count && notice->move_on == KN_STAY) {
         /* Checked under the lock: what gets in before the closing client drains this partition is drained, the rest is refused. */
         status = atomic_load_explicit(&engine->refusing, memory_order_acquire);
         if (status == KN_OK && accumulator->redirected) status = KN_ERR_STALE;
         if (status != KN_OK) break;
-        enum need need = append_ready(accumulator, append, &spare, &want, notice);
+        enum need need = append_ready(accumulator, &appends[done], &spare, &want, notice);
         if (need == NEED_NOTHING) {
-            status = append_record(accumulator, append, notice);
-            break;
+            status = append_record(accumulator, &appends[done], notice);
+            if (status != KN_OK) break;
+            done++;
+            notice->completed = 0;
+            continue;
         }
         kn_mutex_unlock(&accumulator->lock);
-        status = append_fetch(accumulator, append, need, &want, &spare);
+        status = append_fetch(accumulator, &appends[done], need, &want, &spare);
         kn_mutex_lock(&accumulator->lock);
         if (status != KN_OK) break;
     }
     kn_mutex_unlock(&accumulator->lock);
     spare_deinit(&spare);
+    *appended = done;
     return status;
+}
+
+int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice)
+{
+    int32_t appended;
+    return kn_accumulator_append_run(accumulator, append, 1, &appended, notice);
 }
 
 /* --- the leader's side --- */

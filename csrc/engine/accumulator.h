@@ -103,6 +103,10 @@ void kn_accumulator_deinit(struct kn_accumulator *accumulator); /* frees what is
 /* Appends one record in wire form. KN_OK, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_STALE (staging only: look at the table again). The caller passes
  * `notice` on to kn_notice_send(). */
 int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice);
+/* The same with one lock for several. *appended says how many of the first ones are in; with KN_OK it is fewer than `count` when notice->move_on says
+ * so. */
+int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct kn_append *appends, int32_t count, int32_t *appended,
+                              struct kn_notice *notice);
 void kn_notice_send(const struct kn_notice *notice, struct kn_accumulator *accumulator);
 
 /* Sets the leader (control thread); notifies it when something waits. */

@@ -39,12 +39,13 @@ static inline void kn_budget_give(struct kn_budget *budget, int64_t messages, in
     if (atomic_load(&budget->waiters) > 0) kn_queue_kick(&budget->room);
 }
 
-static inline int kn_budget_take(struct kn_budget *budget, int64_t bytes)
+/* For all of them, or for none. */
+static inline int kn_budget_take(struct kn_budget *budget, int64_t count, int64_t bytes)
 {
-    int64_t messages = atomic_fetch_add_explicit(&budget->messages, 1, memory_order_relaxed);
+    int64_t messages = atomic_fetch_add_explicit(&budget->messages, count, memory_order_relaxed) + count;
     int64_t total = atomic_fetch_add_explicit(&budget->bytes, bytes, memory_order_relaxed) + bytes;
-    if ((budget->messages_max && messages >= budget->messages_max) || (budget->bytes_max && total > budget->bytes_max)) {
-        kn_budget_lower(budget, 1, bytes);
+    if ((budget->messages_max && messages > budget->messages_max) || (budget->bytes_max && total > budget->bytes_max)) {
+        kn_budget_lower(budget, count, bytes);
         return KN_ERR_FULL;
     }
     return KN_OK;

@@ -110,49 +110,99 @@ static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table
     else kn_sticky_look(topic, table, partition);
 }
 
-static int produce_known(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *append)
+/* Appends the first ones that go to one and the same partition. */
+static int produce_known(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *appends, int32_t count, int32_t *appended)
 {
-    int32_t partition = choose_partition(topic, table, append);
+    int32_t partition = choose_partition(topic, table, &appends[0]);
+    int32_t run = 1;
+    *appended = 0;
     if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
+    while (run < count && choose_partition(topic, table, &appends[run]) == partition) run++;
     struct kn_accumulator *accumulator = table->partitions[partition];
     struct kn_notice notice;
-    int status = kn_accumulator_append(accumulator, append, &notice);
+    int status = kn_accumulator_append_run(accumulator, appends, run, appended, &notice);
     if (notice.broker) kn_notice_send(&notice, accumulator);
     if (notice.move_on) go_elsewhere(topic, table, partition, notice.move_on);
     return status;
 }
 
-static int produce_staged(struct kn_topic *topic, const struct kn_append *append)
+static int produce_staged(struct kn_topic *topic, const struct kn_append *appends, int32_t count, int32_t *appended)
 {
     struct kn_notice notice;
-    int status = kn_accumulator_append(&topic->staging, append, &notice);
-    if (status == KN_OK) want_metadata(topic);
+    int status = kn_accumulator_append_run(&topic->staging, appends, count, appended, &notice);
+    if (*appended > 0) want_metadata(topic);
     return status;
 }
 
-int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
+static int append_init(const struct kn_topic *topic, const struct kn_message *message, struct kn_append *append)
 {
-    struct kn_engine *engine = topic->engine;
     int32_t key_bytes = message->key ? message->key_bytes : -1;
     int32_t value_bytes = message->value ? message->value_bytes : -1;
     size_t bound_bytes = kn_record_bound_bytes(key_bytes, value_bytes, message->headers_bytes);
-    if (bound_bytes > (size_t)engine->config.message_max_bytes) return KN_ERR_TOO_LARGE;
-    struct kn_append append = {
+    if (bound_bytes > (size_t)topic->engine->config.message_max_bytes) return KN_ERR_TOO_LARGE;
+    *append = (struct kn_append){
         .message = message,
         .bound_bytes = bound_bytes,
         .budget_bytes = (int64_t)(bound_bytes - KN_RECORD_OVERHEAD_MAX_BYTES),
         .timestamp_ms = message->timestamp_ms,
         .wall_ms = message->wall_ms,
     };
-    if (append.timestamp_ms <= 0) append.timestamp_ms = append.wall_ms = kn_wall_ms();
-    append.timed = append.wall_ms != 0;
-    int status = kn_budget_take(&engine->budget, append.budget_bytes);
-    if (status != KN_OK) return status;
-    do { /* STALE: the table was published, or taken back, between the look and the append */
+    if (append->timestamp_ms <= 0) append->timestamp_ms = append->wall_ms = kn_wall_ms();
+    append->timed = append->wall_ms != 0;
+    return KN_OK;
+}
+
+/* What has its budget is appended. Returns how many of the first ones are in. */
+static int32_t append_all(struct kn_topic *topic, struct kn_append *appends, int32_t count, int *status)
+{
+    int32_t done = 0;
+    while (done < count) {
+        int32_t appended;
         const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
-        status = table ? produce_known(topic, table, &append) : produce_staged(topic, &append);
-    } while (status == KN_ERR_STALE);
-    if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
+        *status = table ? produce_known(topic, table, appends + done, count - done, &appended)
+                        : produce_staged(topic, appends + done, count - done, &appended);
+        done += appended;
+        /* STALE: the table was published, or taken back, between the look and the append */
+        if (*status != KN_OK && *status != KN_ERR_STALE) break;
+    }
+    return done;
+}
+
+int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
+{
+    struct kn_engine *engine = topic->engine;
+    struct kn_append append;
+    int status = append_init(topic, message, &append);
+    if (status == KN_OK) status = kn_budget_take(&engine->budget, 1, append.budget_bytes);
+    if (status != KN_OK) return status;
+    if (append_all(topic, &append, 1, &status) == 1) return KN_OK;
+    kn_budget_give(&engine->budget, 1, append.budget_bytes);
+    return status;
+}
+
+int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count, int32_t *queued)
+{
+    struct kn_budget *budget = &topic->engine->budget;
+    struct kn_append appends[KN_PRODUCE_RUN_MAX];
+    int32_t ready = 0;
+    int64_t bytes = 0;
+    int refusal = KN_OK, status = KN_OK;
+    *queued = 0;
+    for (; ready < count && (refusal = append_init(topic, &messages[ready], &appends[ready])) == KN_OK; ready++) bytes += appends[ready].budget_bytes;
+    if (ready == 0) return refusal;
+    if (kn_budget_take(budget, ready, bytes) != KN_OK) { /* not for all of them: for as many as there is room */
+        int32_t most = ready;
+        for (ready = 0, bytes = 0; ready < most; ready++) {
+            if (kn_budget_take(budget, 1, appends[ready].budget_bytes) != KN_OK) break;
+            bytes += appends[ready].budget_bytes;
+        }
+        if (ready < most) refusal = KN_ERR_FULL;
+        if (ready == 0) return refusal;
+    }
+    *queued = append_all(topic, appends, ready, &status);
+    if (*queued == ready) return refusal;
+    for (int32_t i = 0; i < *queued; i++) bytes -= appends[i].budget_bytes;
+    kn_budget_give(budget, ready - *queued, bytes);
     return status;
 }
 

@@ -63,6 +63,10 @@ struct kn_message { /* what produce() was called with; borrowed for the call */
 /* KN_OK: the record is in a batch and the opaque is the engine's. Otherwise nothing was kept: KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes),
  * KN_ERR_UNKNOWN_PARTITION, KN_ERR_NOMEM, KN_ERR_CLOSED. Never blocks beyond a leaf lock. */
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message);
+/* The same for up to KN_PRODUCE_RUN_MAX messages at a time: budget, locks and notifications are for all of them. *queued says how many of the first ones
+ * are in; KN_OK: all of them, otherwise why the next one isn't. */
+#define KN_PRODUCE_RUN_MAX 64
+int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count, int32_t *queued);
 
 int32_t kn_topic_partition_count(struct kn_topic *topic); /* any thread; 0: not known now */
 

@@ -130,6 +130,9 @@ cdef extern from "engine/topic.h" nogil:
         int64_t wall_ms
         void *opaque
     int32_t kn_topic_partition_count(kn_topic *topic)
+    enum:
+        KN_PRODUCE_RUN_MAX
+    int kn_topic_produce_run(kn_topic *topic, const kn_message *messages, int32_t count, int32_t *queued)
     int kn_topic_produce(kn_topic *topic, const kn_message *message)
     int kn_topic_set_partitions(kn_topic *topic, const uint8_t *id, int32_t count, kn_broker *const *leaders, const int32_t *leader_epochs)
     void kn_topic_fail(kn_topic *topic, int status, int16_t error_code, const char *text)

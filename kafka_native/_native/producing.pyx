@@ -6,7 +6,7 @@ Thread: any, under the interpreter lock; waiting for room releases it. produce()
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.long cimport PyLong_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.sequence cimport PySequence_Check
@@ -22,7 +22,6 @@ from kafka_native._native.kn_records cimport *
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
     PIECE_BYTES_MAX = 2147483647
-    CLOCK_EVERY = 256  # messages of one produce_many() that share a look at the clock; a power of two
     EMPTY_TRIES = 100  # tries on an empty queue before a message counts as larger than the queue: others may be trying, too
 
 cdef object NO_TOPIC = object()
@@ -123,6 +122,118 @@ cdef _located(error, Py_ssize_t index, str fate):
     # The same mistake, with the message that has it. Not of the very same class: a UnicodeEncodeError, say, can't be made from a text.
     kind = TypeError if isinstance(error, TypeError) else OverflowError if isinstance(error, OverflowError) else ValueError
     return kind(f"message {index}: {error} ({fate})")
+
+
+@cython.final
+cdef class Columns:
+    """The arguments of one produce_many(), checked but for their items."""
+
+    cdef tuple values
+    cdef tuple keys  # None: none, here and below
+    cdef tuple headers
+    cdef tuple partitions  # None: `partition` for all
+    cdef tuple timestamps  # None: `timestamp` for all
+    cdef Py_ssize_t count
+    cdef int32_t partition
+    cdef int32_t partition_now  # of the message that was refused
+    cdef int64_t timestamp  # 0: now
+    cdef object on_delivery  # what `opaque` is borrowed from
+    cdef PyObject *opaque
+
+    @staticmethod
+    cdef Columns of(values, keys, headers, partition, timestamps, on_delivery):
+        cdef Columns self = Columns.__new__(Columns)
+        self.values = _column(values, -1, "values")
+        self.count = len(self.values)
+        self.keys = None if keys is None else _column(keys, self.count, "keys")
+        self.headers = None if headers is None else _column(headers, self.count, "headers")
+        self.partition = -1
+        self.on_delivery = on_delivery
+        _opaque(on_delivery, None, &self.opaque)
+        if PyIndex_Check(partition):
+            self.partition = _number(partition, "partition")
+            _check_partition(self.partition)
+        else:
+            self.partitions = _column(partition, self.count, "partition", "an int or ")
+        if timestamps is None or PyIndex_Check(timestamps):
+            self.timestamp = 0 if timestamps is None else max(0, _number(timestamps, "timestamps"))
+        else:
+            self.timestamps = _column(timestamps, self.count, "timestamps", "an int or ")
+        return self
+
+    cdef int32_t gather(self, Py_ssize_t index, kn_message *messages) noexcept:
+        # As many messages from `index` on as are made of bytes and None alone, so that nothing has to be released; at most KN_PRODUCE_RUN_MAX. Runs no
+        # code of anybody's, and the tuples keep the bytes alive. Where it stops, _append_row() goes on.
+        cdef bint now = self.timestamps is None and self.timestamp <= 0
+        cdef int64_t wall_ms = kn_wall_ms() if now else 0
+        cdef int32_t count = 0
+        cdef int32_t most = KN_PRODUCE_RUN_MAX
+        cdef kn_message *message
+        if self.count - index < most:
+            most = <int32_t>(self.count - index)
+        while count < most:
+            message = &messages[count]
+            message.headers = NULL
+            message.headers_bytes = 0
+            message.header_count = 0
+            message.key = NULL
+            message.key_bytes = 0
+            message.partition = self.partition
+            message.timestamp_ms = wall_ms if now else self.timestamp
+            message.wall_ms = wall_ms
+            message.opaque = self.opaque
+            if not _plain(PyTuple_GET_ITEM(self.values, index), &message.value, &message.value_bytes):
+                break
+            if self.keys is not None and not _plain(PyTuple_GET_ITEM(self.keys, index), &message.key, &message.key_bytes):
+                break
+            if self.headers is not None and PyTuple_GET_ITEM(self.headers, index) != <PyObject *>None:
+                break
+            if self.partitions is not None and not _plain_partition(PyTuple_GET_ITEM(self.partitions, index), &message.partition):
+                break
+            if self.timestamps is not None and not _plain_timestamp(PyTuple_GET_ITEM(self.timestamps, index), &message.timestamp_ms):
+                break
+            index += 1
+            count += 1
+        return count
+
+    cdef void keep_opaque(self, int32_t times) noexcept:
+        # The engine's references.
+        cdef int32_t i
+        if self.opaque != NULL:
+            for i in range(times):
+                Py_INCREF(<object>self.opaque)
+
+
+cdef inline bint _plain(PyObject *source, const uint8_t **data, int32_t *size) noexcept:
+    cdef Py_ssize_t whole
+    if source == <PyObject *>None:
+        data[0] = NULL
+        size[0] = 0
+        return True
+    if not PyBytes_CheckExact(<object>source):
+        return False
+    whole = PyBytes_GET_SIZE(<object>source)
+    data[0] = <const uint8_t *>PyBytes_AS_STRING(<object>source)
+    size[0] = <int32_t>whole
+    return whole <= PIECE_BYTES_MAX
+
+
+cdef inline bint _plain_partition(PyObject *source, int32_t *number) noexcept:
+    cdef int overflow = 0
+    cdef long long wide
+    if not PyLong_CheckExact(<object>source):
+        return False
+    wide = PyLong_AsLongLongAndOverflow(<object>source, &overflow)
+    number[0] = <int32_t>wide
+    return overflow == 0 and -1 <= wide <= PIECE_BYTES_MAX
+
+
+cdef inline bint _plain_timestamp(PyObject *source, int64_t *number) noexcept:
+    cdef int overflow = 0
+    if not PyLong_CheckExact(<object>source):
+        return False
+    number[0] = PyLong_AsLongLongAndOverflow(<object>source, &overflow)
+    return overflow == 0
 
 
 @cython.no_gc_clear
@@ -245,72 +356,53 @@ cdef class ProducerCore(DeliveryCore):
         Other Python threads wait meanwhile, so call it with thousands of messages rather than millions.
         """
         cdef kn_topic *target = self._target(topic)
-        cdef PyObject *nothing = <PyObject *>None
-        cdef PyObject *opaque
-        cdef tuple value_items = _column(values, -1, "values")
-        cdef Py_ssize_t count = len(value_items)
-        cdef tuple key_items = None if keys is None else _column(keys, count, "keys")
-        cdef tuple header_items = None if headers is None else _column(headers, count, "headers")
-        cdef tuple partition_items = None
-        cdef tuple timestamp_items = None
-        cdef int32_t number = -1
-        cdef int64_t timestamp = 0
-        cdef bint now
+        cdef kn_message messages[KN_PRODUCE_RUN_MAX]
+        cdef Columns columns = Columns.of(values, keys, headers, partition, timestamps, on_delivery)
         cdef Py_ssize_t index = 0
+        cdef int32_t gathered
+        cdef int32_t queued = 0
         cdef int status = KN_OK
-        _opaque(on_delivery, None, &opaque)
-        if PyIndex_Check(partition):
-            number = _number(partition, "partition")
-            _check_partition(number)
-        else:
-            partition_items = _column(partition, count, "partition", "an int or ")
-        if timestamps is None or PyIndex_Check(timestamps):
-            timestamp = 0 if timestamps is None else _number(timestamps, "timestamps")
-        else:
-            timestamp_items = _column(timestamps, count, "timestamps", "an int or ")
-        now = timestamp_items is None and timestamp <= 0
-        if self._partitioner is not None and (partition_items is not None or number == -1):
-            partition_items = self._choose_all(target, topic, key_items, partition_items, count)
+        if self._partitioner is not None and (columns.partitions is not None or columns.partition == -1):
+            columns.partitions = self._choose_all(target, topic, columns.keys, columns.partitions, columns.count)
         try:
-            while index < count:
-                if partition_items is not None:
-                    number = _number(<object>PyTuple_GET_ITEM(partition_items, index), "partition")
-                    _check_partition(number)
-                if timestamp_items is not None:
-                    timestamp = _number(<object>PyTuple_GET_ITEM(timestamp_items, index), "timestamp")
-                elif now and index & (CLOCK_EVERY - 1) == 0:
-                    timestamp = kn_wall_ms()
-                status = self._append(
-                    target,
-                    <object>PyTuple_GET_ITEM(value_items, index),
-                    <object>(nothing if key_items is None else PyTuple_GET_ITEM(key_items, index)),
-                    <object>(nothing if header_items is None else PyTuple_GET_ITEM(header_items, index)),
-                    number,
-                    timestamp,
-                    opaque,
-                    timestamp if now else 0,
-                )
+            while index < columns.count:
+                gathered = columns.gather(index, messages)
+                if gathered:
+                    status = kn_topic_produce_run(target, messages, gathered, &queued)
+                    columns.keep_opaque(queued)
+                    index += queued
+                    if status == KN_OK:
+                        continue
+                    columns.partition_now = messages[queued].partition
+                else:
+                    status = self._append_row(target, columns, index, 0)
+                if status == KN_ERR_FULL and self._block_us:
+                    status = self._append_row(target, columns, index, self._block_us)
                 if status != KN_OK:
-                    if status == KN_ERR_FULL and self._block_us:
-                        status = self._append_later(
-                            target,
-                            <object>PyTuple_GET_ITEM(value_items, index),
-                            <object>(nothing if key_items is None else PyTuple_GET_ITEM(key_items, index)),
-                            <object>(nothing if header_items is None else PyTuple_GET_ITEM(header_items, index)),
-                            number,
-                            0 if now else timestamp,
-                            opaque,
-                        )
-                        if now:
-                            timestamp = kn_wall_ms()
-                    if status != KN_OK:
-                        break
+                    break
                 index += 1
         except (TypeError, ValueError, OverflowError) as error:
             raise _located(error, index, f"{index} queued") from error
         if status == KN_OK or (index > 0 and status in (KN_ERR_FULL, KN_ERR_NOMEM)):
             return index  # the next call has the exception, if it still holds
-        raise self._refusal(status, topic, number, f"message {index} ({index} queued)")
+        raise self._refusal(status, topic, columns.partition_now, f"message {index} ({index} queued)")
+
+    cdef int _append_row(self, kn_topic *target, Columns columns, Py_ssize_t index, int64_t block_us) except? -100:
+        # One message of produce_many(): one with headers, or one that gather() can't take, whose mistake comes out here.
+        cdef int32_t number = columns.partition
+        cdef int64_t timestamp = columns.timestamp
+        value = columns.values[index]
+        key = None if columns.keys is None else columns.keys[index]
+        headers = None if columns.headers is None else columns.headers[index]
+        if columns.partitions is not None:
+            number = _number(columns.partitions[index], "partition")
+            _check_partition(number)
+        if columns.timestamps is not None:
+            timestamp = _number(columns.timestamps[index], "timestamp")
+        columns.partition_now = number
+        if block_us:
+            return self._append_later(target, value, key, headers, number, timestamp, columns.opaque)
+        return self._append(target, value, key, headers, number, timestamp, columns.opaque, 0)
 
     def produce_batch(self, topic, messages, int32_t partition=-1, callback=None, on_delivery=None):
         """Queues messages for one topic that come as dicts, confluent_kafka's way. `produce_many()` is faster.

@@ -38,7 +38,7 @@ static int append_with(const char *value, void *opaque)
                                .budget_bytes = message.value_bytes,
                                .timestamp_ms = message.timestamp_ms};
     struct kn_notice notice;
-    int status = kn_budget_take(&engine->budget, append.budget_bytes);
+    int status = kn_budget_take(&engine->budget, 1, append.budget_bytes);
     CHECK_EQ(status, KN_OK);
     status = kn_accumulator_append(&accumulator, &append, &notice);
     kn_notice_send(&notice, &accumulator);

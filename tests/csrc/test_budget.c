@@ -17,10 +17,10 @@ static void test_limits(void)
 {
     struct kn_budget budget;
     setup(&budget, 2, 100);
-    CHECK_EQ(kn_budget_take(&budget, 60), KN_OK);
-    CHECK_EQ(kn_budget_take(&budget, 41), KN_ERR_FULL);
-    CHECK_EQ(kn_budget_take(&budget, 40), KN_OK);
-    CHECK_EQ(kn_budget_take(&budget, 0), KN_ERR_FULL); /* the third message */
+    CHECK_EQ(kn_budget_take(&budget, 1, 60), KN_OK);
+    CHECK_EQ(kn_budget_take(&budget, 1, 41), KN_ERR_FULL);
+    CHECK_EQ(kn_budget_take(&budget, 1, 40), KN_OK);
+    CHECK_EQ(kn_budget_take(&budget, 1, 0), KN_ERR_FULL); /* the third message */
     CHECK(!kn_budget_is_empty(&budget));
     kn_budget_give(&budget, 2, 100);
     CHECK(kn_budget_is_empty(&budget));
@@ -32,10 +32,10 @@ static void test_nobody_is_woken_when_nobody_waits(void)
 {
     struct kn_budget budget;
     setup(&budget, 1, 0);
-    CHECK_EQ(kn_budget_take(&budget, 1), KN_OK);
+    CHECK_EQ(kn_budget_take(&budget, 1, 1), KN_OK);
     kn_budget_give(&budget, 1, 1);
     CHECK_EQ(kn_queue_wait(&budget.room, 0), KN_ERR_TIMED_OUT);
-    CHECK_EQ(kn_budget_take(&budget, 1), KN_OK);
+    CHECK_EQ(kn_budget_take(&budget, 1, 1), KN_OK);
     kn_budget_wait_begin(&budget);
     kn_budget_give(&budget, 1, 1);
     CHECK_EQ(kn_queue_wait(&budget.room, 0), KN_OK);
@@ -56,7 +56,7 @@ static void *take_all(void *argument)
     int64_t bytes = 10 + (int64_t)(intptr_t)argument * 20; /* some fit together, some don't */
     for (int i = 0; i < ROUNDS; i++) {
         kn_budget_wait_begin(&shared);
-        while (kn_budget_take(&shared, bytes) != KN_OK) {
+        while (kn_budget_take(&shared, 1, bytes) != KN_OK) {
             if (!kn_budget_is_empty(&shared)) kn_queue_wait(&shared.room, -1);
         }
         kn_budget_wait_end(&shared);

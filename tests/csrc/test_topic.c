@@ -241,6 +241,89 @@ static void test_limits_keep_nothing(void)
     teardown();
 }
 
+/* Ten messages "0".."9", each with this key and partition; how many get in, and why not more. */
+static int32_t produce_ten(const char *key, int32_t partition, int *status)
+{
+    static const char values[10][2] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    struct kn_message messages[10];
+    int32_t queued = -1;
+    for (int i = 0; i < 10; i++) {
+        messages[i] = message_of_text(key, values[i]);
+        messages[i].partition = partition;
+    }
+    *status = kn_topic_produce_run(topic, messages, 10, &queued);
+    return queued;
+}
+
+static void test_a_run_is_what_as_many_single_calls_are(void)
+{
+    setup();
+    int status;
+    CHECK_EQ(produce_ten("hejsan", -1, &status), 10); /* staged */
+    CHECK_EQ(status, KN_OK);
+    CHECK_EQ(fake.notice_count, 0);
+    engine->config.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
+    set_partitions(4);
+    CHECK_EQ(produce_ten("hejsan", -1, &status), 10); /* 1 of 4 */
+    CHECK_EQ(produce_ten(NULL, 2, &status), 10);
+    CHECK(strcmp(drain(1), "0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9") == 0);
+    CHECK(strcmp(drain(2), "0 1 2 3 4 5 6 7 8 9") == 0);
+    CHECK_EQ(produce_ten(NULL, 4, &status), 0);
+    CHECK_EQ(status, KN_ERR_UNKNOWN_PARTITION);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    teardown();
+}
+
+static void test_a_run_stops_where_a_single_call_would_fail(void)
+{
+    setup();
+    int status;
+    set_partitions(1);
+    engine->budget.messages_max = 7;
+    CHECK_EQ(produce_ten(NULL, 0, &status), 7);
+    CHECK_EQ(status, KN_ERR_FULL);
+    CHECK_EQ(produce_ten(NULL, 0, &status), 0);
+    CHECK_EQ(status, KN_ERR_FULL);
+    CHECK(strcmp(drain(0), "0 1 2 3 4 5 6") == 0);
+    engine->budget.messages_max = 0;
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+
+    static char large[2000001];
+    memset(large, 'x', sizeof large - 1);
+    struct kn_message messages[3] = {message_of_text(NULL, "a"), message_of_text(NULL, large), message_of_text(NULL, "c")};
+    int32_t queued;
+    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_ERR_TOO_LARGE);
+    CHECK_EQ(queued, 1);
+    messages[1] = message_of_text(NULL, "b");
+    messages[1].partition = 1;
+    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_ERR_UNKNOWN_PARTITION);
+    CHECK_EQ(queued, 1);
+    CHECK(strcmp(drain(0), "a a") == 0);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    CHECK_EQ(produce_ten(NULL, 0, &status), 0);
+    CHECK_EQ(status, KN_ERR_CLOSED);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    teardown();
+}
+
+/* Small batches, so that keyless records move on in the middle of a run: none is lost, and both partitions get some. */
+static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
+{
+    setup();
+    int status;
+    engine->config.batch_messages = 4;
+    engine->config.batch_bytes = 120;
+    set_partitions(2);
+    for (int i = 0; i < 20; i++) CHECK_EQ(produce_ten(NULL, -1, &status), 10);
+    size_t first = strlen(drain(0)), second = strlen(drain(1));
+    CHECK(first > 0 && second > 0);
+    CHECK_EQ(first + second + 2, 2 * 200);
+    teardown();
+}
+
 static void test_staged_records_expire(void)
 {
     setup();
@@ -371,6 +454,9 @@ int main(void)
     RUN(test_partitions_are_added_and_never_taken_away);
     RUN(test_keyless_records_prefer_a_partition_with_a_leader);
     RUN(test_limits_keep_nothing);
+    RUN(test_a_run_is_what_as_many_single_calls_are);
+    RUN(test_a_run_stops_where_a_single_call_would_fail);
+    RUN(test_a_run_goes_on_elsewhere_when_a_batch_is_full);
     RUN(test_staged_records_expire);
     RUN(test_topic_id);
     RUN(test_publishing_under_fire_keeps_order);
