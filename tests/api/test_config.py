@@ -412,3 +412,15 @@ def test_something_else_than_a_mapping_is_a_type_error() -> None:
     for call in (lambda c: parse(c, "producer"), confluent_kafka.Producer):
         with pytest.raises(TypeError):
             call(5)
+
+
+@pytest.mark.parametrize("version", ["0.8.0", "0.8.2.2", "0.9.0.1", "0.10.2.1", "4.0"])
+def test_broker_versions_from_0_8_on_are_taken(version: str) -> None:
+    assert parse({"broker.version.fallback": version}, "producer")["broker.version.fallback"] == version
+
+
+@pytest.mark.parametrize("version", ["0.7.2", "0.6"])
+def test_older_broker_versions_are_refused(version: str) -> None:
+    with pytest.raises(KafkaException, match=rf'"broker\.version\.fallback": {version}') as caught:
+        parse({"broker.version.fallback": version}, "consumer")
+    assert caught.value.args[0].code() == KafkaError._INVALID_ARG
