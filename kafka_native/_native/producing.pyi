@@ -4,6 +4,8 @@ from typing import Any
 from kafka_native._native.delivering import DeliveryCore
 from kafka_native._native.engine import Engine
 
+class Columns: ...
+
 class ProducerCore(DeliveryCore):
     def _open(
         self,

@@ -198,9 +198,9 @@ cdef class Columns:
 
     cdef void keep_opaque(self, int32_t times) noexcept:
         # The engine's references.
-        cdef int32_t i
+        cdef int32_t _
         if self.opaque != NULL:
-            for i in range(times):
+            for _ in range(times):
                 Py_INCREF(<object>self.opaque)
 
 
