@@ -135,6 +135,11 @@ class Client:
         )
         try:
             reply: MetadataResponse = self.main.call(message, None, timeout)
+            if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
+                self.main.run(self.main.pool.rebootstrap)
+                reply = self.main.call(message, None, timeout)
+            if reply.error_code:
+                raise KafkaException(KafkaError(reply.error_code))
         except KafkaException as error:
             cause: KafkaError = error.args[0]
             text = f"Failed to get metadata: {cause.str()}"

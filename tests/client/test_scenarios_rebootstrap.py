@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, Producer, TopicPartition
+from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -130,6 +130,23 @@ def test_broker_that_says_so_leads_back_to_the_bootstrap_server(moving: Moving) 
         producer.produce("t", b"new")
         assert producer.flush(15) == 0
     assert (moving.stored(moving.old), moving.stored(moving.new)) == ([b"old"], [b"new"])
+
+
+def test_list_topics_goes_to_the_bootstrap_server_where_it_is_told_to(moving: Moving) -> None:
+    moving.new.create_topic("only-here", 1)
+    with producer_of(moving) as producer:
+        assert "only-here" not in producer.list_topics(timeout=10).topics
+        moving.move()
+        moving.old.push_request_errors(ApiKey.METADATA, [ErrorCode.REBOOTSTRAP_REQUIRED])
+        assert "only-here" in producer.list_topics(timeout=10).topics
+
+
+def test_list_topics_fails_where_nothing_else_may_be_asked(moving: Moving) -> None:
+    with producer_of(moving, **{"metadata.recovery.strategy": "none"}) as producer:
+        moving.old.push_request_errors(ApiKey.METADATA, [ErrorCode.REBOOTSTRAP_REQUIRED] * 2)
+        with pytest.raises(KafkaException, match="Failed to get metadata") as caught:
+            producer.list_topics(timeout=10)
+    assert caught.value.args[0].code() == KafkaError.REBOOTSTRAP_REQUIRED
 
 
 def test_consumer_goes_on_at_its_position_in_the_other_cluster(moving: Moving) -> None:
