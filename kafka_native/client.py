@@ -72,7 +72,7 @@ class Client:
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
         self.main = MainThread(self.engine, pool, metadata, self.name, self.logger)
-        self.main.on_throttled = self.on_throttled
+        self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         _clients.add(self)
 

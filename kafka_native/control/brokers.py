@@ -49,6 +49,7 @@ class Broker:
     handshake: Handshake | None = None
     ranges: ApiRanges | None = None  # None: not up
     failing: bool = False
+    held_until: float = 0.0  # a quota is violated: nothing is sent before
     unanswered: bool = False  # this connection ends, or did so just now, over the question for versions
     waiting: deque[Call] = field(default_factory=deque)
 
@@ -109,6 +110,7 @@ class BrokerPool:
         self.rebootstrapping = False
         """Until the next metadata, only the bootstrap servers are believed to belong to the cluster."""
         self.on_rebootstrap: Callable[[], None] = lambda: None
+        self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
     # --- who there is ---
@@ -168,6 +170,8 @@ class BrokerPool:
             return
         nodes = [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
         candidates = nodes or [broker for broker in self.bootstrap if broker.up]
+        now = self._clock()
+        candidates = [broker for broker in candidates if now >= broker.held_until] or candidates
         if candidates:
             self._submit(candidates[next(self._turn) % len(candidates)], call)
         else:
@@ -180,6 +184,24 @@ class BrokerPool:
         else:
             broker.waiting.append(call)
             self._engine.broker_connect(broker.handle)
+
+    def _hold(self, broker: Broker, throttle_ms: int) -> None:
+        """A quota is violated: the broker gets nothing from here for as long as it says (KIP-219)."""
+        if throttle_ms > 0:
+            broker.held_until = max(broker.held_until, self._clock() + throttle_ms / 1000)
+            self.on_throttled(broker, throttle_ms / 1000)
+
+    def _release(self, broker: Broker, now: float) -> float:
+        """Sends what was held back once its time has come; when to look again."""
+        if not broker.up or not broker.waiting:
+            return NEVER
+        if now < broker.held_until:
+            return broker.held_until
+        waiting = list(broker.waiting)
+        broker.waiting.clear()
+        for call in waiting:
+            self._submit(broker, call)
+        return NEVER
 
     def _servers(self) -> list[Broker]:
         """Whom to connect to when it doesn't matter who answers."""
@@ -196,6 +218,9 @@ class BrokerPool:
 
     def _submit(self, broker: Broker, call: Call) -> None:
         assert broker.ranges is not None
+        if self._clock() < broker.held_until:
+            broker.waiting.append(call)
+            return
         message = call.message
         version = broker.ranges.choose(type(message))
         if version < 0:
@@ -230,6 +255,8 @@ class BrokerPool:
                 queue.remove(call)
                 call.on_reply(KafkaError(KafkaError._TRANSPORT, "no broker could be reached in time"))
             wake_up = min([wake_up, *(call.deadline for call in queue)])
+        for broker in self._by_handle.values():
+            wake_up = min(wake_up, self._release(broker, now))
         if self._any and len(self._servers()) > 1:
             if now >= self._next_server_at:
                 self._connect_one()
@@ -408,6 +435,7 @@ class BrokerPool:
                 )
             )
             return
+        self._hold(broker, getattr(reply, "throttle_time_ms", 0))
         call.on_reply(reply)
 
     def fail_all(self, error: KafkaError) -> None:

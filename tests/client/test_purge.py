@@ -9,6 +9,7 @@ import pytest
 from kafka_native import KafkaError, Producer, ThrottleEvent, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from kafka_native.protocol.metadata import MetadataResponse
 
 from .support import Client, fill
 
@@ -94,3 +95,22 @@ def test_throttled_consumer_tells(cluster: MockCluster, client: Client):
         while not events and time.monotonic() < deadline:
             consumer.poll(0.1)
     assert [event.throttle_time for event in events] == [0.05]
+
+
+def claim_throttled(reply: MetadataResponse) -> None:
+    reply.throttle_time_ms = 400
+
+
+def test_throttled_admin_request_holds_the_next_one_back_and_tells(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    events: list[ThrottleEvent] = []
+    with client.producer(throttle_cb=events.append) as producer:
+        producer.list_topics(topic, 10)
+        for broker in cluster.broker_ids:
+            cluster.edit_responses(ApiKey.METADATA, claim_throttled, broker, 2)
+        before = time.monotonic()
+        for _ in range(2 * len(cluster.broker_ids)):  # one after the other is held back, until none is left
+            producer.list_topics(topic, 10)
+        assert time.monotonic() - before > 0.3
+        producer.poll(0)
+    assert {event.throttle_time for event in events} == {0.4}

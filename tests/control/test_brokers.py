@@ -7,7 +7,7 @@ import pytest
 from kafka_native.control.brokers import NEXT_SERVER_S
 from kafka_native.control.versions import ApiRanges, Handshake, software_version
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -214,3 +214,37 @@ def test_call_for_a_node_whose_connection_has_just_ended_waits_for_the_next_one(
     cluster.clock.now = 1060.0
     cluster.pool.on_reply(event(broker=1, token=cluster.engine.submitted.pop().token, status=STALE))
     assert len(replies) == 1
+
+
+def test_throttled_broker_gets_nothing_until_its_time():
+    cluster = Cluster()
+    cluster.bring_up(0)
+    told = []
+    cluster.pool.on_throttled = lambda broker, seconds: told.append((broker.host, seconds))
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    reply = MetadataResponse(throttle_time_ms=2000)
+    sent = cluster.engine.submitted.pop()
+    cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
+    assert len(replies) == 1  # what came with it counts
+    assert [seconds for _, seconds in told] == [2.0]
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    assert cluster.engine.submitted == []
+    _, wake_up = cluster.pool.poll(1001.0)
+    assert wake_up == 1002.0
+    cluster.clock.now = 1002.0
+    cluster.pool.poll(1002.0)
+    assert len(cluster.engine.submitted) == 1
+
+
+def test_another_broker_is_asked_while_one_is_throttled():
+    cluster = Cluster(bootstrap=2)
+    for handle in (0, 1):
+        cluster.bring_up(handle)
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    sent = cluster.engine.submitted.pop()
+    cluster.pool.on_reply(event(token=sent.token, body=MetadataResponse(throttle_time_ms=2000).encode(sent.version)))
+    for _ in range(4):
+        cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    assert {request.handle for request in cluster.engine.submitted} == {1 - sent.handle}
