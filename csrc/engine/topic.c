@@ -378,6 +378,10 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
 
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)
 {
+    /* First: who hears of the failure may produce at once, and that message's wish must not be taken for the old one. */
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0;
+    kn_mutex_unlock(&topic->lock);
     kn_mutex_lock(&topic->staging.lock);
     topic->staging.redirected = 0;
     atomic_store_explicit(&topic->table, NULL, memory_order_release);
@@ -386,9 +390,6 @@ void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const
     for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
         kn_accumulator_fail(topic->tables->partitions[i], status, error_code, text);
     }
-    kn_mutex_lock(&topic->lock);
-    topic->wanted = 0;
-    kn_mutex_unlock(&topic->lock);
 }
 
 void kn_topic_purge(struct kn_topic *topic)

@@ -186,6 +186,23 @@ static void test_failed_topic_reports_what_waits_and_stages_anew(void)
     teardown();
 }
 
+static void produce_again(void) { CHECK_EQ(produce_to(-1, NULL, "again"), KN_OK); }
+
+static void test_message_produced_as_soon_as_its_topic_has_failed_wants_metadata_anew(void)
+{
+    setup();
+    CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
+    kn_event_free(event_first());
+    fake.on_deliver = produce_again;
+    kn_topic_fail(topic, KN_OK, 3, "no such topic");
+    CHECK_EQ(list_count(&fake.delivered), 1);
+    CHECK_EQ(list_count(&fake.events), 1);
+    kn_event_free(event_first());
+    set_partitions(1);
+    CHECK(strcmp(drain(0), "again") == 0);
+    teardown();
+}
+
 static void test_partitions_are_added_and_never_taken_away(void)
 {
     setup();
@@ -451,6 +468,7 @@ int main(void)
     RUN(test_staged_record_of_a_partition_that_isnt_there_is_reported_alone);
     RUN(test_metadata_is_wanted_once_per_unknown_period);
     RUN(test_failed_topic_reports_what_waits_and_stages_anew);
+    RUN(test_message_produced_as_soon_as_its_topic_has_failed_wants_metadata_anew);
     RUN(test_partitions_are_added_and_never_taken_away);
     RUN(test_keyless_records_prefer_a_partition_with_a_leader);
     RUN(test_limits_keep_nothing);
