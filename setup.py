@@ -134,6 +134,8 @@ class Flags:
         # An in-place build binds lazily: while csrc is being written, what is finished can be imported and tested.
         bound = [["-Wl,-z,now"]] if shipped else []
         self.link += self._taken([["-Wl,-z,relro"], *bound, ["-Wl,--as-needed"]], link=True)
+        # The core library calls itself directly, not through its table of what others might replace.
+        self.core_link = self._taken([["-Wl,-Bsymbolic-functions"]], link=True)
 
     def _mode(self) -> list[str]:
         checks = ["-UNDEBUG", "-DKN_DEBUG=1"]
@@ -168,7 +170,7 @@ class Flags:
 
     def digest(self) -> str:
         """Names the directory of everything built with these flags."""
-        text = repr((self.c, self.cython, self.link, self.codecs.ldflags, self._compiler_so))
+        text = repr((self.c, self.cython, self.link, self.core_link, self.codecs.ldflags, self._compiler_so))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
@@ -316,7 +318,7 @@ class BuildNative(build_ext):
         if is_stale(core, objects) or not listing.exists() or listing.read_text() != members:
             name = f"-Wl,-install_name,@rpath/{CORE}" if DARWIN else f"-Wl,-soname,{CORE}"
             kind = "-dynamiclib" if DARWIN else "-shared"
-            flags = [kind, name, *self.flags.link, *self.flags.codecs.ldflags]
+            flags = [kind, name, *self.flags.link, *self.flags.core_link, *self.flags.codecs.ldflags]
             self._link(self.flags.cc, objects, flags, core)
             listing.write_text(members)
         return core

@@ -28,6 +28,7 @@ struct spare {
     void **opaques;
     int32_t *partitions;
     int32_t array_capacity;
+    int used; /* something was got; nearly every append needs nothing */
     int64_t now_us;
 };
 
@@ -197,6 +198,7 @@ static int append_fetch(struct kn_accumulator *accumulator, const struct kn_appe
                         struct spare *spare)
 {
     int staging = accumulator->partition == KN_STAGING;
+    spare->used = 1;
     if (need == NEED_BUFFER) {
         kn_buffer_give(spare->buffer);
         spare->buffer = kn_buffer_take(accumulator->topic->engine->pool, want->buffer_bytes);
@@ -293,7 +295,7 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
         if (status != KN_OK) break;
     }
     kn_mutex_unlock(&accumulator->lock);
-    spare_deinit(&spare);
+    if (spare.used) spare_deinit(&spare);
     *appended = done;
     return status;
 }

@@ -110,17 +110,12 @@ static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table
     else kn_sticky_look(topic, table, partition);
 }
 
-/* Appends the first ones that go to one and the same partition. */
-static int produce_known(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *appends, int32_t count, int32_t *appended)
+static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition, const struct kn_append *appends,
+                            int32_t count, int32_t *appended)
 {
-    int32_t partition = choose_partition(topic, table, &appends[0]);
-    int32_t run = 1;
-    *appended = 0;
-    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
-    while (run < count && choose_partition(topic, table, &appends[run]) == partition) run++;
     struct kn_accumulator *accumulator = table->partitions[partition];
     struct kn_notice notice;
-    int status = kn_accumulator_append_run(accumulator, appends, run, appended, &notice);
+    int status = kn_accumulator_append_run(accumulator, appends, count, appended, &notice);
     if (notice.broker) kn_notice_send(&notice, accumulator);
     if (notice.move_on) go_elsewhere(topic, table, partition, notice.move_on);
     return status;
@@ -134,7 +129,7 @@ static int produce_staged(struct kn_topic *topic, const struct kn_append *append
     return status;
 }
 
-static int append_init(const struct kn_topic *topic, const struct kn_message *message, struct kn_append *append)
+static inline int append_init(const struct kn_topic *topic, const struct kn_message *message, struct kn_append *append)
 {
     int32_t key_bytes = message->key ? message->key_bytes : -1;
     int32_t value_bytes = message->value ? message->value_bytes : -1;
@@ -152,20 +147,32 @@ static int append_init(const struct kn_topic *topic, const struct kn_message *me
     return KN_OK;
 }
 
-/* What has its budget is appended. Returns how many of the first ones are in. */
-static int32_t append_all(struct kn_topic *topic, struct kn_append *appends, int32_t count, int *status)
+/* STALE: the table was published, or taken back, between the look and the append. */
+
+static int append_one(struct kn_topic *topic, struct kn_append *append)
 {
-    int32_t done = 0;
-    while (done < count) {
-        int32_t appended;
+    int status;
+    do {
+        int32_t partition, appended;
         const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
-        *status = table ? produce_known(topic, table, appends + done, count - done, &appended)
-                        : produce_staged(topic, appends + done, count - done, &appended);
-        done += appended;
-        /* STALE: the table was published, or taken back, between the look and the append */
-        if (*status != KN_OK && *status != KN_ERR_STALE) break;
-    }
-    return done;
+        if (!table) status = produce_staged(topic, append, 1, &appended);
+        else if ((partition = choose_partition(topic, table, append)) < 0) status = KN_ERR_UNKNOWN_PARTITION;
+        else status = append_to(topic, table, partition, append, 1, &appended);
+    } while (status == KN_ERR_STALE);
+    return status;
+}
+
+/* The first ones, as far as they go to one and the same partition. */
+static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_t count, int32_t *appended)
+{
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    *appended = 0;
+    if (!table) return produce_staged(topic, appends, count, appended);
+    int32_t partition = choose_partition(topic, table, &appends[0]);
+    int32_t run = 1;
+    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
+    while (run < count && choose_partition(topic, table, &appends[run]) == partition) run++;
+    return append_to(topic, table, partition, appends, run, appended);
 }
 
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
@@ -175,8 +182,8 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
     int status = append_init(topic, message, &append);
     if (status == KN_OK) status = kn_budget_take(&engine->budget, 1, append.budget_bytes);
     if (status != KN_OK) return status;
-    if (append_all(topic, &append, 1, &status) == 1) return KN_OK;
-    kn_budget_give(&engine->budget, 1, append.budget_bytes);
+    status = append_one(topic, &append);
+    if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
     return status;
 }
 
@@ -199,7 +206,11 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
         if (ready < most) refusal = KN_ERR_FULL;
         if (ready == 0) return refusal;
     }
-    *queued = append_all(topic, appends, ready, &status);
+    while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
+        int32_t appended;
+        status = append_some(topic, appends + *queued, ready - *queued, &appended);
+        *queued += appended;
+    }
     if (*queued == ready) return refusal;
     for (int32_t i = 0; i < *queued; i++) bytes -= appends[i].budget_bytes;
     kn_budget_give(budget, ready - *queued, bytes);

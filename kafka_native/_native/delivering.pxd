@@ -29,4 +29,5 @@ cdef class DeliveryCore:
     cdef Report _next_report(self)
     cdef _finish(self, Report report)
     cdef int _serve(self) except -1
+    cdef int _serve_report(self, Report report) except -1
     cdef _check_open(self)

@@ -125,31 +125,30 @@ cdef class DeliveryCore:
         cdef int served = 0
         cdef long batches
         cdef Report report
-        cdef Report last = None
-        cdef kn_batch *batch
-        cdef kn_record record
-        cdef const uint8_t *start
-        cdef int32_t index
         while self.engine.callbacks:
             self.engine.callbacks.popleft()()
             served += 1
         if self.engine.engine == NULL:
             return served
         batches = kn_queue_count(&self.engine.engine.deliveries) + len(self._reports)
-        while self.engine.engine != NULL:
-            if batches <= 0 and not (self._reports and self._reports[0] is last):
-                return served
+        while self.engine.engine != NULL and batches > 0:
             report = self._next_report()
             if report is None:
                 return served
-            if report is not last:
-                batches -= 1
-                last = report
-            batch = report.batch
+            batches -= 1
+            served += self._serve_report(report)
+        return served
+
+    cdef int _serve_report(self, Report report) except -1:
+        # Every message that is left of it. What a callback lets in, another thread or its own poll(), takes messages from it, too, and the last one ends it.
+        cdef int served = 0
+        cdef kn_batch *batch = report.batch
+        cdef kn_record record
+        cdef const uint8_t *start
+        cdef int32_t index
+        cdef bint quiet = self.engine.engine.config.report_errors_only and report.error is None
+        while report.batch != NULL and report.index < batch.writer.record_count:
             index = report.index
-            if index >= batch.writer.record_count:
-                self._finish(report)
-                continue
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:
                 raise SystemError("a delivered batch can't be read back")
@@ -160,10 +159,14 @@ cdef class DeliveryCore:
                 callback = <object><PyObject *>batch.opaques[index]
                 Py_DECREF(callback)  # the engine's reference
                 batch.opaques[index] = NULL
-            if callback is None or (self.engine.engine.config.report_errors_only and report.error is None):
+            if callback is None or quiet:
                 continue
             served += 1
             callback(report.error, report.message(index, start, &record))
+            if self.engine.engine == NULL:
+                return served
+        if report.batch != NULL:
+            self._finish(report)
         return served
 
     def poll(self, double timeout=-1):

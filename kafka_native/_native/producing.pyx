@@ -92,6 +92,14 @@ cdef int _opaque_of(on_delivery, PyObject **opaque) except -1:
     return 0
 
 
+cdef inline int32_t _partition(source) except? -2:
+    # What nearly everybody passes, without a detour.
+    cdef int32_t number = source if PyLong_CheckExact(source) else _number(source, "partition")
+    if number < -1:
+        raise ValueError(f"partition must be a number from 0 on, or -1 for the partitioner's choice, not {number}")
+    return number
+
+
 cdef inline object _number(source, str what):
     # Not by Cython's own conversion, which would take a float's integer part.
     if PyLong_CheckExact(source):
@@ -99,12 +107,6 @@ cdef inline object _number(source, str what):
     if not PyIndex_Check(source):
         raise TypeError(f"{what} must be an int, not {type(source).__name__}")
     return PyNumber_Index(source)
-
-
-cdef inline int _check_partition(int32_t partition) except -1:
-    if partition < -1:
-        raise ValueError(f"partition must be a number from 0 on, or -1 for the partitioner's choice, not {partition}")
-    return 0
 
 
 cdef tuple _column(source, Py_ssize_t count, str what, str otherwise=""):
@@ -151,8 +153,7 @@ cdef class Columns:
         self.on_delivery = on_delivery
         _opaque(on_delivery, None, &self.opaque)
         if PyIndex_Check(partition):
-            self.partition = _number(partition, "partition")
-            _check_partition(self.partition)
+            self.partition = _partition(partition)
         else:
             self.partitions = _column(partition, self.count, "partition", "an int or ")
         if timestamps is None or PyIndex_Check(timestamps):
@@ -304,10 +305,9 @@ cdef class ProducerCore(DeliveryCore):
         cdef PyObject *opaque
         cdef int status
         # The defaults are known by identity: converting them costs a tenth of the call.
-        cdef int32_t number = -1 if partition is ANY_PARTITION else _number(partition, "partition")
+        cdef int32_t number = -1 if partition is ANY_PARTITION else _partition(partition)
         cdef int64_t moment = 0 if timestamp is NOW else _number(timestamp, "timestamp")
         _opaque(on_delivery, callback, &opaque)
-        _check_partition(number)
         if self._partitioner is not None and number == -1:
             number = self._choose(target, topic, key, "")
         status = self._append(target, value, key, headers, number, moment, opaque, 0)
@@ -395,8 +395,7 @@ cdef class ProducerCore(DeliveryCore):
         key = None if columns.keys is None else columns.keys[index]
         headers = None if columns.headers is None else columns.headers[index]
         if columns.partitions is not None:
-            number = _number(columns.partitions[index], "partition")
-            _check_partition(number)
+            number = _partition(columns.partitions[index])
         if columns.timestamps is not None:
             timestamp = _number(columns.timestamps[index], "timestamp")
         columns.partition_now = number
@@ -441,7 +440,7 @@ cdef class ProducerCore(DeliveryCore):
         cdef bint patient = self._block_us != 0
         cdef PyObject *opaque
         _opaque(on_delivery, callback, &opaque)
-        _check_partition(partition)
+        _partition(partition)
         if not isinstance(messages, list):
             raise TypeError(f"messages must be a list, not {type(messages).__name__}")
         rows = self._checked_rows(messages, partition, callback if on_delivery is None else on_delivery)
