@@ -5,7 +5,7 @@ The names are confluent_kafka's; docs/ARCHITECTURE.md says how it works inside.
 
 from __future__ import annotations
 
-from kafka_native._native.message import Message
+from kafka_native._native.message import Message, MessageStatus
 from kafka_native._native.records import features
 from kafka_native.consumer import Consumer
 from kafka_native.errors import (
@@ -47,6 +47,7 @@ __all__ = [
     "KafkaError",
     "KafkaException",
     "Message",
+    "MessageStatus",
     "Node",
     "Producer",
     "ThrottleEvent",

@@ -60,6 +60,7 @@ cdef class Report:
         if self.ready or self.batch == NULL:
             return 0  # another thread was faster, and the batch may be gone; from here on none gets in
         shared.error = error
+        shared.status = batch.persistence
         shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
         if batch.log_append_time_ms < 0:
             shared.created_ms = batch.created_ms

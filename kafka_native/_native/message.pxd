@@ -17,6 +17,7 @@ cdef class Batch:
     cdef int32_t partition
     cdef int32_t leader_epoch
     cdef int8_t timestamp_type
+    cdef int8_t status  # a MessageStatus, NO_STATUS for consumed records
     cdef float latency_s  # of the message that was produced at created_ms
     cdef int64_t created_ms  # Unix time; -1: timestamps don't say when messages were produced
 

@@ -10,6 +10,8 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from enum import IntEnum
+
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_live, kn_chunk_ref, kn_chunk_unref
 from kafka_native._native.kn_records cimport KN_OK, kn_header, kn_header_next, kn_record, kn_record_reread, kn_span, kn_span_of
 
@@ -17,6 +19,18 @@ from kafka_native._native.kn_records cimport KN_OK, kn_header, kn_header_next, k
 cdef int32_t NO_PARTITION = -2147483648
 cdef int64_t NO_OFFSET = -1001
 cdef int32_t NO_EPOCH = -1
+cdef int NO_STATUS = -1
+
+
+class MessageStatus(IntEnum):
+    """Whether a produced message is in the log, as far as the producer knows (librdkafka's rd_kafka_msg_status_t).
+
+    It says what producing the message once more would risk.
+    """
+
+    NOT_PERSISTED = 0  # It isn't: it was never sent, or refused. Another try may come behind younger messages.
+    POSSIBLY_PERSISTED = 1  # It was sent, but not acknowledged. Another try may also write it twice.
+    PERSISTED = 2  # It is.
 
 
 @cython.final
@@ -39,6 +53,7 @@ cdef class Batch:
         self.leader_epoch = NO_EPOCH
         self.latency_s = -1.0
         self.created_ms = -1
+        self.status = NO_STATUS
         return self
 
     cdef Batch copy(self):
@@ -50,6 +65,7 @@ cdef class Batch:
         other.timestamp_type = self.timestamp_type
         other.latency_s = self.latency_s
         other.created_ms = self.created_ms
+        other.status = self.status
         return other
 
 
@@ -102,6 +118,7 @@ cdef class Message:
         latency=None,
         leader_epoch=None,
         delivery_count=None,
+        status=None,
     ):
         cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else partition)
         if offset is not None:
@@ -110,6 +127,8 @@ cdef class Message:
             batch.latency_s = latency
         if leader_epoch is not None:
             batch.leader_epoch = leader_epoch
+        if status is not None:
+            batch.status = MessageStatus(status)
         if timestamp is not None:
             batch.timestamp_type, self._timestamp_ms = timestamp
         self._batch = batch
@@ -180,6 +199,10 @@ cdef class Message:
         later_s = (self._timestamp_ms - batch.created_ms) / 1000.0
         return batch.latency_s - min(max(later_s, 0.0), <double>batch.latency_s)  # the clock may have been set meanwhile
 
+    def status(self):
+        """Whether a produced message is in the log: a `MessageStatus`; None for a message that wasn't produced here."""
+        return None if self._batch.status == NO_STATUS else MessageStatus(self._batch.status)
+
     def leader_epoch(self):
         """The leader epoch under which the record was written, None when it isn't known (KIP-320)."""
         return None if self._batch.leader_epoch == NO_EPOCH else self._batch.leader_epoch
@@ -242,6 +265,8 @@ cdef class Message:
             self.timestamp(),
             self.latency(),
             self.leader_epoch(),
+            None,
+            self.status(),
         )
 
 
