@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from functools import partial
 
+import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition as TheirPartition
 
@@ -141,10 +143,21 @@ def all_go_on(reader: Reader, after: int, count: int) -> bool:
     return all(found[partition] >= count for partition in range(PARTITIONS))
 
 
+def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int | None:
+    """Where librdkafka sees the end; None while the leader moves, as it may when a broker has come back."""
+    try:
+        low_high: tuple[int, int] = witness.get_watermark_offsets(TheirPartition(topic, partition), 10)
+    except confluent_kafka.KafkaException as error:
+        if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+            raise
+        return None
+    return low_high[1]
+
+
 def check_places(cluster: Cluster, topic: str, stream: Stream) -> list[list[int]]:
     """Each acked message is where its report says; librdkafka looks. Returns the numbers of each partition in order."""
     witness = their_consumer(cluster)
-    ends = [witness.get_watermark_offsets(TheirPartition(topic, number), 10)[1] for number in range(PARTITIONS)]
+    ends = [wait_for(partial(end_of, witness, topic, number), "the end of a partition") for number in range(PARTITIONS)]
     numbers: list[list[int]] = [[] for _ in range(PARTITIONS)]
     for record in read(witness, topic, range(PARTITIONS), sum(ends)):
         assert record.offset == len(numbers[record.partition])
