@@ -180,7 +180,7 @@ static void consume(const char *name, long count, int partitions, char **setting
     size_t bytes = 0;
     long first = take(queue, 1, &bytes), taken = first;
     double cpu = cpu_s(), started = now_s();
-    while (taken < count) taken += take(queue, STEP, &bytes);
+    while (taken < count) taken += take(queue, count - taken < STEP ? (size_t)(count - taken) : STEP, &bytes); /* it waits for as many as asked for */
     tell(taken - first, started, cpu);
     rd_kafka_queue_destroy(queue);
     rd_kafka_consumer_close(client);
