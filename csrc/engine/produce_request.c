@@ -249,12 +249,15 @@ static int split_refused(struct kn_sender *sender, struct kn_batch *batch, const
     return kn_accumulator_split(batch->accumulator, batch, by_size ? 0 : at) == KN_OK;
 }
 
+/* With idempotence another try can't write anything twice, so an answer that makes no sense is as good as none. */
+static int is_numbered(const struct kn_batch *batch) { return batch->base_sequence >= 0; }
+
 static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, const struct kn_produce_outcome *outcome,
                             const struct kn_produce_response *response, int64_t now_us)
 {
     if (!outcome->answered) {
         static const char text[] = "partition missing from the Produce response";
-        fail_batch(sender, batch, 0, KN_ERR_PROTOCOL, 0, text, sizeof text - 1, now_us);
+        fail_batch(sender, batch, is_numbered(batch), KN_ERR_PROTOCOL, 0, text, sizeof text - 1, now_us);
         return;
     }
     int action = outcome->error_code ? kn_produce_error_action(outcome->error_code) : KN_PRODUCE_WRITTEN;
@@ -340,7 +343,7 @@ static void on_response(struct kn_produce *produce, struct kn_span body, int64_t
         }
         kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
         if (status == KN_OK) settle_answered(produce->sender, batch, &produce->outcomes[i], &response, now_us);
-        else fail_batch(produce->sender, batch, 0, KN_ERR_PROTOCOL, 0, malformed, sizeof malformed - 1, now_us);
+        else fail_batch(produce->sender, batch, is_numbered(batch), KN_ERR_PROTOCOL, 0, malformed, sizeof malformed - 1, now_us);
     }
 }
 
