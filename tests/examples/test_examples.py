@@ -36,6 +36,7 @@ SAYS = {
     "backpressure.py": ["100000 messages through a queue of 1000, 0 failed"],
     "partitioner.py": ["100 urgent messages in partition 0, 900 in the others"],
     "keyless.py": ["less than a third"],
+    "gapless.py": ["_GAPLESS_GUARANTEE", "x INVALID_RECORD (NOT_PERSISTED)", "0 to 49 without a gap: True"],
     "exactly_once.py": ["1000 messages delivered, in order: True", "`acks` must be set to `all`"],
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
