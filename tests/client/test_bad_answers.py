@@ -108,7 +108,9 @@ def test_answer_about_what_was_not_sent_is_believed_in_no_part(
 
 
 @BOTH
-def test_partition_missing_from_the_answer_is_nobody_elses_trouble(cluster: MockCluster, client: Client, idempotence: bool) -> None:
+def test_partition_missing_from_the_answer_is_no_other_ones_trouble(
+    cluster: MockCluster, client: Client, idempotence: bool
+) -> None:
     topic = client.topic(partitions=4)  # 0 and 3 have the same leader
     with producer_of(client, [], idempotence, **{"linger.ms": 100}) as producer:
         reports = Reports(producer, topic)
