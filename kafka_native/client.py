@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -81,8 +81,12 @@ class Client:
         if self._error_cb is None:
             self.logger.warning("%s: %s", self.name, error.str())
         else:
-            self.engine.callbacks.append(partial(self._error_cb, error))
-            self.engine.kick()
+            self._call_back(partial(self._error_cb, error))
+
+    def _call_back(self, callback: Callable[[], Any]) -> None:
+        """Control thread: called by the application's poll(), the next one or one that waits already."""
+        self.engine.callbacks.append(callback)
+        self.engine.kick()
 
     def on_fatal(self, error: KafkaError) -> None:
         """Control thread: the client can't go on. The first such error is kept; what is queued is failed."""
@@ -99,8 +103,7 @@ class Client:
         self.logger.debug("%s: %s throttles this client for %.3f s", self.name, broker.name, seconds)
         if self._throttle_cb is not None:
             event = ThrottleEvent(broker.host, broker.node_id, seconds)
-            self.engine.callbacks.append(partial(self._throttle_cb, event))
-            self.engine.kick()
+            self._call_back(partial(self._throttle_cb, event))
 
     def check_open(self, closed_text: str) -> None:
         """RuntimeError for a client that is closed, or that belongs to the parent of a fork."""

@@ -250,6 +250,26 @@ static void test_stop_in_full_flight_reports_every_accepted_record_once(void)
     }
 }
 
+/* Every partition from its beginning, by the brokers in turn. */
+static void start_reading(struct rig *rig, struct kn_cursor **cursors)
+{
+    static const uint8_t no_id[16] = {0};
+    for (int i = 0; i < PARTITIONS; i++) {
+        cursors[i] = kn_cursor_new(rig->engine, "topic", 5, no_id, i, (uint64_t)i);
+        CHECK_EQ(kn_engine_fetch_start(rig->engine, cursors[i], i % BROKERS, kn_cursor_next_epoch(cursors[i]), 0, -1), KN_OK);
+    }
+}
+
+static void end_reading(struct rig *rig, struct kn_cursor **cursors)
+{
+    rig_end_threads(rig);
+    kn_engine_stop(rig->engine);
+    struct kn_list *node;
+    while ((node = kn_queue_pop(&rig->engine->fetched))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    for (int i = 0; i < PARTITIONS; i++) kn_cursor_unref(cursors[i]);
+    rig_free(rig);
+}
+
 /* Takes what was fetched off the queue; returns how many records. */
 static long consume_some(struct rig *rig, struct kn_cursor **cursors, int64_t *positions)
 {
@@ -292,12 +312,8 @@ static void test_a_consumer_reads_every_offset_in_order_while_connections_break(
     struct rig *rig = rig_new(LOG_END, small_fetch_queue);
     struct kn_cursor *cursors[PARTITIONS];
     int64_t positions[PARTITIONS] = {0};
-    static const uint8_t no_id[16] = {0};
     for (int i = 0; i < BROKERS; i++) atomic_store(&rig->servers[i]->break_every, 40);
-    for (int i = 0; i < PARTITIONS; i++) {
-        cursors[i] = kn_cursor_new(rig->engine, "topic", 5, no_id, i, (uint64_t)i);
-        CHECK_EQ(kn_engine_fetch_start(rig->engine, cursors[i], i % BROKERS, kn_cursor_next_epoch(cursors[i]), 0, -1), KN_OK);
-    }
+    start_reading(rig, cursors);
     long records = 0;
     int64_t until_us = kn_clock_us() + 30000000;
     for (int turn = 0; records < (long)PARTITIONS * LOG_END && kn_clock_us() < until_us; turn++) {
@@ -311,12 +327,7 @@ static void test_a_consumer_reads_every_offset_in_order_while_connections_break(
     }
     CHECK_EQ(records, (long)PARTITIONS * LOG_END);
     CHECK_EQ(atomic_load(&rig->engine->queued_bytes) >= 0, 1);
-    rig_end_threads(rig);
-    kn_engine_stop(rig->engine);
-    struct kn_list *node;
-    while ((node = kn_queue_pop(&rig->engine->fetched))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
-    for (int i = 0; i < PARTITIONS; i++) kn_cursor_unref(cursors[i]);
-    rig_free(rig);
+    end_reading(rig, cursors);
 }
 
 static void enough_is_little(struct kn_engine_config *config)
@@ -338,11 +349,7 @@ static void test_a_partition_rests_while_enough_of_it_is_queued(void)
     struct rig *rig = rig_new(LOG_END, enough_is_little);
     struct kn_cursor *cursors[PARTITIONS];
     int64_t positions[PARTITIONS] = {0};
-    static const uint8_t no_id[16] = {0};
-    for (int i = 0; i < PARTITIONS; i++) {
-        cursors[i] = kn_cursor_new(rig->engine, "topic", 5, no_id, i, (uint64_t)i);
-        CHECK_EQ(kn_engine_fetch_start(rig->engine, cursors[i], i % BROKERS, kn_cursor_next_epoch(cursors[i]), 0, -1), KN_OK);
-    }
+    start_reading(rig, cursors);
     int64_t until_us = kn_clock_us() + 30000000;
     while (!everything_rests(cursors) && kn_clock_us() < until_us) usleep(1000);
     usleep(20000); /* what was on its way has come */
@@ -359,12 +366,7 @@ static void test_a_partition_rests_while_enough_of_it_is_queued(void)
     while (records < (long)PARTITIONS * LOG_END && kn_clock_us() < until_us) records += consume_some(rig, cursors, positions);
     CHECK_EQ(records, (long)PARTITIONS * LOG_END);
     for (int i = 0; i < PARTITIONS; i++) CHECK_EQ(atomic_load(&cursors[i]->queued_messages), 0);
-    rig_end_threads(rig);
-    kn_engine_stop(rig->engine);
-    struct kn_list *node;
-    while ((node = kn_queue_pop(&rig->engine->fetched))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
-    for (int i = 0; i < PARTITIONS; i++) kn_cursor_unref(cursors[i]);
-    rig_free(rig);
+    end_reading(rig, cursors);
 }
 
 static void test_an_idle_client_sleeps(void)
