@@ -30,6 +30,8 @@ from tests.broker.support import (
 PARTITIONS = 6
 MANY = 30_000
 SETTLE_SECONDS = 40
+LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
+"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""
 
 
 def in_sync(cluster: Cluster, topic: str) -> bool:
@@ -148,7 +150,7 @@ def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int
     try:
         low_high: tuple[int, int] = witness.get_watermark_offsets(TheirPartition(topic, partition), 10)
     except confluent_kafka.KafkaException as error:
-        if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+        if not error.args[0].retriable() and error.args[0].code() not in LEADER_MOVES:
             raise
         return None
     return low_high[1]
