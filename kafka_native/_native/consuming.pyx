@@ -88,6 +88,7 @@ cdef class ConsumerCore:
         self._batch = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition)
         self._batch.base_offset = batch.view.base_offset
         self._batch.leader_epoch = batch.view.partition_leader_epoch
+        self._cursor.position_epoch = batch.view.partition_leader_epoch
         at_append = batch.view.attributes & KN_ATTR_LOG_APPEND_TIME
         self._batch.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
         if kn_record_reader_init(&self._reader, &batch.view) != KN_OK:

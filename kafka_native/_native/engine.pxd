@@ -33,5 +33,6 @@ cdef class Cursor:
     cdef readonly int32_t partition
     cdef readonly bytes topic_id
     cdef public int64_t position
+    cdef public int position_epoch  # leader epoch of the batch that was handed out last, -1: unknown
     cdef readonly int32_t broker
     cdef readonly uint64_t token

@@ -77,6 +77,7 @@ class Cursor:
     partition: int
     topic_id: bytes
     position: int
+    position_epoch: int
     broker: int
     token: int
     @property

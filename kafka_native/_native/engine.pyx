@@ -388,6 +388,7 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
     cursor.partition = partition
     cursor.topic_id = topic_id
     cursor.position = -1001
+    cursor.position_epoch = -1
     cursor.broker = -1
     cursor.token = token
     cursor.cursor = kn_cursor_new(owner._alive(), text, <int32_t>size, <const uint8_t *>PyBytes_AS_STRING(topic_id), partition, token)
@@ -398,7 +399,8 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
 
 @cython.final
 cdef class Cursor:
-    """A partition that is consumed. ``position`` is the next offset the application will be given, -1001 before the first."""
+    """A partition that is consumed. ``position`` is the next offset the application will be given, -1001 before the first; ``position_epoch`` the leader
+    epoch of the batch that was handed out last, -1 where it isn't known."""
 
     def __dealloc__(self):
         kn_cursor_unref(self.cursor)

@@ -134,6 +134,17 @@ def test_position_and_seek(client: Client):
             consumer.seek(TopicPartition(topic, 1, 0))
 
 
+def test_the_leader_epoch_of_the_position_is_known(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    fill(client, topic, 10, partition=0)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        message = take(consumer, 10)[-1]
+        [cursor] = [cursor for cursor in consumer.engine.cursors if cursor is not None]
+        assert cursor.position == 10
+        assert cursor.position_epoch == message.leader_epoch()
+
+
 def test_pause_and_resume_keep_the_position(client: Client):
     topic = client.topic(partitions=2)
     for partition in range(2):
