@@ -10,9 +10,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
 from kafka_native.errors import (
     STATUS_PROTOCOL,
@@ -24,12 +24,15 @@ from kafka_native.errors import (
 )
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
+from kafka_native.protocol.schema import Request
 from kafka_native.protocol.versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
 
 BOOTSTRAP = -1
+COORDINATORS = 1 << 32
+"""As a target: this and a node's id is the connection for what it coordinates."""
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
 # for as long as its timeouts allow.
 NEXT_SERVER_S = 0.5
@@ -52,6 +55,8 @@ class Broker:
     held_until: float = 0.0  # a quota is violated: nothing is sent before
     unanswered: bool = False  # this connection ends, or did so just now, over the question for versions
     waiting: deque[Call] = field(default_factory=deque)
+    dedicated: bool = False  # to a coordinator: nothing else goes there
+    beat: int = 0  # the token of its heartbeat, 0: none
 
     @property
     def address(self) -> tuple[str, int]:
@@ -66,7 +71,17 @@ class Broker:
     @property
     def name(self) -> str:
         """As logs and errors name it: host:port/id."""
-        return f"{self.host}:{self.port}/{'bootstrap' if self.node_id == BOOTSTRAP else self.node_id}"
+        kind = "coordinator " if self.dedicated else ""
+        return f"{self.host}:{self.port}/{'bootstrap' if self.node_id == BOOTSTRAP else f'{kind}{self.node_id}'}"
+
+
+class Beat(NamedTuple):
+    """A heartbeat that a broker's thread sends by itself."""
+
+    message: Request
+    version: int
+    broker: Broker
+    on_reply: Callable[[Reply], None]
 
 
 class BrokerPool:
@@ -99,6 +114,8 @@ class BrokerPool:
         self._clock = clock
         self._by_handle: dict[int, Broker] = {}
         self.nodes: dict[int, Broker] = {}
+        self._coordinators: dict[int, Broker] = {}
+        self._beats: dict[int, Beat] = {}
         self._any: deque[Call] = deque()
         self._tokens = itertools.count(1)
         self._pending: dict[int, tuple[Call, int, Broker]] = {}
@@ -148,6 +165,20 @@ class BrokerPool:
             del self._by_handle[broker.handle]
             self._fail_waiting(broker, KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node_id} has left the cluster"))
 
+    def coordinator(self, node_id: int, host: str, port: int) -> int:
+        """The target for calls to a coordinator: a connection of its own, made at its first call."""
+        known = self._coordinators.get(node_id)
+        if known is None or known.address != (host, port):
+            broker = self._coordinators[node_id] = self._add(node_id, host, port)
+            broker.dedicated = True
+            if known is not None:
+                self._retire(known, broker)
+        return COORDINATORS + node_id
+
+    def _at(self, target: int) -> Broker | None:
+        """The broker that a target means."""
+        return self._coordinators.get(target - COORDINATORS) if target >= COORDINATORS else self.nodes.get(target)
+
     def handle(self, node_id: int) -> int:
         """The engine's handle of a node, -1 when it isn't known."""
         broker = self.nodes.get(node_id)
@@ -162,9 +193,10 @@ class BrokerPool:
     def send(self, call: Call) -> None:
         """Sends the call, or keeps it until its broker is up."""
         if call.target is not None:
-            broker = self.nodes.get(call.target)
+            broker = self._at(call.target)
             if broker is None:
-                call.on_reply(KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {call.target} isn't known"))
+                text = f"broker {call.target % COORDINATORS} isn't known"
+                call.on_reply(KafkaError(KafkaError._UNKNOWN_BROKER, text))
             else:
                 self._enqueue(broker, call)
             return
@@ -355,7 +387,7 @@ class BrokerPool:
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
         waiting = list(broker.waiting)
         broker.waiting.clear()
-        if broker.node_id == BOOTSTRAP or not self.rebootstrapping:
+        if not broker.dedicated and (broker.node_id == BOOTSTRAP or not self.rebootstrapping):
             waiting.extend(self._any)
             self._any.clear()
         for call in waiting:
@@ -395,7 +427,7 @@ class BrokerPool:
             call.on_reply(error)
 
     def _tell_if_all_down(self) -> None:
-        brokers = list(self._by_handle.values())
+        brokers = [broker for broker in self._by_handle.values() if not broker.dedicated]
         if self._all_down_told or not all(
             broker.failing for broker in brokers if broker.node_id != BOOTSTRAP or not self.nodes
         ):
@@ -410,6 +442,9 @@ class BrokerPool:
         if broker is not None:
             self._on_handshake(broker, event)
             return
+        if event.token in self._beats:
+            self._on_beat(event)
+            return
         pending = self._pending.pop(event.token, None)
         if pending is None:
             return
@@ -417,32 +452,79 @@ class BrokerPool:
         if event.status == STATUS_STALE and self._clock() < call.deadline:
             self.send(call)  # never sent, and the pool knows by now that this connection has ended
             return
+        call.on_reply(self._outcome(event, broker, call.message.api_key, version))
+
+    def _outcome(self, event: Event, broker: Broker, api_key: int, version: int) -> Reply:
+        """The decoded response, or the KafkaError that stands for it."""
         if event.status != 0:
-            call.on_reply(
-                KafkaError(
-                    from_status(event.status).code(), f"{broker.name}: {event.text or from_status(event.status).str()}"
-                )
-            )
-            return
+            cause = from_status(event.status)
+            return KafkaError(cause.code(), f"{broker.name}: {event.text or cause.str()}")
         try:
             # Some brokers send more than they should: librdkafka's mock cluster does.
-            reply = registry.response(call.message.api_key).decode(event.body, version, whole=False)
+            reply = registry.response(api_key).decode(event.body, version, whole=False)
         except ProtocolError as error:
-            call.on_reply(
-                KafkaError(
-                    KafkaError._BAD_MSG,
-                    f"{broker.name}: reply to {ApiKey(call.message.api_key).name} can't be read: {error}",
-                )
-            )
-            return
+            text = f"{broker.name}: reply to {ApiKey(api_key).name} can't be read: {error}"
+            return KafkaError(KafkaError._BAD_MSG, text)
         self._hold(broker, getattr(reply, "throttle_time_ms", 0))
-        call.on_reply(reply)
+        return reply
+
+    # --- heartbeats ---
+
+    def beat(
+        self, target: int, message: Request, interval_s: float, timeout_s: float, on_reply: Callable[[Reply], None]
+    ) -> None:
+        """Lets the broker's own thread send this request every ``interval_s``, the first time after as long.
+
+        No Python runs for it, so it goes on while the application keeps the interpreter to itself. ``on_reply`` gets
+        each response that isn't, byte for byte, the one before, or the KafkaError that ends it (``timeout_s`` for one
+        answer; the connection is gone). There is one heartbeat a connection: another one replaces it.
+        """
+        self.stop_beat(target)
+        broker = self._at(target)
+        if broker is None or broker.ranges is None:
+            on_reply(KafkaError(KafkaError._TRANSPORT, "no connection for heartbeats"))
+            return
+        version = broker.ranges.choose(type(message))
+        if version < 0:
+            text = f"{broker.name} has no version of {type(message).__name__} that this client speaks"
+            on_reply(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
+            return
+        token = broker.beat = next(self._tokens)
+        self._beats[token] = Beat(message, version, broker, on_reply)
+        self._engine.beat(  # type: ignore[attr-defined]  # until the engine has it
+            broker.handle,
+            broker.generation,
+            message.api_key,
+            version,
+            request_header_version(message.api_key, version) == 2,
+            response_header_version(message.api_key, version) == 1,
+            adapted(message, version).encode(version),
+            token,
+            max(1, int(interval_s * 1000)),
+            max(1, int(timeout_s * 1000)),
+        )
+
+    def stop_beat(self, target: int) -> None:
+        """Ends the heartbeat of this target, if there is one; nothing more is heard of it."""
+        broker = self._at(target)
+        if broker is not None and broker.beat:
+            del self._beats[broker.beat]
+            broker.beat = 0
+            self._engine.stop_beat(broker.handle)  # type: ignore[attr-defined]
+
+    def _on_beat(self, event: Event) -> None:
+        beat = self._beats[event.token]
+        if event.status != 0:
+            del self._beats[event.token]
+            beat.broker.beat = 0
+        beat.on_reply(self._outcome(event, beat.broker, beat.message.api_key, beat.version))
 
     def fail_all(self, error: KafkaError) -> None:
         """The client closes: every call that is still open ends."""
         calls = [*self._any, *(call for call, _, _ in self._pending.values())]
         self._any.clear()
         self._pending.clear()
+        self._beats.clear()
         for broker in self._by_handle.values():
             calls.extend(broker.waiting)
             broker.waiting.clear()

@@ -13,7 +13,7 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kafka_native.control.backoff import Backoff
@@ -96,6 +96,12 @@ class Metadata:
         """Called with a topic whose partitions or leaders have changed."""
         self.on_failure: list[Callable[[Topic, KafkaError], None]] = []
         """Called with a topic that can't be had, and why."""
+        self.on_names: list[Callable[[], None]] = []
+        """Called when a topic's id got its name."""
+        self._names: dict[bytes, str] = {}
+        self._unnamed: set[bytes] = set()
+        self._names_at = NEVER
+        self._names_backoff = Backoff(fast_s, max(fast_s, fast_most_s))
         pool.on_rebootstrap = self._forget_leaders
 
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:
@@ -111,6 +117,21 @@ class Metadata:
             self.refresh(now)
         topic.create = topic.create or create
         return topic
+
+    def forget(self, name: str) -> None:
+        """Nobody wants this topic any more."""
+        self.topics.pop(name, None)
+
+    def resolve(self, topic_ids: Iterable[bytes], now: float) -> None:
+        """Finds the names of these topics (`name_of()`); ``on_names`` tells when there is news of any."""
+        unknown = set(topic_ids) - self._names.keys()
+        if unknown - self._unnamed:
+            self._names_at = min(self._names_at, now)
+        self._unnamed |= unknown
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of a topic that a reply has told or `resolve()` has found."""
+        return self._names.get(topic_id)
 
     def refresh(self, now: float) -> None:
         """Ask soon: something looks out of date. The first time at once, then with back-off."""
@@ -148,6 +169,40 @@ class Metadata:
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
+        naming = self._ask_names(now)
+        calls, wake_up = self._ask_topics(now)
+        return [*naming, *calls], min(wake_up, self._names_at)
+
+    def _ask_names(self, now: float) -> list[Call]:
+        if not self._unnamed or now < self._names_at:
+            return []
+        self._names_at = now + self._timeout_s  # should no reply come
+        # By themselves: a broker looks at ids only when there are any.
+        topics = [MetadataRequest.Topic(topic_id=each, name=None) for each in self._unnamed]
+        message = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_names)]
+
+    def _on_names(self, reply: Reply) -> None:
+        if not isinstance(reply, KafkaError):
+            for topic in reply.topics:
+                if topic.name and not topic.error_code:
+                    self._names[topic.topic_id] = topic.name
+        found = self._unnamed & self._names.keys()
+        self._unnamed -= found
+        if self._unnamed:
+            self._names_at = self._clock() + self._names_backoff.next_s()
+        else:
+            self._names_backoff.reset()
+            self._names_at = NEVER
+        if found:
+            for listener in self.on_names:
+                listener()
+
+    def unresolve(self, topic_ids: Iterable[bytes]) -> None:
+        """These names are waited for no longer: their topics are gone, or somebody else's by now."""
+        self._unnamed.difference_update(topic_ids)
+
+    def _ask_topics(self, now: float) -> tuple[list[Call], float]:
         if not self.topics:
             return [], NEVER
         trigger_at = NEVER if self._trying_since is None else self._trying_since + self._trigger_s
@@ -230,6 +285,8 @@ class Metadata:
         """True when the topic was deleted and made again: what was known of the old one is forgotten."""
         if source.topic_id == topic.id:
             return False
+        if source.topic_id != NO_ID:
+            self._names[source.topic_id] = topic.name
         if topic.id != NO_ID:
             topic.partitions = []
         topic.id = source.topic_id

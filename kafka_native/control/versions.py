@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
+from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.schema import Request
@@ -88,6 +89,12 @@ def adapted(message: Request, version: int) -> Request:
     elif isinstance(message, ListOffsetsRequest) and version < 2:
         message = copy.copy(message)
         message.isolation_level = 0  # there are no transactions
+    elif isinstance(message, FindCoordinatorRequest):
+        message = copy.copy(message)
+        if version >= 4:
+            message.key = ""
+        else:
+            message.coordinator_keys = []
     return message
 
 

@@ -84,6 +84,17 @@ class FakeEngine:
         self.cursors: list[FakeCursor | None] = []
         self.topics: list[FakeTopic] = []
         self.expired = 0
+        self.beats: list[SimpleNamespace] = []
+        self.beats_stopped: list[int] = []
+
+    def beat(self, handle: int, generation: int, api_key: int, version: int, *rest: Any) -> None:
+        _, _, body, token, interval_ms, timeout_ms = rest
+        beat = SimpleNamespace(handle=handle, api_key=api_key, version=version, body=body, token=token)
+        beat.interval_ms, beat.timeout_ms = interval_ms, timeout_ms
+        self.beats.append(beat)
+
+    def stop_beat(self, handle: int) -> None:
+        self.beats_stopped.append(handle)
 
     def broker_add(self, node_id: int, host: str, port: int) -> int:
         self.brokers.append((node_id, host, port))

@@ -1,0 +1,193 @@
+"""Handing partitions over in a rebalance: what both group protocols do with an assignment.
+
+A step (assign, revoke, lose) goes to the application's callback, in its next poll(), close() or unsubscribe(). Where it
+has none, or leaves the assignment alone in it, the default is done here. Stored offsets of what is revoked are
+committed before the step ends, so that the next owner starts behind them. What is lost isn't committed: somebody else
+may own it.
+
+Thread: the control thread, but for the callback itself, which the application's thread runs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, TypeAlias
+
+from kafka_native.types import OFFSET_STORED
+
+Key: TypeAlias = tuple[str, int]
+"""A partition: its topic's name and its number."""
+
+
+class Partitions(Protocol):
+    """What is assigned: `fetching.Fetching`."""
+
+    @property
+    def assigned(self) -> Mapping[Key, Any]:
+        """The partitions with their state."""
+
+    def add(self, partitions: list[tuple[str, int, int]], now: float) -> None:
+        """Reads (topic, partition, offset), too."""
+
+    def remove(self, keys: list[Key]) -> None:
+        """Reads these no more."""
+
+    def pause(self, topic: str, partition: int) -> object:
+        """Hands out nothing of it until it is resumed."""
+
+
+class Commits(Protocol):
+    """What commits: `committing.Committing`."""
+
+    def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
+        """Takes what is stored of these partitions now and commits it, if auto commit is on; then ``done``."""
+
+
+class Kind(Enum):
+    """What happens to the partitions of a step."""
+
+    ASSIGN = "assign"
+    REVOKE = "revoke"
+    LOSE = "lose"
+
+
+Listener: TypeAlias = Callable[[Kind, list[Key]], bool]
+"""The application's side of a step, on its thread: calls its callback; True if that has changed the assignment."""
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One change of the assignment, from the membership to its end."""
+
+    kind: Kind
+    keys: list[Key]
+    done: Callable[[], None]
+    begun: bool = False  # the application's thread is in its callback
+    dropped: bool = False  # what came after has made it pointless: its end is of no interest
+
+
+class Rebalance:
+    """Makes one step after the other."""
+
+    def __init__(
+        self,
+        fetching: Partitions,
+        committing: Commits,
+        *,
+        call_back: Callable[[Callable[[], None]], None],
+        post: Callable[[Callable[[], None]], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """``call_back`` has a function called by the application's next poll(), ``post`` by the control thread."""
+        self._fetching = fetching
+        self._committing = committing
+        self._call_back = call_back
+        self._post = post
+        self._clock = clock
+        self._steps: deque[Step] = deque()
+        self._paused: set[Key] = set()
+        self.listeners: dict[Kind, Listener] = {}
+        """The application's callbacks; a kind that isn't there is done at once, without waiting for a poll()."""
+
+    @property
+    def owned(self) -> set[Key]:
+        """What is assigned now."""
+        return set(self._fetching.assigned)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a step has not ended yet."""
+        return bool(self._steps)
+
+    def assign(self, added: Iterable[Key], done: Callable[[], None]) -> None:
+        """These partitions are this member's from now on, besides what it has."""
+        self._begin(Step(Kind.ASSIGN, sorted(added), done))
+
+    def revoke(self, revoked: Iterable[Key], done: Callable[[], None]) -> None:
+        """These go to another member, which waits until they are given up."""
+        self._begin(Step(Kind.REVOKE, sorted(revoked), done))
+
+    def lose(self, done: Callable[[], None]) -> None:
+        """All that is assigned may be another member's already. Steps that have not ended yet never call their done."""
+        for step in self._steps:
+            step.dropped = True
+        self._begin(Step(Kind.LOSE, sorted(self.owned), done))
+
+    def forget_pauses(self) -> None:
+        """The subscription ends: what was paused under it isn't when it comes back."""
+        self._paused.clear()
+
+    def _begin(self, step: Step) -> None:
+        self._steps.append(step)
+        if len(self._steps) == 1:
+            self._run(step)
+
+    def _run(self, step: Step) -> None:
+        if step.kind is Kind.LOSE:
+            step.keys = sorted(self.owned)  # steps before it may have changed that
+        listener = self.listeners.get(step.kind)
+        if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
+            self._finish(step, False)
+        else:
+            self._call_back(lambda: self._in_application(step, listener))
+
+    def _in_application(self, step: Step, listener: Listener) -> None:
+        handled = False
+        step.begun = True
+        try:
+            if not step.dropped:
+                handled = listener(step.kind, step.keys)
+        finally:  # also when the callback raises: the group goes on
+            self._post(lambda: self._finish(step, handled))
+
+    def _finish(self, step: Step, handled: bool) -> None:
+        if step.kind is Kind.ASSIGN:
+            if not step.dropped and not handled:
+                self.add(step.keys)
+            self._restore_pauses(step.keys)
+            self._end(step)
+        elif step.kind is Kind.REVOKE and not step.dropped:
+            self.remove(step.keys, lambda: self._end(step))
+        else:
+            self._remember_pauses(step.keys)
+            self._fetching.remove([key for key in step.keys if key in self._fetching.assigned])
+            self._end(step)
+
+    def add(self, keys: Iterable[Key]) -> None:
+        """Starts partitions where the group has committed, or else where auto.offset.reset says."""
+        new = [
+            (topic, number, OFFSET_STORED) for topic, number in keys if (topic, number) not in self._fetching.assigned
+        ]
+        self._fetching.add(new, self._clock())
+
+    def remove(self, keys: Iterable[Key], done: Callable[[], None]) -> None:
+        """Takes partitions away and commits what is stored of them (enable.auto.commit); then ``done``."""
+        gone = [key for key in keys if key in self._fetching.assigned]
+        self._remember_pauses(gone)
+        for key in gone:
+            cursor = self._fetching.assigned[key].cursor
+            if cursor is not None:
+                cursor.stop()  # nothing is handed out behind what is committed
+        self._committing.flush(gone, done)
+        self._fetching.remove(gone)
+
+    def _remember_pauses(self, keys: Iterable[Key]) -> None:
+        assigned = self._fetching.assigned
+        self._paused.update(key for key in keys if key in assigned and assigned[key].paused)
+
+    def _restore_pauses(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key in self._paused and key in self._fetching.assigned:
+                self._fetching.pause(*key)
+        self._paused.difference_update(self._fetching.assigned)
+
+    def _end(self, step: Step) -> None:
+        self._steps.remove(step)
+        following = self._steps[0] if self._steps else None
+        if not step.dropped:
+            step.done()
+        if following is not None and self._steps and self._steps[0] is following:
+            self._run(following)

@@ -1,0 +1,144 @@
+"""Finding a coordinator: asked for when wanted, again after errors, and with a connection of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.brokers import COORDINATORS
+from kafka_native.control.calls import Call
+from kafka_native.control.coordinator import Coordinator
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.coordinator import FindCoordinatorResponse
+from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse
+
+from .fakes import Cluster, api_versions, call_to, event
+
+
+class Finding:
+    """A coordinator over a pool whose bootstrap broker is up."""
+
+    def __init__(self, offer: dict[int, tuple[int, int]] | None = None) -> None:
+        self.cluster = Cluster()
+        self.coordinator = Coordinator(
+            self.cluster.pool,
+            "g",
+            timeout_s=10,
+            query_interval_s=600,
+            backoff=Backoff(0.1, 1.0, lambda low, high: 1.0),
+            clock=self.cluster.clock,
+        )
+        self.found: list[int | None] = []
+        self.refusals: list[KafkaError] = []
+        self.coordinator.on_found.append(lambda: self.found.append(self.coordinator.target))
+        self.coordinator.on_refused.append(self.refusals.append)
+        self.cluster.bring_up(0, None if offer is None else api_versions(offer))
+
+    def ask(self) -> Call | None:
+        """The request that is due now, if one is."""
+        calls, _ = self.coordinator.poll(self.cluster.clock.now)
+        return calls[0] if calls else None
+
+    def answer(self, node: int = 7, code: int = 0) -> None:
+        call = self.ask()
+        assert call is not None
+        one = FindCoordinatorResponse.Coordinator(key="g", node_id=node, host="c", port=9, error_code=code)
+        call.on_reply(FindCoordinatorResponse(coordinators=[one]))
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 6])
+def test_every_version_asks_for_the_key_and_finds_the_node(version: int) -> None:
+    finding = Finding({10: (0, version)})
+    assert finding.ask() is None, "nobody wants it yet"
+    assert finding.coordinator.want(0.0) is None
+    call = finding.ask()
+    assert call is not None
+    finding.cluster.pool.send(call)
+    one = {"node_id": 7, "host": "c", "port": 9}
+    reply = FindCoordinatorResponse(**one)
+    if version >= 4:
+        reply = FindCoordinatorResponse(coordinators=[FindCoordinatorResponse.Coordinator(key="g", **one)])
+    assert finding.cluster.engine.submitted[-1].version == version
+    finding.cluster.answer(reply)
+    assert finding.found == [COORDINATORS + 7]
+    assert finding.cluster.engine.brokers[-1] == (7, "c", 9)
+
+
+def test_errors_are_asked_again_with_back_off_and_a_refusal_is_told_once() -> None:
+    finding = Finding()
+    finding.coordinator.want(0.0)
+    for code in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.GROUP_AUTHORIZATION_FAILED, 30):
+        finding.answer(code=code)
+        assert finding.ask() is None
+        finding.cluster.clock.now += 1.0
+    assert [error.code() for error in finding.refusals] == [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    finding.answer()
+    assert finding.coordinator.refused is None
+    assert finding.found == [COORDINATORS + 7]
+
+
+def test_lost_coordinator_is_looked_for_at_once_and_then_ever_later() -> None:
+    finding = Finding()
+    finding.coordinator.want(0.0)
+    finding.answer()
+    assert finding.coordinator.note(KafkaError(KafkaError.NOT_COORDINATOR))
+    assert finding.coordinator.target is None
+    finding.answer()  # the same broker says so again
+    assert finding.coordinator.note(KafkaError(KafkaError._TRANSPORT))
+    assert finding.ask() is None, "no hot loop with a broker that names itself and refuses"
+    finding.cluster.clock.now += 0.2
+    finding.answer(node=8)
+    assert finding.found == [COORDINATORS + 7, COORDINATORS + 7, COORDINATORS + 8]
+    assert not finding.coordinator.note(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
+    assert finding.coordinator.note(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
+    assert finding.coordinator.target == COORDINATORS + 8, "it is the right one"
+
+
+def test_another_coordinator_is_found_by_asking_from_time_to_time() -> None:
+    finding = Finding()
+    finding.coordinator.want(0.0)
+    finding.answer()
+    finding.cluster.clock.now += 599
+    assert finding.ask() is None
+    finding.cluster.clock.now += 2
+    finding.answer(node=8)
+    assert finding.found == [COORDINATORS + 7, COORDINATORS + 8]
+
+
+def test_calls_that_any_broker_may_answer_stay_off_the_connection_to_the_coordinator() -> None:
+    cluster = Cluster()
+    replies: list[object] = []
+    target = cluster.pool.coordinator(7, "c", 9)
+    cluster.pool.send(call_to(target, HeartbeatRequest(group_id="g"), 2000.0, replies))
+    cluster.pool.send(call_to(None, HeartbeatRequest(group_id="any"), 2000.0, replies))
+    cluster.bring_up(1)
+    assert [sent.handle for sent in cluster.engine.submitted] == [1]
+    cluster.bring_up(0)
+    assert [sent.handle for sent in cluster.engine.submitted] == [1, 0]
+
+
+def test_heartbeat_tells_what_differs_until_it_fails_or_is_stopped() -> None:
+    cluster = Cluster()
+    target = cluster.pool.coordinator(7, "c", 9)
+    replies: list[object] = []
+    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    assert [type(reply) for reply in replies] == [KafkaError], "there is no connection"
+    cluster.bring_up(1)
+    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    [beat] = cluster.engine.beats
+    assert (beat.handle, beat.interval_ms, beat.timeout_ms) == (1, 3000, 10_000)
+    for code in (0, KafkaError.REBALANCE_IN_PROGRESS):
+        body = HeartbeatResponse(error_code=code).encode(beat.version)
+        cluster.pool.on_reply(event(broker=1, token=beat.token, body=body))
+        assert isinstance(replies[-1], HeartbeatResponse)
+        assert replies[-1].error_code == code
+    cluster.pool.on_reply(event(broker=1, token=beat.token, status=-10))
+    assert isinstance(replies[-1], KafkaError)
+    count = len(replies)
+    cluster.pool.on_reply(event(broker=1, token=beat.token, status=-10))
+    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    cluster.pool.stop_beat(target)
+    body = HeartbeatResponse().encode(beat.version)
+    cluster.pool.on_reply(event(broker=1, token=cluster.engine.beats[-1].token, body=body))
+    assert len(replies) == count, "it ended, and after that it was stopped"
+    assert cluster.engine.beats_stopped == [1]

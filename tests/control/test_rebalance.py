@@ -1,0 +1,183 @@
+"""Rebalance steps: callbacks on the application's thread, defaults, commits before the end, and what is superseded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_native.control.rebalance import Key, Kind, Rebalance
+
+A, B, C = ("t", 0), ("t", 1), ("u", 0)
+
+
+class Partition:
+    """An assigned partition."""
+
+    def __init__(self) -> None:
+        self.cursor = None
+        self.paused = False
+
+
+class FakeFetching:
+    """What is assigned."""
+
+    def __init__(self) -> None:
+        self.assigned: dict[Key, Partition] = {}
+
+    def add(self, new: list[tuple[str, int, int]], now: float) -> None:
+        self.assigned |= {(topic, number): Partition() for topic, number, _ in new}
+
+    def remove(self, keys: list[Key]) -> None:
+        for key in keys:
+            del self.assigned[key]
+
+    def pause(self, topic: str, number: int) -> None:
+        self.assigned[topic, number].paused = True
+
+
+class Group:
+    """A rebalance, the application's queue of callbacks, and what happened in its order."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.fetching = FakeFetching()
+        self.callbacks: list[Callable[[], None]] = []
+        self.flushes: list[Callable[[], None]] = []
+        fetching: Any = self.fetching
+        committing: Any = self
+        self.rebalance = Rebalance(
+            fetching, committing, call_back=self.callbacks.append, post=lambda work: work(), clock=lambda: 0.0
+        )
+
+    def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
+        assert all(key in self.fetching.assigned for key in keys), "what is stored goes with the partition"
+        self.log.append(("flush", keys))
+        self.flushes.append(done)
+
+    def listen(self, *kinds: Kind, handled: bool = False) -> None:
+        def listener(kind: Kind, keys: list[Key]) -> bool:
+            self.log.append((kind, keys))
+            return handled
+
+        self.rebalance.listeners = dict.fromkeys(kinds, listener)
+
+    def poll(self) -> None:
+        while self.callbacks:
+            self.callbacks.pop(0)()
+
+    def done(self, what: str) -> Callable[[], None]:
+        return lambda: self.log.append(what)
+
+
+def test_without_callbacks_steps_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> None:
+    group = Group()
+    group.rebalance.assign([B, A], group.done("assigned"))
+    assert group.log == ["assigned"]
+    assert group.rebalance.owned == {A, B}
+    group.rebalance.revoke([A], group.done("revoked"))
+    assert group.log == ["assigned", ("flush", [A])]
+    assert group.rebalance.busy
+    assert group.rebalance.owned == {B}, "it isn't read any more while its offset is on the way"
+    group.flushes.pop()()
+    assert group.log[-1] == "revoked"
+    assert not group.rebalance.busy
+
+
+def test_callbacks_come_in_the_next_poll_and_the_default_follows() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN, Kind.REVOKE)
+    group.rebalance.assign([A], group.done("assigned"))
+    assert group.log == []
+    assert group.rebalance.owned == set()
+    group.poll()
+    assert group.log == [(Kind.ASSIGN, [A]), "assigned"]
+    assert group.rebalance.owned == {A}
+    group.rebalance.revoke([A], group.done("revoked"))
+    group.poll()
+    assert group.rebalance.owned == set()
+    group.flushes.pop()()
+    assert group.log[2:] == [(Kind.REVOKE, [A]), ("flush", [A]), "revoked"]
+
+
+def test_callback_that_assigns_by_itself_is_left_alone() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN, handled=True)
+    group.rebalance.assign([A], group.done("assigned"))
+    group.poll()
+    assert group.rebalance.owned == set()
+    assert group.log[-1] == "assigned"
+
+
+def test_empty_assignment_is_told_and_an_empty_revocation_is_not() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN, Kind.REVOKE)
+    group.rebalance.assign([], group.done("assigned"))
+    group.rebalance.revoke([], group.done("revoked"))
+    group.poll()
+    group.flushes.pop()()
+    assert group.log == [(Kind.ASSIGN, []), "assigned", ("flush", []), "revoked"]
+
+
+def test_callback_that_raises_ends_its_step_all_the_same() -> None:
+    group = Group()
+
+    def listener(kind: Kind, keys: list[Key]) -> bool:
+        raise RuntimeError("from the application")
+
+    group.rebalance.listeners = {Kind.ASSIGN: listener}
+    group.rebalance.assign([A], group.done("assigned"))
+    with pytest.raises(RuntimeError, match="from the application"):
+        group.poll()
+    assert group.rebalance.owned == {A}
+    assert group.log == ["assigned"]
+
+
+def test_losing_supersedes_what_waits_for_a_poll() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN, Kind.LOSE)
+    group.rebalance.assign([A], group.done("first"))
+    group.poll()
+    group.rebalance.assign([B], group.done("superseded"))
+    group.rebalance.lose(group.done("lost"))
+    group.poll()
+    assert group.log == [(Kind.ASSIGN, [A]), "first", (Kind.LOSE, [A]), "lost"]
+    assert group.rebalance.owned == set()
+
+
+def test_losing_commits_nothing() -> None:
+    group = Group()
+    group.rebalance.assign([A], group.done("assigned"))
+    group.rebalance.lose(group.done("lost"))
+    assert group.log == ["assigned", "lost"]
+    assert group.rebalance.owned == set()
+
+
+def test_pauses_survive_a_rebalance_that_gives_the_partition_back() -> None:
+    group = Group()
+    group.rebalance.assign([A, B, C], group.done(""))
+    group.fetching.pause(*A)
+    group.fetching.pause(*C)
+    group.rebalance.revoke([A, B, C], group.done(""))
+    group.flushes.pop()()
+    group.rebalance.assign([A, B], group.done(""))
+    assert {key: one.paused for key, one in group.fetching.assigned.items()} == {A: True, B: False}
+    group.rebalance.forget_pauses()
+    group.rebalance.assign([C], group.done(""))
+    assert not group.fetching.assigned[C].paused
+
+
+def test_steps_begun_in_done_come_after_those_that_wait() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN)
+
+    def again() -> None:
+        group.log.append("first")
+        group.rebalance.assign([C], group.done("third"))
+
+    group.rebalance.assign([A], again)
+    group.rebalance.assign([B], group.done("second"))
+    group.poll()
+    assert [entry for entry in group.log if isinstance(entry, str)] == ["first", "second", "third"]
+    assert group.rebalance.owned == {A, B, C}

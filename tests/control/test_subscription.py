@@ -1,0 +1,153 @@
+"""Subscriptions: names, patterns, what the cluster has, and what changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.subscription import Subscription
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+
+from .fakes import Cluster
+
+
+def topic(name: str, partitions: int = 1, error: int = 0, *, internal: bool = False) -> MetadataResponse.Topic:
+    made = MetadataResponse.Topic(name=name, topic_id=name.encode().ljust(16), error_code=error, is_internal=internal)
+    for number in range(partitions):
+        made.partitions.append(MetadataResponse.Topic.Partition(partition_index=number, leader_id=1, leader_epoch=0))
+    return made
+
+
+def reply(*topics: MetadataResponse.Topic) -> MetadataResponse:
+    return MetadataResponse(brokers=[MetadataResponse.Broker(node_id=1, host="b1", port=9092)], topics=list(topics))
+
+
+class Subscribing:
+    """A subscription and the metadata under it."""
+
+    def __init__(self, **how: object) -> None:
+        self.cluster = Cluster()
+        self.errors: list[tuple[str, int]] = []
+        self.changes = 0
+        self.subscription = Subscription(
+            self.cluster.metadata,
+            refresh_s=300,
+            timeout_s=60,
+            backoff=Backoff(0.1, 1.0, lambda low, high: 1.0),
+            create_topics=False,
+            on_error=lambda name, error: self.errors.append((name, error.code())),
+            clock=self.cluster.clock,
+            **how,  # type: ignore[arg-type]
+        )
+        self.subscription.on_change.append(self._count)
+
+    def _count(self) -> None:
+        self.changes += 1
+
+    def match(self, *topics: MetadataResponse.Topic) -> None:
+        """Answers the request for all topics, which is due."""
+        [call], _ = self.subscription.poll(self.cluster.clock.now)
+        assert isinstance(call.message, MetadataRequest)
+        assert call.message.topics is None
+        call.on_reply(reply(*topics))
+
+
+def test_names_are_wanted_whether_or_not_they_exist_and_their_growth_is_a_change() -> None:
+    subscribing = Subscribing()
+    subscribing.subscription.replace(["b", "a", "b"], 1000.0)
+    assert subscribing.subscription.topics == ["a", "b"]
+    assert subscribing.subscription.poll(1000.0)[0] == []
+    assert subscribing.changes == 0
+    subscribing.cluster.metadata.take(reply(topic("a", 2)))
+    assert subscribing.changes == 1
+    subscribing.cluster.metadata.take(reply(topic("a", 2), topic("unwanted")))
+    assert subscribing.changes == 1
+    subscribing.cluster.metadata.take(reply(topic("a", 3), topic("b")))
+    assert subscribing.changes == 3
+    assert subscribing.subscription.partition_count("a") == 3
+
+
+def test_patterns_match_all_but_internal_and_excluded_topics_and_match_again() -> None:
+    subscribing = Subscribing(excluded=["^log-old"])
+    subscribing.subscription.replace(["^log-", "plain"], 1000.0)
+    assert subscribing.subscription.topics == ["plain"]
+    assert not subscribing.subscription.ready
+    subscribing.match(topic("log-a"), topic("log-old"), topic("other"), topic("log-hidden", internal=True))
+    assert subscribing.subscription.topics == ["log-a", "plain"]
+    assert subscribing.subscription.ready
+    assert subscribing.changes >= 1
+    before = subscribing.changes
+    subscribing.cluster.clock.now += 301
+    subscribing.match(topic("log-b"), topic("log-c", error=29))
+    assert subscribing.subscription.topics == ["log-b", "plain"]
+    assert subscribing.changes > before
+    assert "log-a" not in subscribing.cluster.metadata.topics, "it isn't asked for any more"
+
+
+def test_failed_matching_is_tried_again_with_back_off() -> None:
+    subscribing = Subscribing()
+    subscribing.subscription.replace(["^a"], 1000.0)
+    [call], _ = subscribing.subscription.poll(1000.0)
+    call.on_reply(KafkaError(KafkaError._TIMED_OUT))
+    calls, wake_up = subscribing.subscription.poll(1000.0)
+    assert (calls, wake_up) == ([], pytest.approx(1000.1))
+
+
+def test_replaced_subscription_is_no_change_of_its_own_and_ends_the_matching() -> None:
+    subscribing = Subscribing()
+    subscribing.subscription.replace(["^a"], 1000.0)
+    [call], _ = subscribing.subscription.poll(1000.0)
+    subscribing.subscription.replace(["b"], 1000.0)
+    call.on_reply(reply(topic("a")))
+    assert subscribing.subscription.topics == ["b"]
+    assert subscribing.changes == 0
+    subscribing.subscription.replace([], 1000.0)
+    assert subscribing.subscription.topics == []
+
+
+def test_topic_that_can_not_be_had_is_told_once_until_that_changes() -> None:
+    subscribing = Subscribing()
+    subscribing.subscription.replace(["a"], 1000.0)
+    denied = int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    for _ in range(2):
+        subscribing.cluster.metadata.take(reply(topic("a", 0, denied)))
+    assert subscribing.errors == [("a", denied)]
+    subscribing.cluster.metadata.take(reply(topic("a")))
+    subscribing.cluster.metadata.take(reply(topic("a", 0, denied)))
+    assert subscribing.errors == [("a", denied)] * 2
+
+
+def test_bad_pattern_is_refused_and_changes_nothing() -> None:
+    subscribing = Subscribing()
+    subscribing.subscription.replace(["a"], 1000.0)
+    with pytest.raises(ValueError, match=r"\^\(' is no regular expression"):
+        subscribing.subscription.replace(["^("], 1000.0)
+    assert subscribing.subscription.wanted == ["a"]
+
+
+def test_patterns_that_the_broker_matches_are_left_to_it() -> None:
+    subscribing = Subscribing(server_side=True)
+    subscribing.subscription.replace(["^(?U)a", "b"], 1000.0)
+    assert subscribing.subscription.poll(1000.0)[0] == []
+    assert subscribing.subscription.topics == ["b"]
+    assert subscribing.subscription.patterns == ["^(?U)a"]
+
+
+def test_names_of_topic_ids_are_found_by_a_request_of_their_own() -> None:
+    cluster = Cluster()
+    told: list[str | None] = []
+    one, other = b"1" * 16, b"2" * 16
+    cluster.metadata.on_names.append(lambda: told.append(cluster.metadata.name_of(one)))
+    cluster.metadata.resolve([one, other], 1000.0)
+    [call], _ = cluster.metadata.poll(1000.0)
+    assert sorted(each.topic_id for each in call.message.topics) == [one, other]
+    call.on_reply(MetadataResponse(topics=[MetadataResponse.Topic(name="t", topic_id=one)]))
+    assert told == ["t"]
+    calls, wake_up = cluster.metadata.poll(1000.0)
+    assert calls == []
+    [call], _ = cluster.metadata.poll(wake_up)
+    assert [each.topic_id for each in call.message.topics] == [other]
+    cluster.metadata.unresolve([other])
+    call.on_reply(KafkaError(KafkaError._TRANSPORT))
+    assert cluster.metadata.poll(wake_up + 100)[0] == []
