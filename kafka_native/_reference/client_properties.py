@@ -717,8 +717,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         maximum=255,
-        state=State.INERT,
-        note="planned, with fetching from the closest replica (KIP-392)",
+        state=State.EFFECTIVE,
+        note="told to the group, for assignors that look at racks (KIP-881)",
         doc="The rack of this client, so that it may fetch from a replica nearby. At most 255 bytes.",
     ),
     Property(

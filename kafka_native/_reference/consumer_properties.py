@@ -43,8 +43,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=45_000,
         minimum=1,
         maximum=3_600_000,
-        state=State.INERT,
-        note="planned, with consumer groups",
+        state=State.EFFECTIVE,
+        note="for the classic protocol; with the consumer protocol it is the broker's group setting",
         doc="How long a member may be silent before the group expels it.",
     ),
     Property(
@@ -55,8 +55,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=3_000,
         minimum=1,
         maximum=3_600_000,
-        state=State.INERT,
-        note="planned, with consumer groups",
+        state=State.EFFECTIVE,
+        note="for the classic protocol; with the consumer protocol the broker says",
         doc="How often a member tells the group that it lives.",
     ),
     Property(
@@ -65,8 +65,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         CONSUMER,
         LOW,
         default="consumer",
-        state=State.INERT,
-        note="planned, with consumer groups",
+        state=State.EFFECTIVE,
+        note="sent with JoinGroup and SyncGroup",
         doc="Protocol type of classic groups.",
     ),
     Property(
@@ -109,8 +109,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=300_000,
         minimum=1,
         maximum=86_400_000,
-        state=State.INERT,
-        note="planned, with consumer groups",
+        state=State.EFFECTIVE,
+        note="also the rebalance timeout of the group",
         doc="How long the application may take between two polls before its partitions go to another member.",
     ),
     Property(

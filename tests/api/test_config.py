@@ -331,7 +331,7 @@ def test_property_without_effect_is_warned_about_once(caplog: pytest.LogCaptureF
 def test_default_or_harmless_value_is_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     assert warnings_about("statistics.interval.ms", {"statistics.interval.ms": 0}, caplog) == []
     assert warnings_about("enable.auto.commit", {"enable.auto.commit": False}, caplog) == []
-    assert warnings_about("session.timeout.ms", {"session.timeout.ms": 6000}, caplog) != []
+    assert warnings_about("statistics.interval.ms", {"statistics.interval.ms": 1000}, caplog) != []
 
 
 def test_warnings_go_to_the_users_logger(caplog: pytest.LogCaptureFixture) -> None:
