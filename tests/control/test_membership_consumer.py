@@ -1,0 +1,642 @@
+"""The consumer group protocol (KIP-848): one rule a test, with a fake clock and the coordinator's answers given."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kafka_native.control.calls import NEVER
+from kafka_native.control.membership import Membership
+from kafka_native.control.membership_consumer import State, new_member_id, server_regex
+from kafka_native.errors import KafkaError
+
+from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response
+
+
+def test_it_is_a_membership() -> None:
+    membership: Membership = Group().membership  # mypy's to check
+    assert membership.poll(0.0) == ([], NEVER)
+
+
+# --- joining ---
+
+
+def test_member_id_is_made_by_the_client_as_java_spells_it() -> None:
+    ids = {new_member_id() for _ in range(200)}
+    assert len(ids) == 200
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", each) for each in ids)
+
+
+def test_join_says_everything() -> None:
+    group = Group("one", rack="r1", assignor="range")
+    own_id = group.member.member_id
+    assert not group.member.joined
+    group.membership.subscribe(group.clock.now)
+    sent = group.sent()
+    assert (sent.group_id, sent.member_id, sent.member_epoch, sent.instance_id) == ("g", own_id, 0, "one")
+    assert (sent.rack_id, sent.rebalance_timeout_ms, sent.server_assignor) == ("r1", 300_000, "range")
+    assert (sent.subscribed_topic_names, sent.subscribed_topic_regex, sent.topic_partitions) == (["a"], None, [])
+    assert group.pool.beats == {}
+    group.answer(5, {}, member_id="given")
+    assert (group.member.member_id, group.member.generation) == ("given", 5)  # version 0: the broker may rename it
+    assert group.member.joined
+
+
+def test_join_waits_for_the_coordinator() -> None:
+    group = Group()
+    group.coordinator.target = None
+    group.membership.subscribe(group.clock.now)
+    assert group.turn() == NEVER
+    assert group.nothing_sent()
+    group.coordinator.found(8)
+    assert group.sent().member_epoch == 0
+    assert group.calls[0].target == 8
+
+
+def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.answer(1, {ID_A: [0, 1]})
+    assert group.rebalance.taken() == [("assign", [("a", 0), ("a", 1)])]
+    assert group.pool.beats == {}  # not before the coordinator has answered
+    told = group.sent()
+    assert (told.member_epoch, owned_of(told)) == (1, {ID_A: [0, 1]})
+    assert told.rebalance_timeout_ms == 300_000  # a full one: its answer holds the assignment
+    group.answer(1, {ID_A: [0, 1]})
+    assert group.nothing_sent()
+    message, interval_s, _ = group.beat
+    assert interval_s == 5.0
+    assert (message.member_epoch, owned_of(message)) == (1, {ID_A: [0, 1]})
+    assert (message.subscribed_topic_names, message.rebalance_timeout_ms, message.rack_id) == (None, -1, None)
+    assert message.server_assignor is None
+
+
+def test_an_empty_assignment_calls_nobody() -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.answer(1, {})
+    assert group.rebalance.taken() == []
+    assert group.nothing_sent()
+    assert group.beat[0].member_epoch == 1
+
+
+def test_protocol_is_cooperative_from_the_first_subscription_on() -> None:
+    group = Group()
+    assert group.membership.assignor_protocol == "NONE"
+    group.join()
+    assert group.membership.assignor_protocol == "COOPERATIVE"
+
+
+# --- heartbeats ---
+
+
+@pytest.mark.parametrize(("told_ms", "used_s"), [(3000, 3.0), (500, 0.5), (1, 0.1), (0, 5.0), (-1, 5.0)])
+def test_interval_is_what_the_coordinator_says_but_never_hotter_than_100_ms(told_ms: int, used_s: float) -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.answer(1, {}, heartbeat_interval_ms=told_ms)
+    assert group.beat[1] == used_s
+
+
+def test_another_interval_rearms_the_heartbeat() -> None:
+    group = Group()
+    group.join()
+    group.beat[2](response(1, heartbeat_interval_ms=1000))
+    assert group.pool.beats == {}
+    assert group.sent().member_epoch == 1
+    group.answer(1, {}, heartbeat_interval_ms=1000)
+    assert group.beat[1] == 1.0
+
+
+def test_the_same_answer_changes_nothing() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.beat[2](response(1))
+    assert group.nothing_sent()
+    assert group.pool.stopped == 0
+    assert group.rebalance.taken() == []
+
+
+def test_another_epoch_is_followed_by_a_full_heartbeat() -> None:
+    # An answer to a short heartbeat in between may have told of an assignment that nobody heard of.
+    group = Group()
+    group.join({ID_A: [0]})
+    group.beat[2](response(2))
+    assert group.member.generation == 2
+    assert group.pool.beats == {}
+    assert group.sent().subscribed_topic_names == ["a"]
+    group.answer(2, {ID_A: [0, 3]})
+    assert group.rebalance.taken() == [("assign", [("a", 3)])]
+
+
+def test_one_heartbeat_at_a_time() -> None:
+    group = Group()
+    group.join()
+    group.membership.subscribe(group.clock.now)
+    group.turn()
+    assert len(group.calls) == 1
+    assert group.pool.beats == {}
+    group.membership.subscribe(group.clock.now)
+    group.turn()
+    assert len(group.calls) == 1  # the second waits for the first one's answer
+    group.answer(1, {})
+    assert group.pool.beats == {}
+    assert group.sent().member_epoch == 1
+
+
+# --- from one assignment to the next ---
+
+
+def test_revoked_before_assigned_and_told_in_between() -> None:
+    group = Group()
+    group.metadata.names[ID_B] = "b"
+    group.join({ID_A: [0, 1]})
+    group.rebalance.at_once = False
+    group.beat[2](response(1, {ID_A: [0], ID_B: [5]}))
+    assert group.rebalance.taken() == [("revoke", [("a", 1)])]
+    assert owned_of(group.sent()) == {ID_A: [0, 1]}  # still its own: the application has not given it up
+    group.answer(1, {ID_A: [0], ID_B: [5]})
+    assert group.beat[0].member_epoch == 1  # heartbeats go on while the callback takes its time
+    group.rebalance.finish()
+    assert group.rebalance.taken() == [("assign", [("b", 5)])]
+    assert owned_of(group.sent()) == {ID_A: [0]}
+    group.answer(2, {ID_A: [0], ID_B: [5]})
+    group.rebalance.finish()
+    told = group.sent()
+    assert (told.member_epoch, owned_of(told)) == (2, {ID_A: [0], ID_B: [5]})
+    group.answer(2, {ID_A: [0], ID_B: [5]})
+    assert group.nothing_sent()
+
+
+def test_a_newer_target_is_taken_up_after_the_step_under_way() -> None:
+    group = Group()
+    group.join({ID_A: [0, 1, 2]})
+    group.rebalance.at_once = False
+    group.beat[2](response(1, {ID_A: [0, 1]}))
+    group.answer(1, {ID_A: [0, 1]})
+    group.beat[2](response(1, {ID_A: [0, 9]}))
+    assert group.rebalance.taken() == [("revoke", [("a", 2)])]
+    group.rebalance.finish()
+    assert group.rebalance.taken() == [("revoke", [("a", 1)])]
+    group.rebalance.finish()
+    assert group.rebalance.taken() == [("assign", [("a", 9)])]
+
+
+def test_unknown_topic_ids_are_asked_for_and_taken_up_when_they_have_a_name() -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.answer(1, {ID_A: [0], ID_B: [1]})
+    assert group.rebalance.taken() == [("assign", [("a", 0)])]
+    assert group.metadata.asked == {ID_B}
+    group.answer(1, {ID_A: [0], ID_B: [1]})
+    assert group.nothing_sent()
+    group.metadata.learn(ID_B, "b")
+    assert group.rebalance.taken() == [("assign", [("b", 1)])]
+    assert owned_of(group.sent()) == {ID_A: [0], ID_B: [1]}
+    assert group.metadata.asked == set()
+
+
+def test_a_topic_that_is_deleted_before_it_has_a_name_is_asked_for_no_longer() -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.answer(1, {ID_B: [1]})
+    assert group.metadata.asked == {ID_B}
+    group.beat[2](response(2, {}))
+    assert group.metadata.asked == set()
+    group.metadata.learn(ID_B, "b")
+    assert group.rebalance.taken() == []
+
+
+def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.metadata.names[ID_B] = "a"  # deleted and made again: the same name, another id
+    group.beat[2](response(2, {ID_B: [0]}))
+    assert group.rebalance.taken() == [("revoke", [("a", 0)]), ("assign", [("a", 0)])]
+    assert owned_of(group.sent()) == {ID_B: [0]}
+
+
+# --- subscriptions ---
+
+
+def test_another_subscription_is_told_at_once_without_giving_up_anything() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.subscription.wanted = ["a", "c"]
+    group.membership.subscribe(group.clock.now)
+    sent = group.sent()
+    assert (sent.member_epoch, sent.subscribed_topic_names) == (1, ["a", "c"])
+    assert owned_of(sent) == {ID_A: [0]}
+    assert group.rebalance.taken() == []
+
+
+def test_patterns_go_to_the_broker_and_names_beside_them() -> None:
+    group = Group()
+    group.subscription.wanted = ["^x.*", "a", "^y$"]
+    group.membership.subscribe(group.clock.now)
+    sent = group.sent()
+    assert sent.subscribed_topic_names == ["a"]
+    assert sent.subscribed_topic_regex == ".*(?:(?:^x.*)|(?:^y$)).*"
+    group.answer(1, {})
+    group.subscription.wanted = ["a"]
+    group.membership.subscribe(group.clock.now)
+    assert group.sent().subscribed_topic_regex == ""  # None would leave it as it was
+
+
+@pytest.mark.parametrize("pattern", ["^or", "^or.*", "^orders$", "^x|ders", "^(?:a|o)r"])
+def test_regex_for_the_broker_finds_what_a_search_finds(pattern: str) -> None:
+    # The broker takes RE2 and compares whole names; in these expressions RE2 and Python agree.
+    for topic in ("orders", "order", "orders-eu", "my-orders", "arders"):
+        assert bool(re.fullmatch(server_regex([pattern]), topic)) == bool(re.search(pattern, topic)), topic
+
+
+def test_a_broker_without_patterns_has_them_matched_here() -> None:
+    group = Group()
+    group.subscription.wanted = ["^x", "a"]
+    group.membership.subscribe(group.clock.now)
+    message = group.sent()
+    with pytest.raises(Exception, match="subscribed_topic_regex"):
+        message.encode(0)
+    group.fail(KafkaError(KafkaError._INVALID_ARG))  # what the pool makes of it
+    assert group.subscription.server_side is False
+    sent = group.sent()
+    assert (sent.subscribed_topic_names, sent.subscribed_topic_regex) == (["a"], None)
+    group.answer(1, {})
+    group.subscription.matched = ["x1"]
+    for listener in group.subscription.on_change:
+        listener()
+    assert group.sent().subscribed_topic_names == ["a", "x1"]
+
+
+def test_invalid_expression_is_reported_and_the_member_stays() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.subscription.wanted = ["^("]
+    group.membership.subscribe(group.clock.now)
+    group.answer(error_code=KafkaError.INVALID_REGULAR_EXPRESSION, error_message="missing )")
+    assert [error.code() for error in group.errors] == [KafkaError.INVALID_REGULAR_EXPRESSION]
+    assert "missing )" in group.errors[0].str()
+    assert group.nothing_sent()
+    assert group.beat[0].member_epoch == 1
+    assert group.rebalance.taken() == []
+    group.subscription.wanted = ["a"]
+    group.membership.subscribe(group.clock.now)
+    assert group.sent().subscribed_topic_names == ["a"]
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize("code", [KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID])
+@pytest.mark.parametrize("by_beat", [True, False])
+def test_fenced_loses_everything_and_joins_under_the_same_id(code: int, by_beat: bool) -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.rebalance.at_once = False
+    if by_beat:
+        group.beat[2](response(0, error_code=code))
+    else:
+        group.membership.subscribe(group.clock.now)
+        group.answer(error_code=code)
+    assert group.rebalance.taken() == [("lose", [])]
+    assert group.pool.beats == {}
+    assert not group.member.joined
+    assert group.nothing_sent()  # until the application knows
+    group.rebalance.finish()
+    sent = group.sent()
+    assert (sent.member_id, sent.member_epoch, sent.topic_partitions) == ("member", 0, [])
+    assert sent.subscribed_topic_names == ["a"]
+    group.answer(3, {ID_A: [0]})
+    assert group.rebalance.taken() == [("assign", [("a", 0)])]
+
+
+def test_fencing_ends_the_step_under_way() -> None:
+    group = Group()
+    group.join({ID_A: [0, 1]})
+    group.rebalance.at_once = False
+    group.beat[2](response(1, {ID_A: [0]}))
+    group.answer(1, {ID_A: [0]})
+    late = group.rebalance.open[0]
+    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    late()  # a real one never calls it
+    group.rebalance.finish()
+    assert group.sent().member_epoch == 0
+
+
+def test_a_coordinator_that_fences_joins_is_not_asked_without_a_pause() -> None:
+    group = Group()
+    group.join()
+    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    assert group.sent().member_epoch == 0  # the first time at once
+    for pause_s in (0.1, 0.2, 0.4):
+        group.answer(error_code=KafkaError.UNKNOWN_MEMBER_ID)
+        assert group.nothing_sent()
+        group.clock.now += pause_s * 0.9
+        assert group.nothing_sent()
+        group.clock.now += pause_s * 0.2
+        assert group.sent().member_epoch == 0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.UNRELEASED_INSTANCE_ID,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.UNSUPPORTED_ASSIGNOR,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_MAX_SIZE_REACHED,
+        KafkaError.GROUP_ID_NOT_FOUND,
+        KafkaError.INVALID_REQUEST,
+    ],
+)
+def test_fatal_errors_end_it(code: int) -> None:
+    group = Group("static")
+    group.join({ID_A: [0]})
+    group.beat[2](response(0, error_code=code))
+    assert [(error.code(), error.fatal()) for error in group.fatal] == [(code, True)]
+    assert "group g" in group.fatal[0].str()
+    assert group.rebalance.taken() == [("lose", [])]
+    assert group.pool.beats == {}
+    group.membership.subscribe(group.clock.now)
+    group.clock.now += 1000
+    assert group.nothing_sent()
+    done: list[int] = []
+    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    assert done == [1]
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_an_old_broker_is_told_apart_clearly(local: bool) -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    if local:
+        group.fail(KafkaError(KafkaError._UNSUPPORTED_FEATURE, "no version"))
+    else:
+        group.answer(error_code=KafkaError.UNSUPPORTED_VERSION)
+    assert "group.protocol=classic" in group.fatal[0].str()
+
+
+def test_coordinator_moves_without_a_rebalance() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.beat[2](response(0, error_code=KafkaError.NOT_COORDINATOR))
+    assert group.coordinator.lost == 1
+    assert group.nothing_sent()
+    assert group.pool.beats == {}
+    group.coordinator.found(9)
+    sent = group.sent()
+    assert group.calls[0].target == 9
+    assert (sent.member_epoch, owned_of(sent), sent.subscribed_topic_names) == (1, {ID_A: [0]}, ["a"])
+    group.answer(1, {ID_A: [0]})
+    assert list(group.pool.beats) == [9]
+    assert group.rebalance.taken() == []
+    assert group.errors == []
+
+
+@pytest.mark.parametrize("by_beat", [True, False])
+def test_a_lost_connection_is_no_lost_membership(by_beat: bool) -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    if by_beat:
+        group.beat[2](KafkaError(KafkaError._TRANSPORT))
+    else:
+        group.membership.subscribe(group.clock.now)
+        group.fail(KafkaError(KafkaError._TRANSPORT))
+    group.clock.now += 100_000  # whatever the session timeout: only the coordinator ends a session
+    assert group.nothing_sent()
+    assert group.rebalance.taken() == []
+    group.coordinator.found()
+    assert owned_of(group.sent()) == {ID_A: [0]}
+
+
+def test_another_coordinator_ends_the_heartbeat_to_the_old_one() -> None:
+    group = Group()
+    group.join()
+    group.coordinator.found(9)
+    assert group.pool.beats == {}
+    group.answer(1, {})
+    assert list(group.pool.beats) == [9]
+
+
+def test_a_loading_coordinator_is_asked_again_after_a_pause() -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.answer(error_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+    assert group.coordinator.lost == 0
+    assert group.turn() == pytest.approx(group.clock.now + 0.1)
+    assert group.nothing_sent()
+    group.clock.now += 0.11
+    assert group.sent().member_epoch == 0
+
+
+def test_a_stale_epoch_is_taken_over_and_tried_again() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.beat[2](response(4, error_code=KafkaError.STALE_MEMBER_EPOCH))
+    group.clock.now += 0.11
+    assert group.sent().member_epoch == 4
+    assert group.rebalance.taken() == []
+    assert group.errors == []
+
+
+def test_an_unauthorized_topic_is_reported_now_and_then_and_tried_again() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    start = group.clock.now
+    group.beat[2](response(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a"))
+    while group.clock.now < start + 19:
+        group.clock.now += 1.0
+        if not group.nothing_sent():
+            group.answer(error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a")
+    assert {error.code() for error in group.errors} == {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    assert 3 <= len(group.errors) <= 4
+    assert "topic a" in group.errors[0].str()
+    assert group.membership.state is State.JOINED
+
+
+def test_a_refused_coordinator_is_reported() -> None:
+    group = Group()
+    for listener in group.coordinator.on_refused:
+        listener(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    assert [error.code() for error in group.errors] == [KafkaError.GROUP_AUTHORIZATION_FAILED]
+
+
+# --- leaving ---
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("one", -2)])
+def test_leave_revokes_then_says_so(instance_id: str | None, epoch: int) -> None:
+    group = Group(instance_id)
+    group.join({ID_A: [0, 1]})
+    group.rebalance.at_once = False
+    done: list[int] = []
+    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    assert group.rebalance.taken() == [("revoke", [("a", 0), ("a", 1)])]
+    assert COORDINATOR in group.pool.beats  # its session lives until the callback has run
+    assert group.nothing_sent()
+    group.rebalance.finish()
+    sent = group.sent()
+    assert (sent.member_id, sent.member_epoch, sent.instance_id) == ("member", epoch, instance_id)
+    assert group.pool.beats == {}
+    assert group.calls[0].deadline <= group.clock.now + 5.0
+    assert done == []
+    group.answer(epoch)
+    assert done == [1]
+    assert group.member.generation == -1
+    assert group.nothing_sent()
+
+
+def test_leave_ends_though_nobody_answers() -> None:
+    group = Group()
+    group.join()
+    done: list[int] = []
+    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    group.fail(KafkaError(KafkaError._TRANSPORT))
+    assert done == [1]
+
+
+def test_leave_without_a_coordinator_ends_at_once() -> None:
+    group = Group()
+    group.join()
+    group.coordinator.target = None
+    done: list[int] = []
+    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    assert done == [1]
+    assert group.nothing_sent()
+
+
+def test_leave_while_a_join_is_under_way_is_sent_behind_it() -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.turn()
+    done: list[int] = []
+    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    group.turn()
+    assert [call.message.member_epoch for call in group.calls] == [0, -1]  # type: ignore[attr-defined]
+    group.answer(1, {ID_A: [0]})  # of no interest any more
+    assert group.rebalance.taken() == [("revoke", [])]
+    group.answer(-1)
+    assert done == [1]
+
+
+def test_leave_gives_up_what_is_just_being_assigned() -> None:
+    group = Group()
+    group.rebalance.at_once = False
+    group.membership.subscribe(group.clock.now)
+    group.answer(1, {ID_A: [0]})
+    group.membership.leave("unsubscribed", lambda: None, group.clock.now)
+    assert group.rebalance.taken() == [("assign", [("a", 0)]), ("revoke", [("a", 0)])]
+
+
+def test_leave_twice_ends_twice_and_before_joining_at_once() -> None:
+    group = Group()
+    done: list[int] = []
+    group.membership.leave("close", lambda: done.append(0), group.clock.now)
+    assert done == [0]
+    group.join()
+    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    group.membership.leave("close", lambda: done.append(2), group.clock.now)
+    group.answer(-1)
+    assert done == [0, 1, 2]
+
+
+def test_subscribed_again_while_leaving_joins_behind_it() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.membership.leave("unsubscribed", lambda: None, group.clock.now)
+    group.membership.subscribe(group.clock.now)
+    assert group.sent().member_epoch == -1
+    group.answer(-1)
+    sent = group.sent()
+    assert (sent.member_id, sent.member_epoch) == ("member", 0)
+
+
+def test_close_ends_a_leave_that_is_waited_for() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.rebalance.at_once = False
+    done: list[int] = []
+    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    group.membership.close()
+    assert done == [1]
+    assert group.pool.beats == {}
+    assert group.nothing_sent()
+
+
+# --- max.poll.interval.ms ---
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("one", -2)])
+def test_no_poll_leaves_at_once_and_joins_with_the_next(instance_id: str | None, epoch: int) -> None:
+    group = Group(instance_id)
+    group.join({ID_A: [0]})
+    group.rebalance.at_once = False
+    group.membership.on_poll_exceeded(group.clock.now)
+    assert group.sent().member_epoch == epoch
+    assert group.pool.beats == {}
+    group.answer(epoch)
+    assert group.rebalance.taken() == [("lose", [])]
+    group.clock.now += 100
+    assert group.nothing_sent()
+    group.membership.rejoin("polled", group.clock.now)
+    assert group.nothing_sent()  # first the callback, in that poll()
+    group.rebalance.finish()
+    sent = group.sent()
+    assert (sent.member_id, sent.member_epoch) == ("member", 0)
+
+
+def test_joins_when_the_callback_ran_before_the_poll_was_seen() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.membership.on_poll_exceeded(group.clock.now)
+    group.answer(-1)
+    assert group.nothing_sent()
+    group.membership.rejoin("polled", group.clock.now)
+    assert group.sent().member_epoch == 0
+
+
+def test_no_poll_while_leaving_leaves_without_the_callback() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.rebalance.at_once = False
+    done: list[int] = []
+    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    group.membership.on_poll_exceeded(group.clock.now)
+    assert group.sent().member_epoch == -1
+    group.answer(-1)
+    assert done == [1]
+
+
+def test_unsubscribed_while_out_for_not_polling() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.membership.on_poll_exceeded(group.clock.now)
+    group.answer(-1)
+    done: list[int] = []
+    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    assert done == [1]
+    group.membership.rejoin("polled", group.clock.now)
+    assert group.nothing_sent()
+
+
+# --- hostile answers ---
+
+
+def test_partitions_that_cannot_be_are_left_out() -> None:
+    group = Group()
+    group.membership.subscribe(group.clock.now)
+    group.answer(1, {ID_A: [-1, 0, 0]})
+    assert group.rebalance.taken() == [("assign", [("a", 0)])]
+
+
+def test_answers_of_an_earlier_life_are_ignored() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    old = group.beat[2]
+    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    group.rebalance.taken()
+    old(response(9, {ID_A: [4]}))
+    assert group.rebalance.taken() == []
+    assert group.sent().member_epoch == 0
