@@ -23,7 +23,15 @@ from kafka_native.control.metadata import Metadata
 from kafka_native.control.versions import Fallback
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
-from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, ThrottleEvent, TopicMetadata, version
+from kafka_native.types import (
+    OFFSET_INVALID,
+    BrokerMetadata,
+    ClusterMetadata,
+    PartitionMetadata,
+    ThrottleEvent,
+    TopicMetadata,
+    version,
+)
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _names = iter(range(1, 1 << 62))
@@ -40,6 +48,7 @@ class Client:
     ) -> None:
         """``kind`` is "producer" or "consumer"; ``settings`` the engine's, whole."""
         self.config = config
+        self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
         self.logger: logging.Logger = config.logger or logging.getLogger(f"kafka_native.{config['client.id']}")
         self.engine = Engine(dict(settings), _error_of)
@@ -92,11 +101,19 @@ class Client:
         """Control thread: the client can't go on. The first such error is kept; what is queued is failed."""
         if self.fatal is None:
             self.fatal = error
+            if self.kind == "consumer":
+                self.engine.notices.append((None, None, OFFSET_INVALID, self.fatal_error()))
+                self.engine.kick()
             if self._error_cb is None:
                 self.logger.error("%s: fatal: %s", self.name, error.str())
             else:
                 self.on_error(error)
         self.engine.refuse()
+
+    def fatal_error(self) -> KafkaError:
+        """After a fatal error: what calls fail with from then on, _FATAL with the cause in its text."""
+        cause = "" if self.fatal is None else f": {self.fatal.str()}"
+        return KafkaError(KafkaError._FATAL, f"{KafkaError(KafkaError._FATAL).str()}{cause}", fatal=True)
 
     def on_throttled(self, broker: Broker, seconds: float) -> None:
         """Control thread: a quota holds this client back; told to ``throttle_cb`` in the next poll() (KIP-219)."""

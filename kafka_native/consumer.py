@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native._native.engine import Cursor, Engine
+from kafka_native._native.message import Message
 from kafka_native.client import Client, remaining_s
 from kafka_native.config import parse
 from kafka_native.control.calls import Call, Reply
@@ -55,7 +57,6 @@ class Consumer(ConsumerCore):
         }
         self._client = Client(settings, "consumer", everything)
         self._isolation_level = ISOLATION_LEVELS[settings.text("isolation.level")]
-        self._open(self._client.engine, _error_for, _exception_of)
         main = self._client.main
         self._fetching = main.fetching = Fetching(
             self._client.engine,
@@ -67,7 +68,43 @@ class Consumer(ConsumerCore):
             create_topics=settings.flag("allow.auto.create.topics"),
             on_error=partial(_note, self._client.engine),
         )
+        # Closures over the client, not over this object: dropping it is enough to end its threads.
+        self._open(
+            self._client.engine,
+            _error_for,
+            _exception_of,
+            partial(self._client.check_open, CLOSED_TEXT),
+            partial(_fatal_of, self._client),
+            partial(_give_back, self._client, self._fetching),
+            settings.integer("max.poll.records"),
+        )
+        self._callback_messages = settings.integer("consume.callback.max.messages")
         main.start()
+
+    # --- messages ---
+
+    def consume_callback(
+        self, callback: Callable[[Message], object], max_messages: int | None = None, timeout: float = -1
+    ) -> int:
+        """Calls ``callback`` for each message: what librdkafka's legacy consumer does.
+
+        Waits for the first message, then goes on with what is queued by then; what comes meanwhile is for the next
+        call. Errors come as Messages, as from `poll()`. The callback may call anything of the consumer; `wakeup()` ends
+        the call behind the message at hand. What it raises comes out of here, and its message counts as handed out.
+
+        :param callback: Called with one Message; what it returns is ignored.
+        :param max_messages: How many at most; 0 for no limit, None for ``consume.callback.max.messages``.
+        :param timeout: Seconds to wait for the first message; negative waits for ever, 0 doesn't wait.
+        :return: How many messages the callback has got.
+        :raises TypeError: ``callback`` can't be called.
+        :raises ValueError: ``max_messages`` is negative.
+        """
+        if not callable(callback):
+            raise TypeError(f"callback must be callable, not {type(callback).__name__}")
+        most = self._callback_messages if max_messages is None else operator.index(max_messages)
+        if most < 0:
+            raise ValueError("max_messages must be 0 (no limit) or more")
+        return self._consume_each(callback, most, timeout)
 
     # --- assignment ---
 
@@ -214,9 +251,18 @@ class Consumer(ConsumerCore):
     # --- the end ---
 
     def close(self) -> None:
-        """Ends the background threads, and `poll()` calls that wait in other threads. Harmless when called again."""
+        """Ends the background threads, and `poll()` calls that wait in other threads. Harmless when called again.
+
+        In a callback that poll() makes, it is done as soon as the callback has returned.
+        """
         if self._client.closed:
             return
+        if self._in_callback():
+            self._after_callback(self._shut)
+        else:
+            self._shut()
+
+    def _shut(self) -> None:
         self._mark_closed()
         self._client.close()
         if not self._client.forked:
@@ -259,6 +305,35 @@ def _error_for(eof: bool, status: int, error_code: int, cursor: Cursor, offset: 
 def _exception_of(error: KafkaError) -> KafkaException | None:
     """Iteration goes on at the end of a partition, and raises any other error."""
     return None if error.code() == KafkaError._PARTITION_EOF else KafkaException(error)
+
+
+def _fatal_of(client: Client) -> KafkaException | None:
+    """What an iteration raises for ever once the consumer can't go on."""
+    return None if client.fatal is None else KafkaException(client.fatal_error())
+
+
+def _give_back(client: Client, fetching: Fetching, messages: list[Message]) -> None:
+    """A signal handler has raised in consume(): what it had taken comes again, and doesn't count as handed out."""
+    if client.closed:
+        return
+    first: dict[Any, Any] = {}
+    for message in messages:
+        if message.error() is None:
+            first.setdefault((message.topic(), message.partition()), message.offset())
+    for message in reversed(messages):
+        if (error := message.error()) is not None:
+            at = message.offset()
+            notice = (message.topic(), message.partition(), OFFSET_INVALID if at is None else at, error)
+            client.engine.notices.appendleft(notice)
+
+    def work() -> None:
+        for (topic, partition), offset in first.items():
+            fetching.seek(topic, partition, offset)
+            assigned = fetching.assigned.get((topic, partition))
+            if assigned is not None and assigned.cursor is not None:
+                assigned.cursor.position = offset
+
+    client.main.run(work)
 
 
 def _note(engine: Engine, topic: str, partition: int, offset: int, error: KafkaError) -> None:

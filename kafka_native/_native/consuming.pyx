@@ -1,8 +1,15 @@
 # cython: freethreading_compatible=False
 """ConsumerCore: poll(), consume() and iteration over fetched segments. The public `kafka_native.Consumer` derives from it.
 
-Thread: one application thread at a time, under the interpreter lock; waiting releases it.
+Thread: one application thread at a time, under the interpreter lock; waiting releases it. Several at once are safe: each message goes to one of them.
+Wherever Python code may run (a callback, making a KafkaError, a wait), another thread, a signal handler or a nested call may take messages or end the
+consumer, so nothing of the segment being handed out is kept in local variables across such a place.
+
+Callbacks that are due are made before messages are taken, and never while messages are in hand: a partition that a callback gives away has no message
+underway to the application.
 """
+cimport cython
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from kafka_native._native.engine cimport Cursor, Engine
@@ -19,31 +26,54 @@ from kafka_native._native.message cimport (
     message_of,
 )
 
+cdef double FOR_EVER_S = 1e9  # a longer wait has no end
+cdef unsigned long NOBODY = 0
+
 
 cdef class ConsumerCore:
     """The compiled half of `kafka_native.Consumer`."""
 
     cdef readonly Engine engine
+    cdef readonly int64_t polls  # how often the application has asked for messages, or come back from a callback
+    cdef readonly int polling  # how many of its threads are asking now, and not inside a callback
     cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
     cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, None to go on
+    cdef object _check_usable  # raises when closed or forked
+    cdef object _fatal_of  # () -> the exception that iteration raises for ever, or None
+    cdef object _give_back  # (messages): they were taken, but couldn't be handed out
+    cdef object _later  # what to do once the callback that runs now has returned, None
+    cdef Py_ssize_t _most  # max.poll.records
     cdef bint _closed
+    cdef bint _woken  # wakeup() has been called, and nothing has returned for it yet
+    cdef unsigned long _server  # the thread that makes callbacks, NOBODY
+    cdef int _patient  # how many threads wait for its callbacks to end
     # The segment being handed out, and where in it we are.
     cdef kn_segment *_segment
     cdef Cursor _cursor
     cdef Batch _batch
     cdef kn_record_reader _reader
     cdef bint _reading
+    cdef int64_t _segments  # how many were begun
+    cdef int64_t _segments_end  # begin no more than this many; negative: no limit
 
-    def _open(self, Engine engine not None, error_for not None, exception_of not None):
+    def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
+              Py_ssize_t most):
         """Called once by the constructor of the public class."""
         self.engine = engine
         self._error_for = error_for
         self._exception_of = exception_of
+        self._check_usable = check_usable
+        self._fatal_of = fatal_of
+        self._give_back = give_back
+        self._most = most
+        self._segments_end = -1
 
     def __dealloc__(self):
         # The engine is still there: this object holds a reference to it.
         if self._segment != NULL and self.engine is not None and self.engine.engine != NULL:
             kn_segment_free(self._segment)
+
+    # --- the segment being handed out ---
 
     cdef void _drop_segment(self) noexcept:
         kn_segment_free(self._segment)
@@ -55,125 +85,288 @@ cdef class ConsumerCore:
     cdef bint _next_segment(self) except -1:
         # Makes the next segment that isn't stale the current one; False when none is queued.
         cdef uint64_t token
-        while True:
+        while self._segments != self._segments_end:
             self._segment = <kn_segment *>kn_queue_pop(&self.engine.engine.fetched)
             if self._segment == NULL:
                 return False
+            self._segments += 1
             token = self._segment.cursor.token
             self._cursor = self.engine.cursors[token - 1]
             if self._cursor is not None and not kn_segment_is_stale(self._segment):
                 return True
             self._drop_segment()
+        return False
 
     cdef Message _notice(self):
         # An end of partition, or a batch that can't be used, as a Message with an error.
         cdef kn_segment *segment = self._segment
-        cdef Message message
-        at_end = segment.kind == KN_SEGMENT_EOF
-        error = self._error_for(at_end, segment.status, segment.error_code, self._cursor, segment.fetch_offset, segment.next_offset)
-        message = error_message_of(self._cursor.topic, self._cursor.partition, segment.fetch_offset, error)
-        self._drop_segment()
-        return message
+        cdef Cursor cursor = self._cursor
+        cdef bint at_end = segment.kind == KN_SEGMENT_EOF
+        cdef int status = segment.status
+        cdef int error_code = segment.error_code
+        cdef int64_t offset = segment.fetch_offset
+        cdef int64_t next_offset = segment.next_offset
+        self._drop_segment()  # before Python code runs
+        error = self._error_for(at_end, status, error_code, cursor, offset, next_offset)
+        return error_message_of(cursor.topic, cursor.partition, offset, error)
 
     cdef bint _next_batch(self) except -1:
         # Opens the segment's next batch; False at its end, where the position moves past what was not for us (markers, gaps).
         cdef kn_segment *segment = self._segment
         cdef kn_segment_batch *batch
-        if segment.batch_next == segment.batch_count:
-            if segment.next_offset > self._cursor.position:
-                self._cursor.position = segment.next_offset
-            return False
-        batch = &segment.batches[segment.batch_next]
-        segment.batch_next += 1
-        self._batch = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition)
-        self._batch.base_offset = batch.view.base_offset
-        self._batch.leader_epoch = batch.view.partition_leader_epoch
-        self._cursor.position_epoch = batch.view.partition_leader_epoch
-        at_append = batch.view.attributes & KN_ATTR_LOG_APPEND_TIME
-        self._batch.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
-        if kn_record_reader_init(&self._reader, &batch.view) != KN_OK:
-            return self._next_batch()
-        self._reading = True
-        return True
+        while segment.batch_next < segment.batch_count:
+            batch = &segment.batches[segment.batch_next]
+            segment.batch_next += 1
+            if kn_record_reader_init(&self._reader, &batch.view) != KN_OK:
+                continue
+            self._batch = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition)
+            self._batch.base_offset = batch.view.base_offset
+            self._batch.leader_epoch = batch.view.partition_leader_epoch
+            at_append = batch.view.attributes & KN_ATTR_LOG_APPEND_TIME
+            self._batch.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
+            self._cursor.position_epoch = batch.view.partition_leader_epoch
+            self._reading = True
+            return True
+        if segment.next_offset > self._cursor.position:
+            self._cursor.position = segment.next_offset
+        return False
+
+    cdef Message _malformed(self, int status):
+        # Records that don't parse although the checksum holds: the rest of the batch is unusable, the next one follows.
+        cdef int64_t next_offset = self._segment.batches[self._segment.batch_next - 1].view.last_offset + 1
+        cdef Cursor cursor = self._cursor
+        cdef int64_t offset = cursor.position
+        cursor.position = next_offset
+        error = self._error_for(False, status, 0, cursor, offset, next_offset)
+        return error_message_of(cursor.topic, cursor.partition, offset, error)
+
+    cdef Message _one(self):
+        # The next message of what is queued, None when nothing is.
+        cdef kn_record record
+        cdef const uint8_t *start
+        cdef int status
+        if self.engine.notices:
+            notice = self.engine.notices.popleft()
+            return error_message_of(notice[0], notice[1], notice[2], notice[3])
+        if self._segment != NULL and kn_segment_is_stale(self._segment):
+            self._drop_segment()
+        while True:
+            if not self._reading:
+                if self._segment == NULL and not self._next_segment():
+                    return None
+                if self._segment.kind != KN_SEGMENT_DATA:
+                    return self._notice()
+                if not self._next_batch():
+                    self._drop_segment()
+                    continue
+            start = self._reader.span.at
+            status = kn_record_reader_next(&self._reader, &record)
+            if status == KN_OK:
+                if record.offset < self._segment.fetch_offset:
+                    continue
+                self._cursor.position = record.offset + 1
+                if self._reader.view.magic == 2:
+                    return message_of(self._batch, start, &record)
+                return legacy_message_of(self._batch, &record)
+            self._reading = False
+            if status != KN_ERR_TRUNCATED:
+                return self._malformed(status)
+
+    @cython.final
+    cdef inline Message _quick(self):
+        # The next message, if it is in the batch that is open and nothing else has to be seen to; else None. No clock, no allocation but the Message's.
+        cdef kn_record record
+        cdef const uint8_t *start
+        # An end that isn't clean is read again by _one(), which knows what to do: the reader stands where it stood.
+        if not self._reading or self._woken or self._server != NOBODY or self._closed or self.engine.engine == NULL:
+            return None
+        if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
+            return None
+        start = self._reader.span.at
+        if kn_record_reader_next(&self._reader, &record) != KN_OK or record.offset < self._segment.fetch_offset:
+            return None
+        self._cursor.position = record.offset + 1
+        self.polls += 1
+        return message_of(self._batch, start, &record)
 
     cdef int _take(self, list into, Py_ssize_t most) except -1:
         # Appends up to `most` messages of what is queued.
         cdef kn_record record
         cdef int status
         cdef Cursor cursor
-        cdef int64_t from_offset
-        cdef const uint8_t *start
         cdef Batch of_batch
-        while self.engine.notices and len(into) < most:
-            notice = self.engine.notices.popleft()
-            into.append(error_message_of(notice[0], notice[1], notice[2], notice[3]))
-        if self._segment != NULL and kn_segment_is_stale(self._segment):
-            self._drop_segment()
+        cdef Message message
+        cdef int64_t from_offset
+        cdef int64_t position
+        cdef const uint8_t *start
         while len(into) < most:
-            if self._segment == NULL and not self._next_segment():
+            message = self._one()  # the first of a batch, which it opens, or an error
+            if message is None:
                 return 0
-            if self._segment.kind != KN_SEGMENT_DATA:
-                into.append(self._notice())
+            into.append(message)
+            if not self._reading or self._reader.view.magic != 2:
                 continue
-            if not self._reading and not self._next_batch():
-                self._drop_segment()
-                continue
+            # The rest of the batch in one go. Nothing in this loop runs Python code.
             cursor = self._cursor
             of_batch = self._batch
             from_offset = self._segment.fetch_offset
+            position = cursor.position
             while len(into) < most:
                 start = self._reader.span.at
                 status = kn_record_reader_next(&self._reader, &record)
                 if status != KN_OK:
-                    self._reading = False
-                    if status != KN_ERR_TRUNCATED:
-                        into.append(self._malformed(status))
-                    break
+                    break  # for _one()
                 if record.offset < from_offset:
                     continue
-                cursor.position = record.offset + 1
-                if self._reader.view.magic == 2:
-                    into.append(message_of(of_batch, start, &record))
-                else:
-                    into.append(legacy_message_of(of_batch, &record))
+                position = record.offset + 1
+                into.append(message_of(of_batch, start, &record))
+            cursor.position = position
         return 0
 
-    cdef Message _malformed(self, int status):
-        # Records that don't parse although the checksum holds: the rest of the batch is unusable, the next one follows.
-        cdef int64_t next_offset = self._segment.batches[self._segment.batch_next - 1].view.last_offset + 1
-        cdef int64_t offset = self._cursor.position
-        error = self._error_for(False, status, 0, self._cursor, offset, next_offset)
-        self._cursor.position = next_offset
-        return error_message_of(self._cursor.topic, self._cursor.partition, offset, error)
+    # --- callbacks and waiting ---
 
     cdef _check_open(self):
         if self._closed or self.engine is None or self.engine.engine == NULL:
+            self._check_usable()
             raise RuntimeError("Consumer closed")
 
-    cdef _serve_callbacks(self):
-        while self.engine.callbacks:
-            self.engine.callbacks.popleft()()
+    cdef bint _is_over(self):
+        return self._closed or self.engine.engine == NULL
 
-    cdef list _collect(self, Py_ssize_t most, double timeout):
-        cdef int64_t deadline_us = 0
-        cdef list messages = []
-        cdef double left
-        self._check_open()
-        self._serve_callbacks()
-        self._take(messages, most)
-        if len(messages) == most or timeout == 0:
-            return messages
-        deadline_us = kn_clock_us() + <int64_t>(timeout * 1e6)
-        while len(messages) < most:
-            left = -1.0 if timeout < 0 else (deadline_us - kn_clock_us()) / 1e6
-            if timeout >= 0 and left <= 0:
-                break
+    cdef _serve_callbacks(self):
+        # Makes the callbacks that are due. What they raise comes out of here; those behind wait for the next call. A callback's own poll() makes none: they
+        # wait for this one to return.
+        if self._server != NOBODY or not self.engine.callbacks:
+            return
+        self.polling -= 1
+        try:
+            self._call_back(False)
+        finally:
+            self.polls += 1
+            self.polling += 1
+
+    cdef _call_back(self, bint closing):
+        self._server = <unsigned long>PyThread_get_thread_ident()
+        try:
+            while self.engine.callbacks and (closing or not self._is_over()) and self._later is None:
+                callback = self.engine.callbacks.popleft()
+                callback()
+                self.polls += 1
+        finally:
+            self._server = NOBODY
+            if self._patient:
+                self.engine.kick()
+            if self._later is not None:
+                later, self._later = self._later, None
+                later()
+
+    cdef bint _may_take(self):
+        # Not while another thread makes callbacks, which may give partitions away.
+        return self._server == NOBODY or self._server == <unsigned long>PyThread_get_thread_ident()
+
+    cdef int64_t _deadline_us(self, double timeout) except? -1:
+        # -1: none.
+        if timeout != timeout:
+            raise ValueError("the timeout isn't a number")
+        if timeout < 0 or timeout > FOR_EVER_S:
+            return -1
+        return kn_clock_us() + <int64_t>(timeout * 1e6)
+
+    cdef bint _wait(self, int64_t deadline_us) except -1:
+        # Sleeps until there may be something; False when the time is up. A signal handler that raises ends it.
+        cdef double left = -1.0
+        if deadline_us >= 0:
+            left = (deadline_us - kn_clock_us()) / 1e6
+            if left <= 0:
+                return False
+        if self._may_take():
             self.engine.wait(&self.engine.engine.fetched, left)
-            if self._closed or self.engine.engine == NULL:
-                break
+            return True
+        # For the end of another thread's callbacks, which kicks; whatever is fetched meanwhile would end a wait for that at once.
+        self._patient += 1
+        try:
+            self.engine.wait(&self.engine.engine.deliveries, left)
+        finally:
+            self._patient -= 1
+        return True
+
+    cdef Message _await_one(self, double timeout, bint iterating):
+        cdef Message message
+        cdef int64_t deadline_us = 0
+        cdef bint first = True
+        while True:
             self._serve_callbacks()
-            self._take(messages, most)
+            if self._is_over():
+                return None
+            if self._woken:
+                self._woken = False
+                return None
+            if self._may_take():
+                message = self._one()
+                if message is not None or timeout == 0:
+                    return message
+            elif timeout == 0:
+                return None
+            if iterating:
+                exception = self._fatal_of()
+                if exception is not None:
+                    raise exception
+            if first:
+                deadline_us = self._deadline_us(timeout)
+                first = False
+            if not self._wait(deadline_us):
+                return None
+
+    cdef Message _next_message(self, double timeout, bint iterating):
+        # The slow way to a message: callbacks, opening batches, waiting.
+        self._check_open()
+        self.polls += 1
+        self.polling += 1
+        try:
+            return self._await_one(timeout, iterating)
+        finally:
+            self.polling -= 1
+
+    cdef list _collect(self, Py_ssize_t most, double timeout, bint first_will_do):
+        cdef list messages = []
+        self._check_open()
+        self.polls += 1
+        self.polling += 1
+        try:
+            self._collect_into(messages, most, timeout, first_will_do)
+        except BaseException:
+            # A signal handler has raised. What is in hand must neither be lost nor count as handed out.
+            if messages:
+                self._give_back(messages)
+            raise
+        finally:
+            self.polling -= 1
         return messages
+
+    cdef int _collect_into(self, list messages, Py_ssize_t most, double timeout, bint first_will_do) except -1:
+        cdef int64_t deadline_us = 0
+        cdef bint first = True
+        while True:
+            if not messages:
+                self._serve_callbacks()
+            elif self.engine.callbacks:
+                return 0  # for the next call: they may be about what is in hand
+            if self._is_over():
+                return 0
+            if self._woken:
+                self._woken = False
+                return 0
+            if self._may_take():
+                self._take(messages, most)
+            if len(messages) == most or timeout == 0 or (first_will_do and messages):
+                return 0
+            if first:
+                deadline_us = self._deadline_us(timeout)
+                first = False
+            if not self._wait(deadline_us):
+                return 0
+
+    # --- the public methods ---
 
     def poll(self, timeout=None):
         """The next message.
@@ -186,39 +379,138 @@ cdef class ConsumerCore:
         Returns
         -------
         Message or None
-            None when the time is up. Check `Message.error()`: ends of partition (``enable.partition.eof``) and fetch errors come as Messages, too.
+            None when the time is up, after `wakeup()` and when the consumer is closed meanwhile. Check `Message.error()`: ends of partition
+            (``enable.partition.eof``), fetch errors and a fatal error come as Messages, too.
+
+        Raises
+        ------
+        RuntimeError
+            The consumer is closed.
+
+        What a callback raises comes out of here, too; no message is lost by it.
         """
-        cdef list messages = self._collect(1, -1.0 if timeout is None else timeout)
-        return messages[0] if messages else None
+        cdef double timeout_s = -1.0 if timeout is None else timeout
+        cdef Message message = self._quick()
+        if message is not None:
+            return message
+        return self._next_message(timeout_s, False)
 
     def consume(self, num_messages=1, timeout=-1):
-        """Up to ``num_messages`` messages, waiting up to ``timeout`` seconds (negative: for ever) until there are that many.
+        """Several messages at once.
+
+        Parameters
+        ----------
+        num_messages : int, optional
+            How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is returned as soon as there is any.
+        timeout : float, optional
+            Seconds to wait until there are that many; None or negative waits for ever, 0 doesn't wait.
 
         Returns
         -------
         list of Message
-            Possibly empty. ValueError unless 0 <= num_messages <= 1,000,000.
+            Fewer, or none, when the time is up, after `wakeup()`, and when a callback is due: it is made by the next call, before messages are taken.
+
+        Raises
+        ------
+        ValueError
+            ``num_messages`` isn't in its range.
+        RuntimeError
+            The consumer is closed.
         """
+        cdef double timeout_s = -1.0 if timeout is None else timeout
+        if num_messages is None:
+            return self._collect(self._most, timeout_s, True)
         if not 0 <= num_messages <= 1000000:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
-        return self._collect(num_messages, -1.0 if timeout is None else timeout)
+        return self._collect(num_messages, timeout_s, False)
+
+    def _consume_each(self, callback, Py_ssize_t most, double timeout):
+        """Consumer.consume_callback(), its arguments checked."""
+        cdef Py_ssize_t count = 0
+        cdef int64_t end
+        cdef Message message = self._next_message(timeout, False)
+        if message is None:
+            return 0
+        # What is queued by now, and no more: a busy topic must not keep the caller for ever.
+        end = self._segments + kn_queue_count(&self.engine.engine.fetched)
+        while message is not None:
+            count += 1
+            callback(message)
+            if self._woken:
+                self._woken = False
+                break
+            if count == most or self._is_over() or not self._may_take() or self.engine.callbacks:
+                break
+            message = self._quick()
+            if message is None:
+                self._segments_end = end
+                try:
+                    message = self._one()
+                finally:
+                    self._segments_end = -1
+        return count
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        """Waits for the next message that is no error; a fetch error is raised as KafkaException. Ends when the consumer is closed."""
-        cdef Message message
+        """Waits for the next message that is no error. An error is raised as KafkaException; a fatal one each time.
+
+        Ends when the consumer is closed, and after `wakeup()`: then it can be taken up again.
+        """
+        cdef Message message = self._quick()
+        if message is not None:
+            return message
         while not self._closed:
-            message = self.poll()
+            message = self._next_message(-1.0, True)
             if message is None:
-                continue
+                break
             if error_of_message(message) is None:
                 return message
             exception = self._exception_of(error_of_message(message))
             if exception is not None:
                 raise exception
         raise StopIteration
+
+    def wakeup(self):
+        """Ends the wait of `poll()`, `consume()` or an iteration, or else keeps the next one from beginning.
+
+        poll() returns None, consume() and consume_callback() what they have, and an iteration ends, even if messages are queued: they come when it is taken
+        up again. From any thread, and from a signal handler. One call ends one wait. Harmless once the consumer is closed.
+        """
+        self._woken = True
+        if self.engine is not None:
+            self.engine.kick()
+
+    # --- the end ---
+
+    def _in_callback(self):
+        """Whether this thread runs one of the callbacks that poll() makes."""
+        return self._server != NOBODY and self._may_take()
+
+    def _after_callback(self, later not None):
+        """In a callback: does this once it has returned, before messages are taken."""
+        self._later = later
+
+    def _serve_until(self, done, double timeout):
+        """For close(): makes callbacks until ``done()`` or the time is up, which it returns; what they raise ends it. Whoever makes done() true kicks."""
+        cdef int64_t deadline_us = self._deadline_us(timeout)
+        cdef double left = -1.0
+        while self.engine.engine != NULL:
+            if self._server == NOBODY and self.engine.callbacks:
+                self._call_back(True)
+            if done():
+                return True
+            if deadline_us >= 0:
+                left = (deadline_us - kn_clock_us()) / 1e6
+                if left <= 0:
+                    return False
+            self._patient += 1
+            try:
+                self.engine.wait(&self.engine.engine.deliveries, left)
+            finally:
+                self._patient -= 1
+        return False
 
     def _mark_closed(self):
         """Ends waits; the public class's close() calls it first."""

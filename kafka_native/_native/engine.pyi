@@ -28,7 +28,7 @@ class Engine:
     topics: list[Topic]
     cursors: list[Cursor | None]
     callbacks: deque[Callable[[], object]]
-    notices: deque[tuple[str, int, int, KafkaError]]
+    notices: deque[tuple[str | None, int | None, int, KafkaError]]
     def __init__(self, settings: dict[str, Any], error_of: Callable[[int, int, str | None], KafkaError]) -> None: ...
     @property
     def outstanding(self) -> int: ...
