@@ -125,6 +125,7 @@ static void request_fail(struct kn_request *request, int status)
 static void op_refuse(struct kn_op *op, int status)
 {
     if (op->request) request_fail(op->request, status);
+    if (op->beat) kn_beat_refuse(op->beat, status);
     if (op->cursor) kn_cursor_unref(op->cursor);
     free(op);
 }
@@ -221,6 +222,7 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
         snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(broker->connection));
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
+    kn_beat_on_down(broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);
     broker_count_traffic(broker, now_us);
     kn_fetcher_on_down(&broker->fetcher);
     broker->sender.produce_version = broker->fetcher.fetch_version = -1;
@@ -355,6 +357,13 @@ static void op_attach(struct kn_broker *broker, const struct kn_op *op)
     kn_engine_post_event(broker->engine, event);
 }
 
+static void op_beat(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
+{
+    int current = broker_state(broker) == KN_BROKER_UP && op_is_current(broker, op);
+    if (current || !op->beat) kn_beat_start(broker, op->beat, now_us);
+    else kn_beat_refuse(op->beat, KN_ERR_STALE);
+}
+
 static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t now_us)
 {
     switch (op->kind) {
@@ -365,6 +374,7 @@ static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t no
     case KN_OP_CLOSE: op_close(broker, op, now_us); break;
     case KN_OP_CONNECT: broker->wanted = !broker_is_connected(broker); break;
     case KN_OP_PURGE: op_purge(broker, now_us); break;
+    case KN_OP_BEAT: op_beat(broker, op, now_us); break;
     case KN_OP_STOP: broker->stopping = 1; break;
     }
     if (op->cursor) kn_cursor_unref(op->cursor);
@@ -470,7 +480,7 @@ static int64_t broker_check_idle(struct kn_broker *broker, int64_t now_us)
     int32_t idle_ms = broker->engine->config.connections_max_idle_ms;
     if (idle_ms <= 0 || broker_state(broker) != KN_BROKER_UP) return KN_NEVER;
     /* Whatever ends this (a response, a detach) wakes the thread, and the next turn looks again. */
-    if (kn_connection_in_flight(broker->connection) || broker_wants_connection(broker)) return KN_NEVER;
+    if (broker->beat || kn_connection_in_flight(broker->connection) || broker_wants_connection(broker)) return KN_NEVER;
     int64_t close_at_us = broker->last_used_us + (int64_t)idle_ms * 1000;
     if (now_us < close_at_us) return close_at_us;
     broker_down_because(broker, KN_OK, "idle for connections.max.idle.ms", 1, now_us);
@@ -511,8 +521,10 @@ int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
     if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && now_us >= broker->connect_at_us && broker_wants_connection(broker)) {
         broker_connect(broker, now_us);
     }
+    int64_t beat_us = kn_beat_step(broker, now_us); /* first: its frame goes out with the work's */
     next_us = broker_work(broker, now_us); /* in every state: what was fetched before the connection went is still opened */
     broker_count_traffic(broker, now_us);
+    next_us = earlier(next_us, beat_us);
     next_us = earlier(next_us, broker_check_idle(broker, now_us));
     next_us = earlier(next_us, broker_expire_unsent(broker, now_us));
     state = broker_state(broker);

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include "engine/beat.h"
 #include "engine/connection.h"
 #include "engine/fetcher.h"
 #include "engine/sender.h"
@@ -20,17 +21,18 @@
 
 struct kn_engine;
 
-enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_STOP };
+enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_BEAT, KN_OP_STOP };
 
 struct kn_op {
     struct kn_list node;
     enum kn_op_kind kind;
     struct kn_request *request; /* SUBMIT: owned */
     struct kn_cursor *cursor;   /* ATTACH, DETACH: a reference */
+    struct kn_beat *beat;       /* BEAT: owned, NULL to stop */
     uint32_t epoch;
     int64_t offset;
     int32_t leader_epoch;
-    int32_t generation;         /* OPEN, CLOSE, handshake SUBMIT: ignored unless it is still this connection (0 = whichever) */
+    int32_t generation;         /* OPEN, CLOSE, BEAT, handshake SUBMIT: ignored unless it is still this connection (0 = whichever) */
     int16_t produce_version;    /* OPEN: highest common version, -1 = the broker has none */
     int16_t fetch_version;
     int status;                 /* CLOSE: why */
@@ -66,6 +68,7 @@ struct kn_broker {
     /* broker thread only */
     struct kn_connection *connection;
     struct kn_list unsent;      /* control requests waiting for the handshake to end */
+    struct kn_beat *beat;       /* sent again and again on this connection; NULL: none */
     struct kn_ready *taken;     /* the other half of `ready`: swapped under the lock, worked through outside */
     int32_t taken_capacity;
     struct kn_event *down_event;/* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */

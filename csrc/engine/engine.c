@@ -228,14 +228,10 @@ struct kn_control_request {
     uint8_t frame[];
 };
 
-/* Broker thread; the caller's own when the broker was stopped already. */
-static void control_request_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+void kn_engine_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation, int status, struct kn_chunk *chunk, struct kn_span body)
 {
-    struct kn_control_request *control = request->context;
-    struct kn_broker *broker = control->broker;
-    struct kn_event *event = control->event;
     event->status = status;
-    event->generation = request->generation;
+    event->generation = generation;
     if (status == KN_OK && chunk) {
         event->chunk = kn_chunk_ref(chunk);
         event->body = body.at;
@@ -247,9 +243,18 @@ static void control_request_done(struct kn_request *request, int status, struct 
         if (cause[0]) snprintf(event->text, sizeof event->text, "%s", cause);
         else snprintf(event->text, sizeof event->text, "%.120s:%u: %s", broker->host, (unsigned)broker->port, kn_status_text(status));
     }
+    kn_engine_post_event(broker->engine, event);
+}
+
+static void control_request_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body)
+{
+    struct kn_control_request *control = request->context;
+    struct kn_broker *broker = control->broker;
+    struct kn_event *event = control->event;
+    int32_t generation = request->generation;
     free(control);
     atomic_fetch_sub(&live_requests, 1);
-    kn_engine_post_event(broker->engine, event);
+    kn_engine_post_reply(broker, event, generation, status, chunk, body);
 }
 
 static struct kn_control_request *control_request_new(struct kn_broker *broker, int16_t api_key, size_t frame_max_bytes, uint64_t token)
@@ -297,6 +302,31 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
     request->piece_count = 1;
     request->frame_bytes = head_bytes + body_bytes;
     op->request = request;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
+int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_beat_plan *plan)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    if (!broker || plan->interval_ms <= 0 || plan->timeout_ms <= 0) return KN_ERR_INVALID;
+    if (plan->body_bytes > INT32_MAX / 2) return KN_ERR_TOO_LARGE;
+    struct kn_beat *beat = kn_beat_new(broker, plan);
+    struct kn_op *op = beat ? op_new(KN_OP_BEAT, generation) : NULL;
+    if (!op) {
+        if (beat) kn_beat_free(beat);
+        return KN_ERR_NOMEM;
+    }
+    op->beat = beat;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
+int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_op *op = broker ? op_new(KN_OP_BEAT, 0) : NULL;
+    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     kn_broker_post(broker, op);
     return KN_OK;
 }

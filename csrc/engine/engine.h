@@ -107,6 +107,10 @@ struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle); /*
  * reply_flexible: the response header is v1. timeout counts from now, waiting for a connection included. */
 int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
                      int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms);
+/* Has the broker's thread send this request every interval_ms on the open connection `generation` (0: whichever it is), the first one after interval_ms;
+ * instead of the beat that is on. Outcomes come as beat.h says. Never two at a time: while one is unanswered the next one waits. */
+int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_beat_plan *plan);
+int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle); /* what is in flight is still told */
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version);
 /* Connects once, also when there is nothing to send; CONNECTED or DISCONNECTED tells how it went. */
 int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle);
@@ -147,6 +151,8 @@ int kn_engine_fetch_stop(struct kn_engine *engine, struct kn_cursor *cursor, int
 void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes);
 void kn_engine_wake_brokers(struct kn_engine *engine);
 void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event);
+/* Fills a REPLY event with an outcome and posts it. Broker thread; the caller's own when the broker was stopped already. */
+void kn_engine_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation, int status, struct kn_chunk *chunk, struct kn_span body);
 
 /* --- leaks: live objects in the process --- */
 long kn_engine_live(void);

@@ -54,6 +54,20 @@ class Engine:
         generation: int = ...,
         handshake: bool = ...,
     ) -> None: ...
+    def beat(
+        self,
+        handle: int,
+        generation: int,
+        api_key: int,
+        api_version: int,
+        request_flexible: bool,
+        reply_flexible: bool,
+        body: bytes,
+        token: int,
+        interval_ms: int,
+        timeout_ms: int,
+    ) -> None: ...
+    def stop_beat(self, handle: int) -> None: ...
     def broker_open(self, handle: int, generation: int, produce_version: int, fetch_version: int) -> None: ...
     def broker_close(self, handle: int, generation: int, status: int) -> None: ...
     def broker_stop(self, handle: int) -> None: ...

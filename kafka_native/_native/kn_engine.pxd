@@ -87,6 +87,19 @@ cdef extern from "engine/connection.h" nogil:
         int nagle_disable
         int address_family
 
+cdef extern from "engine/beat.h" nogil:
+    struct kn_beat_plan:
+        int16_t api_key
+        int16_t api_version
+        int request_flexible
+        int reply_flexible
+        const uint8_t *body
+        size_t body_bytes
+        uint64_t token
+        int32_t interval_ms
+        int32_t timeout_ms
+    long kn_beat_live()
+
 cdef extern from "engine/accumulator.h" nogil:
     struct kn_batch:
         kn_list node
@@ -236,6 +249,8 @@ cdef extern from "engine/engine.h" nogil:
     kn_broker *kn_engine_broker(kn_engine *engine, int32_t handle)
     int kn_engine_submit(kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
                          int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms)
+    int kn_engine_beat(kn_engine *engine, int32_t handle, int32_t generation, const kn_beat_plan *plan)
+    int kn_engine_stop_beat(kn_engine *engine, int32_t handle)
     int kn_engine_broker_open(kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
     int kn_engine_broker_close(kn_engine *engine, int32_t handle, int32_t generation, int status)
     int kn_engine_broker_connect(kn_engine *engine, int32_t handle)

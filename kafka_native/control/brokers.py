@@ -491,7 +491,7 @@ class BrokerPool:
             return
         token = broker.beat = next(self._tokens)
         self._beats[token] = Beat(message, version, broker, on_reply)
-        self._engine.beat(  # type: ignore[attr-defined]  # until the engine has it
+        self._engine.beat(
             broker.handle,
             broker.generation,
             message.api_key,
@@ -510,7 +510,7 @@ class BrokerPool:
         if broker is not None and broker.beat:
             del self._beats[broker.beat]
             broker.beat = 0
-            self._engine.stop_beat(broker.handle)  # type: ignore[attr-defined]
+            self._engine.stop_beat(broker.handle)
 
     def _on_beat(self, event: Event) -> None:
         beat = self._beats[event.token]

@@ -32,12 +32,14 @@ void *malloc(size_t size_bytes) { return fails() ? NULL : __libc_malloc(size_byt
 void *calloc(size_t count, size_t size_bytes) { return fails() ? NULL : __libc_calloc(count, size_bytes); }
 void *realloc(void *data, size_t size_bytes) { return fails() ? NULL : __libc_realloc(data, size_bytes); }
 
+#define BEAT_TOKEN 99
+
 struct talk {
     struct kn_engine *engine;
     struct kn_broker *broker;
     struct server *server;
     long accepted, reported;
-    long submitted, replied;
+    long submitted, replied, beats;
 };
 
 static struct kn_engine *engine_for_test(void)
@@ -64,7 +66,12 @@ static void serve_queues(struct talk *talk)
             CHECK_EQ(kn_engine_broker_open(talk->engine, 0, event->generation, 3, 4), KN_OK);
             armed = before;
         }
-        if (event->kind == KN_EVENT_REPLY) talk->replied++;
+        if (event->kind == KN_EVENT_CONNECTED) {
+            struct kn_beat_plan beat = {.api_key = 12, .body = (const uint8_t *)"BEAT", .body_bytes = 4, .token = BEAT_TOKEN, .interval_ms = 1, .timeout_ms = 5000};
+            kn_engine_beat(talk->engine, 0, event->generation, &beat); /* an ended one isn't told without memory: its connection's end is */
+        }
+        if (event->kind == KN_EVENT_REPLY && event->token == BEAT_TOKEN) talk->beats++;
+        else if (event->kind == KN_EVENT_REPLY) talk->replied++;
         kn_event_free(event);
     }
     while ((node = kn_queue_pop(&talk->engine->deliveries))) {
@@ -144,6 +151,7 @@ static int conversation(struct server *server, long nth)
     CHECK_EQ(kn_broker_live(), 0);
     CHECK_EQ(kn_event_live(), 0);
     CHECK_EQ(kn_control_request_live(), 0);
+    CHECK_EQ(kn_beat_live(), 0);
     CHECK_EQ(kn_batch_live(), 0);
     CHECK_EQ(kn_cursor_live(), 0);
     CHECK_EQ(kn_segment_live(), 0);
