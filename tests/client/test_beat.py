@@ -1,0 +1,119 @@
+"""Heartbeats that a broker's own thread sends, seen from the binding: they need no interpreter lock."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import time
+from typing import Any
+
+from kafka_native._native.engine import Engine, Event
+from kafka_native.config import parse
+from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+
+CONNECTED, DISCONNECTED, REPLY = 1, 2, 3
+HEARTBEAT = 12
+SECONDS_HELD = 2.0
+
+# Answers every request with its serial number divided by `every`, so that this many answers in a row are the same.
+SERVER = """
+import socket, sys
+every = int(sys.argv[1])
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+connection, _ = listener.accept()
+stream = connection.makefile("rb")
+count = 0
+while size := stream.read(4):
+    request = stream.read(int.from_bytes(size, "big"))
+    body = request[4:8] + (count // every).to_bytes(4, "big")
+    connection.sendall(len(body).to_bytes(4, "big") + body)
+    count += 1
+print(count, flush=True)
+"""
+
+
+def _engine() -> Engine:
+    config = parse({}, "consumer")
+    settings: dict[str, Any] = {
+        **connection_settings(config),
+        **producer_settings(config, 0, False),
+        **consumer_settings(config),
+    }
+    return Engine(settings, lambda status, code, text: AssertionError(text))  # type: ignore[arg-type,return-value]
+
+
+_unread: list[Event] = []
+
+
+def _next(engine: Engine, kind: int) -> Event:
+    """The next event of this kind; others before it are passed over."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if not _unread:
+            _unread.extend(engine.next_events(1.0))
+        while _unread:
+            event = _unread.pop(0)
+            if event.kind == kind:
+                return event
+    raise AssertionError(f"no event of kind {kind}")
+
+
+def _open(engine: Engine, port: int) -> int:
+    _unread.clear()
+    assert engine.broker_add(1, "127.0.0.1", port) == 0
+    engine.broker_connect(0)
+    generation = _next(engine, CONNECTED).generation
+    engine.broker_open(0, generation, -1, -1)
+    return generation
+
+
+def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
+    with subprocess.Popen([sys.executable, "-c", SERVER, "1000000"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        engine = _engine()
+        generation = _open(engine, int(server.stdout.readline()))
+        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
+        held = ctypes.PyDLL(None)  # its functions keep the interpreter lock
+        held.usleep(int(SECONDS_HELD * 1e6))
+        events = engine.next_events(0)
+        assert [(event.kind, event.token, event.status, event.body) for event in events] == [(REPLY, 7, 0, bytes(4))]
+        engine.close()
+        # Without heartbeats during the two seconds there would be none or one.
+        assert int(server.stdout.readline()) >= 5
+
+
+def test_news_is_told_and_stop_ends_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", SERVER, "3"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        engine = _engine()
+        generation = _open(engine, int(server.stdout.readline()))
+        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
+        assert [int.from_bytes(_next(engine, REPLY).body, "big") for _ in range(4)] == [0, 1, 2, 3]
+        engine.stop_beat(0)
+        # What comes after the stop is answered after every heartbeat.
+        for token in (8, 9, 10):
+            engine.submit(0, HEARTBEAT, 0, False, False, b"body", token, 5000)
+        tokens = [_next(engine, REPLY).token]
+        while tokens[-1] != 10:
+            tokens.append(_next(engine, REPLY).token)
+        assert tokens[-3:] == [8, 9, 10]
+        engine.close()
+
+
+def test_the_end_of_the_connection_ends_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", SERVER, "1"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        engine = _engine()
+        generation = _open(engine, int(server.stdout.readline()))
+        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 60000, 5000)
+        server.kill()
+        event = _next(engine, REPLY)
+        assert (event.token, event.generation) == (7, generation)
+        assert event.status != 0
+        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 8, 5, 5000)
+        event = _next(engine, REPLY)
+        assert event.token == 8
+        assert event.status != 0
+        engine.close()
