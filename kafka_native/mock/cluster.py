@@ -17,8 +17,10 @@ from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import legacy, versions
 from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Tamper
-from kafka_native.mock.groups import Groups
+from kafka_native.mock.group_registry import Groups
+from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
 from kafka_native.mock.log import Refused
+from kafka_native.mock.membership import Settings
 from kafka_native.mock.server import Broker
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
 from kafka_native.protocol import ApiKey
@@ -52,7 +54,7 @@ class SeenRequest(NamedTuple):
     time: float
 
 
-class MockCluster:
+class MockCluster(GroupVerbs):
     """A Kafka cluster in this process, on real sockets of 127.0.0.1 and with the real protocol.
 
     It keeps everything in memory and stores record batches as the bytes that came. Brokers are numbered from 1 on, and
@@ -70,6 +72,9 @@ class MockCluster:
     :param leader_hints: Whether Produce and Fetch name the new leader next to NOT_LEADER errors (KIP-951).
     :param fetch_session_limit: Fetch sessions a broker; 0 lets it open none.
     :param rebalance_delay: Seconds that an empty group waits for more members before its first rebalance ends.
+    :param group_heartbeat: Seconds between heartbeats that members of the consumer protocol are told (Kafka: 5).
+    :param group_session: Seconds after which a silent member of the consumer protocol is out.
+    :param group_max_size: The most members of a group, None for no limit.
     :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
     """
 
@@ -88,6 +93,9 @@ class MockCluster:
         leader_hints: bool = True,
         fetch_session_limit: int = 1000,
         rebalance_delay: float = 0.0,
+        group_heartbeat: float = 0.5,
+        group_session: float = 45.0,
+        group_max_size: int | None = None,
         partial_batches: bool = False,
     ) -> None:
         """Start the brokers; see the class for the arguments."""
@@ -107,7 +115,9 @@ class MockCluster:
         self.faults = Faults()
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
-        self.groups = Groups(self.lock, rebalance_delay)
+        settings = Settings(rebalance_delay, group_heartbeat, group_session)
+        settings.max_size = group_max_size
+        self.groups = Groups(self.lock, settings, self.topics)
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
         self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
@@ -436,10 +446,13 @@ class MockCluster:
         return min(self._live, default=-1)
 
     def coordinator_of(self, key: str) -> Broker | None:
-        """The broker that looks after a group: a fixed one, or the next that is up."""
+        """The broker that looks after a group: a fixed one, or the next that is up; a test's choice goes before."""
         live = self.live_brokers()
-        if not live:
+        moved = self.groups.coordinators.moved.get(key)
+        if moved == NOBODY or not live:
             return None
+        if moved is not None:
+            return next((broker for broker in live if broker.id == moved), None)
         wanted = 1 + zlib.crc32(key.encode("utf-8", "surrogatepass")) % len(self._brokers)
         return next((broker for broker in live if broker.id >= wanted), live[0])
 

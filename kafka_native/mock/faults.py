@@ -21,7 +21,15 @@ CLOSE_CONNECTION = -195
 """A pushed "error code" that closes the connection instead of an answer: librdkafka's code for a broken transport."""
 
 OF_PARTITIONS = frozenset(
-    {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_FOR_LEADER_EPOCH}
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+    }
 )
 """The APIs that can answer an error for one topic or partition while others are served."""
 

@@ -201,9 +201,11 @@ def test_clients_consume_in_a_group_and_commit(client: str, cluster: MockCluster
     assert group.members == {}  # it left
 
 
-def test_two_consumers_share_the_partitions_of_a_topic(cluster: MockCluster) -> None:
+@pytest.mark.parametrize("protocol", [{"heartbeat.interval.ms": 100}, {"group.protocol": "consumer"}])
+def test_two_consumers_share_the_partitions_of_a_topic(protocol: dict[str, object], cluster: MockCluster) -> None:
     cluster.create_topic("a", PARTITIONS)
-    conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", "heartbeat.interval.ms": 100}
+    cluster.set_heartbeat_interval(0.1)
+    conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", **protocol}
     consumers = [confluent_kafka.Consumer({**conf, "client.id": name}) for name in ("one", "two")]
     for consumer in consumers:
         consumer.subscribe(["a"])

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.call import Call, Reply
 from kafka_native.mock.faults import CLOSE_CONNECTION
-from kafka_native.mock.handlers import configs, fetch, groups, metadata, offsets, produce, refusals, topics, versions
+from kafka_native.mock.handlers import (
+    configs,
+    consumer_groups,
+    fetch,
+    group_offsets,
+    groups,
+    metadata,
+    offsets,
+    produce,
+    refusals,
+    topics,
+    versions,
+)
 from kafka_native.protocol import ApiKey, UnsupportedVersion, decode_request
 
 if TYPE_CHECKING:
@@ -38,8 +50,8 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.FETCH: fetch.fetch,
     ApiKey.LIST_OFFSETS: offsets.list_offsets,
     ApiKey.METADATA: metadata.metadata,
-    ApiKey.OFFSET_COMMIT: groups.offset_commit,
-    ApiKey.OFFSET_FETCH: groups.offset_fetch,
+    ApiKey.OFFSET_COMMIT: group_offsets.offset_commit,
+    ApiKey.OFFSET_FETCH: group_offsets.offset_fetch,
     ApiKey.FIND_COORDINATOR: groups.find_coordinator,
     ApiKey.JOIN_GROUP: groups.join_group,
     ApiKey.HEARTBEAT: groups.heartbeat,
@@ -58,8 +70,10 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DELETE_GROUPS: groups.delete_groups,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: topics.list_partition_reassignments,
-    ApiKey.OFFSET_DELETE: groups.offset_delete,
+    ApiKey.OFFSET_DELETE: group_offsets.offset_delete,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
 }
 

@@ -1,11 +1,13 @@
-"""FindCoordinator, the classic group APIs, and the offsets of groups."""
+"""FindCoordinator, and the classic group APIs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.groups import MOST_METADATA_BYTES, Committed, Group, GroupError, Member, State
+from kafka_native.mock import migration
+from kafka_native.mock.groups import Group, Member, State
+from kafka_native.mock.membership import GroupError
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.group_admin import (
     DeleteGroupsRequest,
@@ -25,24 +27,16 @@ from kafka_native.protocol.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kafka_native.protocol.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
-from kafka_native.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
+    from kafka_native.mock.consumer_groups import ConsumerGroup
+    from kafka_native.mock.group_registry import AnyGroup
 
 _FIRST_WITH_COORDINATORS = 4
 _FIRST_WITH_LEAVERS = 3
-_FIRST_WITH_GROUPS = 8
-_NOTHING = Committed(-1, -1, "")
 _CONSUMER = "consumer"
+_OF_GROUPS = 0
 
 
 # --- coordinators ---
@@ -52,14 +46,17 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
     """Who looks after groups (and, some day, transactions)."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_COORDINATORS:
-            return FindCoordinatorResponse(coordinators=[_coordinator(call, key) for key in request.coordinator_keys])
-        found = _coordinator(call, request.key)
+            keys, kind = request.coordinator_keys, request.key_type
+            return FindCoordinatorResponse(coordinators=[_coordinator(call, key, kind) for key in keys])
+        found = _coordinator(call, request.key, request.key_type)
     return FindCoordinatorResponse(
         error_code=found.error_code, error_message=None, node_id=found.node_id, host=found.host, port=found.port
     )
 
 
-def _coordinator(call: Call, key: str) -> FindCoordinatorResponse.Coordinator:
+def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
+    if kind == _OF_GROUPS and key in call.cluster.groups.settings.denied_groups:
+        return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     broker = call.cluster.coordinator_of(key)
     if broker is None:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -79,14 +76,22 @@ def coordinator_refused(call: Call, request: FindCoordinatorRequest, code: int) 
     return FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
 
 
-def _own_group(call: Call, group_id: str, *, make: bool = False) -> Group:
+def check_own(call: Call, group_id: str) -> None:
+    """Whether this broker coordinates a group, and may tell of it. Raises ``GroupError``."""
+    groups = call.cluster.groups
+    if group_id in groups.settings.denied_groups:
+        raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if call.cluster.coordinator_of(group_id) is not call.broker:
+        raise GroupError(ErrorCode.NOT_COORDINATOR)
+    groups.coordinators.check_loaded(group_id)
+
+
+def _own_group(call: Call, group_id: str) -> AnyGroup:
     """A group that this broker coordinates. Raises ``GroupError``."""
-    cluster = call.cluster
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
-    if cluster.coordinator_of(group_id) is not call.broker:
-        raise GroupError(ErrorCode.NOT_COORDINATOR)
-    group = cluster.groups.find_or_make(group_id) if make else cluster.groups.find(group_id)
+    check_own(call, group_id)
+    group = call.cluster.groups.find(group_id)
     if group is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     return group
@@ -99,8 +104,13 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     """Join, and wait for the others."""
     with call.cluster.lock:
         try:
-            group = _own_group(call, request.group_id, make=True)
-            member = group.join(call, request)
+            if not request.group_id:
+                raise GroupError(ErrorCode.INVALID_GROUP_ID)
+            check_own(call, request.group_id)
+            group = call.cluster.groups.for_classic_join(request.group_id)
+            if not isinstance(group, Group):
+                return _joined_consumer_group(group, call, request)
+            joined = group.join(call, request)
         except GroupError as error:
             name = None if call.version >= 7 else ""
             member_id = error.member_id or request.member_id
@@ -109,20 +119,31 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
             generation_id=group.generation,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol,
-            leader=group.leader,
-            member_id=member.id,
+            leader=joined.leader,
+            skip_assignment=joined.skips_assignment,
+            member_id=joined.member.id,
         )
-        if member.id == group.leader:
+        if joined.sees_members:
             response.members = [_for_leader(group, one) for one in group.members.values()]
         return response
 
 
-def _for_leader(group: Group, member: Member) -> JoinGroupResponse.Member:
-    return JoinGroupResponse.Member(
-        member_id=member.id,
-        group_instance_id=member.instance_id,
-        metadata=member.protocols.get(group.protocol or "", b""),
+def _joined_consumer_group(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+    joined = migration.join(group, call, request)
+    return JoinGroupResponse(
+        generation_id=group.members[joined.id].epoch,
+        protocol_type=_CONSUMER,
+        protocol_name=request.protocols[0].name,
+        leader="",
+        member_id=joined.id,
     )
+
+
+def _for_leader(group: Group, member: Member) -> JoinGroupResponse.Member:
+    metadata = member.protocols.get(group.protocol or "", b"")
+    if group.edit_metadata is not None:
+        metadata = group.edit_metadata(member.id, metadata)
+    return JoinGroupResponse.Member(member_id=member.id, group_instance_id=member.instance_id, metadata=metadata)
 
 
 def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
@@ -130,6 +151,9 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
+            if not isinstance(group, Group):
+                name, assignment = migration.sync(group, request, call.cluster.topics)
+                return SyncGroupResponse(protocol_type=_CONSUMER, protocol_name=name, assignment=assignment)
             member = group.sync(call, request)
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
@@ -143,7 +167,10 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
-            group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
+            if isinstance(group, Group):
+                group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
+            else:
+                migration.heartbeat(group, request.member_id, request.group_instance_id, request.generation_id)
         except GroupError as error:
             return HeartbeatResponse(error_code=error.code)
     return HeartbeatResponse()
@@ -155,7 +182,7 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
         try:
             group = _own_group(call, request.group_id)
             if call.version < _FIRST_WITH_LEAVERS:
-                group.leave(request.member_id, None)
+                _leave(group, request.member_id, None, None)
                 return LeaveGroupResponse()
         except GroupError as error:
             return LeaveGroupResponse(error_code=error.code)
@@ -164,185 +191,17 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
             answer = LeaveGroupResponse.Member(member_id=member.member_id, group_instance_id=member.group_instance_id)
             response.members.append(answer)
             try:
-                group.leave(member.member_id, member.group_instance_id)
+                _leave(group, member.member_id, member.group_instance_id, member.reason)
             except GroupError as error:
                 answer.error_code = error.code
         return response
 
 
-# --- offsets ---
-
-
-def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Store offsets."""
-    cluster = call.cluster
-    with cluster.lock:
-        try:
-            group = _own_group(call, request.group_id, make=True)
-            generation = request.generation_id_or_member_epoch
-            group.check_commit(request.member_id, request.group_instance_id, generation)
-        except GroupError as error:
-            return commit_refused(request, error.code)
-        response = OffsetCommitResponse()
-        for topic in request.topics:
-            by_name = topic.topic_id == ZERO_UUID
-            found = cluster.topics.get(topic.name) if by_name else cluster.topic_by_id(topic.topic_id)
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
-            answers = []
-            for part in topic.partitions:
-                text = part.committed_metadata or ""
-                code = ErrorCode.NO_ERROR
-                if found is None:
-                    code = unknown
-                elif found.partition(part.partition_index) is None:
-                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif len(text.encode("utf-8", "surrogatepass")) > MOST_METADATA_BYTES:
-                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
-                    stored = Committed(part.committed_offset, part.committed_leader_epoch, text)
-                    group.offsets[found.name, part.partition_index] = stored
-                answers.append(
-                    OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
-                )
-            response.topics.append(
-                OffsetCommitResponse.Topic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
-            )
-        return response
-
-
-def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
-    """The same error for every partition."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponse.Topic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
-                    for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Read stored offsets."""
-    with call.cluster.lock:
-        if call.version >= _FIRST_WITH_GROUPS:
-            return OffsetFetchResponse(groups=[_group_offsets(call, asked) for asked in request.groups])
-        try:
-            offsets = _stored(call, request.group_id)
-        except GroupError as error:
-            return fetch_refused(call, request, error.code)
-        if request.topics is None:
-            wanted = _by_topic(offsets)
-        else:
-            wanted = [(topic.name, topic.partition_indexes) for topic in request.topics]
-        response = OffsetFetchResponse()
-        for name, indexes in wanted:
-            answer = OffsetFetchResponse.Topic(name=name)
-            for index in indexes:
-                found = offsets.get((name, index), _NOTHING)
-                answer.partitions.append(
-                    OffsetFetchResponse.Topic.Partition(
-                        partition_index=index,
-                        committed_offset=found.offset,
-                        committed_leader_epoch=found.leader_epoch,
-                        metadata=found.metadata,
-                    )
-                )
-            response.topics.append(answer)
-        return response
-
-
-def _stored(call: Call, group_id: str) -> dict[tuple[str, int], Committed]:
-    if call.cluster.coordinator_of(group_id) is not call.broker:
-        raise GroupError(ErrorCode.NOT_COORDINATOR)
-    group = call.cluster.groups.find(group_id)
-    return {} if group is None else group.offsets
-
-
-def _by_topic(offsets: dict[tuple[str, int], Committed]) -> list[tuple[str, list[int]]]:
-    found: dict[str, list[int]] = {}
-    for name, index in sorted(offsets):
-        found.setdefault(name, []).append(index)
-    return list(found.items())
-
-
-def _group_offsets(call: Call, asked: OffsetFetchRequest.Group) -> OffsetFetchResponse.Group:
-    response = OffsetFetchResponse.Group(group_id=asked.group_id)
-    try:
-        offsets = _stored(call, asked.group_id)
-    except GroupError as error:
-        response.error_code = error.code
-        return response
-    cluster = call.cluster
-    wanted: list[tuple[str, bytes, list[int]]] = []
-    if asked.topics is None:
-        for name, indexes in _by_topic(offsets):
-            known = cluster.topics.get(name)
-            wanted.append((name, ZERO_UUID if known is None else known.id, indexes))
+def _leave(group: AnyGroup, member_id: str, instance_id: str | None, reason: str | None) -> None:
+    if isinstance(group, Group):
+        group.leave(member_id, instance_id, reason)
     else:
-        for topic in asked.topics:
-            by_id = cluster.topic_by_id(topic.topic_id)
-            wanted.append((topic.name if by_id is None else by_id.name, topic.topic_id, topic.partition_indexes))
-    for name, topic_id, indexes in wanted:
-        answer = OffsetFetchResponse.Group.Topic(name=name, topic_id=topic_id)
-        is_unknown = call.version >= 10 and cluster.topic_by_id(topic_id) is None
-        for index in indexes:
-            found = offsets.get((name, index), _NOTHING)
-            answer.partitions.append(
-                OffsetFetchResponse.Group.Topic.Partition(
-                    partition_index=index,
-                    committed_offset=found.offset,
-                    committed_leader_epoch=found.leader_epoch,
-                    metadata=found.metadata,
-                    error_code=ErrorCode.UNKNOWN_TOPIC_ID if is_unknown else ErrorCode.NO_ERROR,
-                )
-            )
-        response.topics.append(answer)
-    return response
-
-
-def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
-    """The same error for every group; in version 1, which has no place for that, for every partition."""
-    if call.version >= _FIRST_WITH_GROUPS:
-        groups = [OffsetFetchResponse.Group(group_id=asked.group_id, error_code=code) for asked in request.groups]
-        return OffsetFetchResponse(groups=groups)
-    response = OffsetFetchResponse(error_code=code)
-    for topic in request.topics or ():
-        response.topics.append(
-            OffsetFetchResponse.Topic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponse.Topic.Partition(
-                        partition_index=index, committed_offset=-1, metadata="", error_code=code
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-        )
-    return response
-
-
-def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Forget stored offsets."""
-    with call.cluster.lock:
-        try:
-            group = _own_group(call, request.group_id)
-        except GroupError as error:
-            unknown = error.code == ErrorCode.UNKNOWN_MEMBER_ID
-            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND if unknown else error.code)
-        response = OffsetDeleteResponse()
-        for topic in request.topics:
-            answer = OffsetDeleteResponse.Topic(name=topic.name)
-            for part in topic.partitions:
-                group.offsets.pop((topic.name, part.partition_index), None)
-                answer.partitions.append(OffsetDeleteResponse.Topic.Partition(partition_index=part.partition_index))
-            response.topics.append(answer)
-        return response
+        migration.leave(group, member_id, instance_id, reason)
 
 
 # --- seen from outside ---
@@ -357,12 +216,14 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
             response.groups.append(answer)
             try:
                 group = _own_group(call, name)
+                if not isinstance(group, Group):
+                    raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
             except GroupError as error:
                 if error.code != ErrorCode.UNKNOWN_MEMBER_ID:
                     answer.error_code = error.code
                 elif call.version >= 6:
                     answer.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-                    answer.error_message = f"there is no group {name}"
+                    answer.error_message = f"there is no classic group {name}"
                 continue
             answer.group_state = group.state.value
             answer.protocol_type = group.protocol_type
@@ -393,12 +254,12 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
                     group_id=group.id,
                     protocol_type=group.protocol_type or _CONSUMER,
                     group_state=group.state.value,
-                    group_type="classic",
+                    group_type=group.type,
                 )
                 for group in call.cluster.groups.all()
                 if call.cluster.coordinator_of(group.id) is call.broker
                 and (not states or group.state.value.lower() in states)
-                and (not types or "classic" in types)
+                and (not types or group.type in types)
             ]
         )
 
@@ -408,9 +269,10 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespo
     response = DeleteGroupsResponse()
     with call.cluster.lock:
         for name in request.groups_names:
-            if call.cluster.coordinator_of(name) is not call.broker:
-                code = ErrorCode.NOT_COORDINATOR
-            else:
+            try:
+                check_own(call, name)
                 code = call.cluster.groups.delete(name)
+            except GroupError as error:
+                code = error.code
             response.results.append(DeleteGroupsResponse.Group(group_id=name, error_code=code))
     return response

@@ -32,6 +32,8 @@ def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1) ->
             return Found(ErrorCode.UNKNOWN_TOPIC_ID, None, None)
     else:
         topic = cluster.topics.get(name)
+    if name_of(topic, name) in cluster.groups.settings.denied_topics:
+        return Found(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic, None)
     partition = None if topic is None else topic.partition(index)
     if partition is None:
         return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic, None)
@@ -42,6 +44,11 @@ def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1) ->
     if epoch > partition.leader_epoch:
         return Found(ErrorCode.UNKNOWN_LEADER_EPOCH, topic, partition)
     return Found(ErrorCode.NO_ERROR, topic, partition)
+
+
+def name_of(topic: Topic | None, name: str) -> str:
+    """The name of a topic that was found, or the one asked for."""
+    return name if topic is None else topic.name
 
 
 class Hints:

@@ -45,7 +45,8 @@ def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic
     cluster = call.cluster
     asked = request.topics
     if asked is None or (not asked and call.version < _FIRST_WITH_NULL_FOR_ALL):
-        names = [name for name in cluster.topics if not cluster.faults.take_hidden(name)]
+        denied = cluster.groups.settings.denied_topics
+        names = [name for name in cluster.topics if name not in denied and not cluster.faults.take_hidden(name)]
         return [_described(call, cluster.topics[name]) for name in names]
     may_create = cluster.auto_create_topics and (
         request.allow_auto_topic_creation or call.version < _FIRST_WITH_AUTO_CREATE_FLAG
@@ -57,6 +58,8 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     cluster = call.cluster
     if asked.topic_id != ZERO_UUID:
         topic = cluster.topic_by_id(asked.topic_id)
+        if topic is not None and topic.name in cluster.groups.settings.denied_topics:
+            topic = None  # a topic's name isn't told to who may not see it
         if topic is None or cluster.faults.take_hidden(topic.name):
             name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
             return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=name)
@@ -64,6 +67,8 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     name = asked.name
     if name is None or not is_valid_name(name):
         return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name or "")
+    if name in cluster.groups.settings.denied_topics:
+        return MetadataResponse.Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     if cluster.faults.take_hidden(name):
         return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     topic = cluster.topics.get(name)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.handlers import fetch, groups, metadata, offsets, produce, topics
+from kafka_native.mock.handlers import fetch, group_offsets, groups, metadata, offsets, produce, topics
 from kafka_native.protocol import registry
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.fetch import FetchRequest
+from kafka_native.protocol.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+)
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka_native.protocol.produce import ProduceRequest
@@ -17,6 +23,8 @@ from kafka_native.protocol.topics import CreateTopicsRequest, DeleteTopicsReques
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
     from kafka_native.protocol.schema import Request, Response
+
+_FIRST_WITHOUT_PROTOCOL = 7
 
 
 def refuse(call: Call, request: Request, code: int) -> Response | None:
@@ -30,15 +38,20 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
     if isinstance(request, ListOffsetsRequest):
         return offsets.list_refused(request, code)
     if isinstance(request, OffsetCommitRequest):
-        return groups.commit_refused(request, code)
+        return group_offsets.commit_refused(request, code)
     if isinstance(request, OffsetFetchRequest):
-        return groups.fetch_refused(call, request, code)
+        return group_offsets.fetch_refused(call, request, code)
     if isinstance(request, FindCoordinatorRequest):
         return groups.coordinator_refused(call, request, code)
     if isinstance(request, CreateTopicsRequest):
         return topics.create_refused(request, code)
     if isinstance(request, DeleteTopicsRequest):
         return topics.delete_refused(call, request, code)
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
+    if isinstance(request, JoinGroupRequest):
+        name = None if call.version >= _FIRST_WITHOUT_PROTOCOL else ""
+        return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=name)
     response = registry.response(call.api_key)()
     if any(field.name == "error_code" and field.versions.has(call.version) for field in response.fields):
         setattr(response, "error_code", ErrorCode(code))  # noqa: B010 - the field isn't Response's

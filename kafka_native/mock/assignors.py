@@ -1,0 +1,62 @@
+"""The assignors of the KIP-848 coordinator: who shall read what, given the members' subscriptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Key = tuple[bytes, int]
+"""A partition: the id of its topic, and its number."""
+
+
+class Wish(NamedTuple):
+    """What an assignor knows of a member: the ids of its topics, its target so far, and its instance id."""
+
+    topics: frozenset[bytes]
+    had: frozenset[Key]
+    instance_id: str | None
+
+
+def uniform(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
+    """Give every member about as many partitions as any other, and let it keep what it has where that is possible."""
+    takers = {topic: [name for name, wish in members.items() if topic in wish.topics] for topic in partitions}
+    target: dict[str, set[Key]] = {name: set() for name in members}
+    wanted = [(topic, index) for topic, count in partitions.items() if takers[topic] for index in range(count)]
+    most = -(-len(wanted) // max(len(members), 1))
+    larger = len(wanted) - (most - 1) * len(members)  # so many members have ``most`` of them, the others one less
+    free = []
+    for key in wanted:
+        keeper = next((name for name in takers[key[0]] if key in members[name].had), None)
+        if keeper is not None and len(target[keeper]) < most - 1:
+            target[keeper].add(key)
+        elif keeper is not None and len(target[keeper]) == most - 1 and larger > 0:
+            target[keeper].add(key)
+            larger -= 1
+        else:
+            free.append(key)
+    for key in free:
+        name = min(takers[key[0]], key=lambda one: len(target[one]))
+        target[name].add(key)
+    return target
+
+
+def by_range(members: Mapping[str, Wish], partitions: Mapping[bytes, int]) -> dict[str, set[Key]]:
+    """Give each member a range of every topic, so that topics with as many partitions are read side by side."""
+    target: dict[str, set[Key]] = {name: set() for name in members}
+    for topic, count in partitions.items():
+        takers = [name for name, wish in members.items() if topic in wish.topics]
+        takers.sort(key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
+        start = 0
+        for place, name in enumerate(takers):
+            size = count // len(takers) + (place < count % len(takers))
+            target[name].update((topic, index) for index in range(start, start + size))
+            start += size
+    return target
+
+
+ASSIGNORS: dict[str, Callable[[Mapping[str, Wish], Mapping[bytes, int]], dict[str, set[Key]]]] = {
+    "uniform": uniform,
+    "range": by_range,
+}

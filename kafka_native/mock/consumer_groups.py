@@ -1,0 +1,521 @@
+"""The coordinator of groups of the consumer protocol (KIP-848): epochs, target assignments, reconciliation.
+
+A group has an epoch that every change of members, subscriptions or topics raises, and a target assignment for it. Each
+heartbeat lets its member take a step towards the target: first it gives up what it shall not have, and when it has said
+so it moves to the new epoch and gets what nobody else holds any longer. Every method is called under the cluster's
+lock. There is no timer: whoever looks at a group lets what is due happen (``ConsumerGroup.tick``).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.assignors import ASSIGNORS, Key, Wish
+from kafka_native.mock.membership import Committed, GroupError, Left, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafka_native.mock.topics import Topic
+    from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_FOR_A_WHILE_EPOCH = -2
+DEFAULT_REBALANCE_SECONDS = 300.0
+# What Python's expressions can and RE2's can't: looking around, groups without way back, references to groups.
+_NOT_RE2 = re.compile(r"\(\?(?:<?[=!]|>|\()|\(\?P=|\\[1-9]")
+_ESCAPED = re.compile(r"\\[^1-9]")
+
+
+class State(Enum):
+    """Where a group stands; the values are the names that Kafka shows."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Step(Enum):
+    """Where a member stands on its way to the target."""
+
+    STABLE = "stable"
+    UNREVOKED = "unrevoked"
+    UNRELEASED = "unreleased"
+
+
+class Classic(NamedTuple):
+    """What is known of a member that speaks the classic protocol: its assignors and their metadata."""
+
+    protocols: dict[str, bytes]
+    session_seconds: float
+
+
+class ConsumerMember:
+    """One member of a group."""
+
+    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str) -> None:
+        """Know who it is; heartbeats fill in the rest."""
+        self.id = member_id
+        self.instance_id = instance_id
+        self.rack_id = ""
+        self.client_id = client_id
+        self.host = host
+        self.epoch = 0
+        self.previous_epoch = 0
+        self.step = Step.STABLE
+        self.rebalance_seconds = DEFAULT_REBALANCE_SECONDS
+        self.topics: list[str] = []
+        self.regex = ""
+        self.assignor: str | None = None
+        self.assigned: set[Key] = set()
+        self.revoking: set[Key] = set()
+        self.classic: Classic | None = None
+        self.is_new = True
+        self.last_seen = time.monotonic()
+        self.revoke_deadline: float | None = None
+        self.join_deadline: float | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it is a static member that left for a while."""
+        return self.epoch == LEAVE_FOR_A_WHILE_EPOCH
+
+
+def check_regex(pattern: str) -> re.Pattern[str]:
+    """Compile an expression as RE2 would. Raises ``GroupError`` with INVALID_REGULAR_EXPRESSION."""
+    text = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression"
+    if _NOT_RE2.search(_ESCAPED.sub("", pattern)):
+        raise GroupError(ErrorCode.INVALID_REGULAR_EXPRESSION, text=text)
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise GroupError(ErrorCode.INVALID_REGULAR_EXPRESSION, text=f"{text}: {error}") from None
+
+
+class ConsumerGroup:
+    """A group of the consumer protocol."""
+
+    type = "consumer"
+    protocol_type = "consumer"
+
+    def __init__(self, group_id: str, settings: Settings, topics: Mapping[str, Topic]) -> None:
+        """Make an empty group; ``topics`` are the cluster's."""
+        self.id = group_id
+        self.settings = settings
+        self.epoch = 0
+        self.target_epoch = 0
+        self.target: dict[str, set[Key]] = {}
+        self.assignor = settings.server_assignor
+        self.members: dict[str, ConsumerMember] = {}
+        self.offsets: dict[tuple[str, int], Committed] = {}
+        self.left: list[Left] = []
+        self.fenced: set[str] = set()
+        self.pending: set[str] = set()  # ids given out with MEMBER_ID_REQUIRED
+        self.pinned: dict[str, set[Key]] | None = None
+        self._static: dict[str, str] = {}
+        self._topics = topics
+        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._seen_topics: dict[str, tuple[bytes, int]] = {}
+
+    # --- looking ---
+
+    @property
+    def state(self) -> State:
+        """Where the group stands."""
+        if not self.members:
+            return State.EMPTY
+        if self.epoch > self.target_epoch:
+            return State.ASSIGNING
+        is_done = all(one.step is Step.STABLE and one.epoch == self.target_epoch for one in self.members.values())
+        return State.STABLE if is_done else State.RECONCILING
+
+    @property
+    def generation(self) -> int:
+        """The group's epoch."""
+        return self.epoch
+
+    def wanted_topics(self, member: ConsumerMember) -> set[str]:
+        """The topics that exist and that a member subscribes to, by name or by expression."""
+        names = {name for name in member.topics if name in self._topics}
+        if member.regex:
+            pattern = self._patterns.setdefault(member.regex, check_regex(member.regex))
+            names.update(name for name in self._topics if pattern.fullmatch(name))
+        return names - self.settings.denied_topics
+
+    def heartbeat_ms(self) -> int:
+        """The interval that members are told."""
+        return int(self.settings.heartbeat_intervals.get(self.id, self.settings.heartbeat_seconds) * 1000)
+
+    # --- heartbeats ---
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client_id: str, host: str
+    ) -> tuple[ConsumerMember, bool]:
+        """Let a member join or stay; it, and whether its assignment is to be told. Raises ``GroupError``."""
+        self.tick()
+        self._check_size(request.member_id, request.instance_id)
+        if request.subscribed_topic_regex:
+            check_regex(request.subscribed_topic_regex)
+        owned = keys_of(request.topic_partitions)
+        member = self._member_of(request, owned, client_id, host)
+        before = set(member.assigned)
+        changed = self._update(member, request)
+        member.last_seen = time.monotonic()
+        self._refresh(bump=changed)
+        self.reconcile(member, owned)
+        is_full = request.rebalance_timeout_ms != -1 and owned is not None
+        is_full = is_full and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        is_first = request.member_epoch == JOIN_EPOCH
+        return member, is_first or is_full or before != member.assigned
+
+    def _check_size(self, member_id: str, instance_id: str | None) -> None:
+        limit = self.settings.max_size
+        if member_id in self.members or (instance_id is not None and instance_id in self._static):
+            return
+        if limit is not None and len(self.members) >= limit:
+            text = f"The consumer group has reached its maximum capacity of {limit} members."
+            raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, text=text)
+
+    def _member_of(
+        self, request: ConsumerGroupHeartbeatRequest, owned: set[Key] | None, client_id: str, host: str
+    ) -> ConsumerMember:
+        joins = request.member_epoch == JOIN_EPOCH
+        if request.instance_id is not None:
+            member = self._static_member(request.instance_id, request.member_id, joins)
+        else:
+            member = self.members.get(request.member_id)
+        if member is None:
+            if not joins:
+                if request.member_id in self.fenced:
+                    raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced.")
+                text = f"Member {request.member_id} is not a member of group {self.id}."
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
+            return self.admit(ConsumerMember(request.member_id, request.instance_id, client_id, host))
+        if joins:
+            return self._rejoined(member)
+        if member.classic is not None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text="The member uses the classic protocol.")
+        self._check_epoch(member, request.member_epoch, owned)
+        return member
+
+    def admit(self, member: ConsumerMember) -> ConsumerMember:
+        """Take a member in."""
+        self.fenced.discard(member.id)
+        self.members[member.id] = member
+        if member.instance_id is not None:
+            self._static[member.instance_id] = member.id
+        return member
+
+    @staticmethod
+    def _rejoined(member: ConsumerMember) -> ConsumerMember:
+        """A member that is known begins again: it owns nothing, so nothing has to be revoked first."""
+        member.epoch = member.previous_epoch = 0
+        member.step = Step.STABLE
+        member.revoking.clear()
+        member.revoke_deadline = None
+        member.classic = None
+        return member
+
+    def _static_member(self, instance_id: str, member_id: str, joins: bool) -> ConsumerMember | None:
+        known = self.members.get(self._static.get(instance_id, ""))
+        if known is None:
+            return None
+        if joins:
+            if not known.is_away and known.classic is None:
+                text = f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
+                text += f"instance id is owned by member {known.id}."
+                raise GroupError(ErrorCode.UNRELEASED_INSTANCE_ID, text=text)
+            return self.replace(known, member_id)
+        if known.id != member_id:
+            text = f"Static member {member_id} with instance id {instance_id} was fenced by member {known.id}."
+            raise GroupError(ErrorCode.FENCED_INSTANCE_ID, text=text)
+        return known
+
+    def static_id(self, instance_id: str) -> str:
+        """The member id of a static member, empty for none."""
+        return self._static.get(instance_id, "")
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic that exists."""
+        topic = self._topics.get(name)
+        return None if topic is None else topic.id
+
+    def look_at_topics(self) -> None:
+        """Raise the epoch where topics have changed."""
+        self._refresh(bump=False)
+
+    # --- members of the classic protocol ---
+
+    def classic_joins(
+        self, member_id: str, instance_id: str | None, client_id: str, host: str, is_known: bool
+    ) -> ConsumerMember:
+        """A classic member that joins or rejoins; ``is_known``: it says its id. Raises ``GroupError``."""
+        self.tick()
+        self._check_size(member_id, instance_id)
+        if instance_id is None:
+            found = self.members.get(member_id)
+            if found is None and is_known and member_id not in self.pending:
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+            self.pending.discard(member_id)
+        elif is_known:
+            found = self.known(member_id, instance_id)
+        else:
+            found = self.members.get(self.static_id(instance_id))
+            if found is not None:
+                found = self.replace(found, member_id)
+        return found or self.admit(ConsumerMember(member_id, instance_id, client_id, host))
+
+    def classic_wishes(self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]) -> None:
+        """What a classic member says in its join, and the step towards the target that follows."""
+        wanted = sorted(set(topics))
+        changed = member.is_new or member.topics != wanted or bool(member.regex)
+        member.is_new = False
+        member.topics, member.regex, member.classic = wanted, "", classic
+        member.last_seen, member.join_deadline = time.monotonic(), None
+        if member.is_away:
+            member.epoch = 0
+        self._refresh(bump=changed)
+        self.reconcile(member, owned)
+
+    # --- on the way ---
+
+    def replace(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
+        """Let a static member come back under another member id, with all that it had."""
+        del self.members[old.id]
+        self.target[member_id] = self.target.pop(old.id, set())
+        if self.pinned is not None and old.id in self.pinned:
+            self.pinned[member_id] = self.pinned.pop(old.id)
+        old.id = member_id
+        return self.admit(old)
+
+    @staticmethod
+    def _check_epoch(member: ConsumerMember, epoch: int, owned: set[Key] | None) -> None:
+        if epoch == member.epoch:
+            return
+        # The answer with the new epoch may have been lost: what the member owns then shows that it acts on the old one.
+        if epoch == member.previous_epoch and owned is not None and owned <= member.assigned:
+            return
+        kind = "greater" if epoch > member.epoch else "smaller"
+        text = f"The consumer group member has a {kind} member epoch ({epoch}) than the one known by the group "
+        text += f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+        raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
+
+    @staticmethod
+    def _update(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Take over what the member says of itself; whether it changes what it wants."""
+        before = member.topics, member.regex, member.rack_id, member.assignor
+        is_new, member.is_new = member.is_new, False
+        if request.rebalance_timeout_ms != -1:
+            member.rebalance_seconds = request.rebalance_timeout_ms / 1000
+        if request.rack_id is not None:
+            member.rack_id = request.rack_id
+        if request.server_assignor is not None:
+            member.assignor = request.server_assignor
+        if request.subscribed_topic_names is not None:
+            member.topics = sorted(set(request.subscribed_topic_names))
+        if request.subscribed_topic_regex is not None:
+            member.regex = request.subscribed_topic_regex
+        return is_new or before != (member.topics, member.regex, member.rack_id, member.assignor)
+
+    # --- leaving ---
+
+    def leave(self, member_id: str, instance_id: str | None, epoch: int) -> int:
+        """Let a member go, or go for a while; the epoch to answer. Raises ``GroupError``."""
+        self.tick()
+        member = self.known(member_id, instance_id)
+        if epoch == LEAVE_FOR_A_WHILE_EPOCH and instance_id is not None:
+            member.epoch = LEAVE_FOR_A_WHILE_EPOCH
+            member.revoking.clear()
+            member.revoke_deadline = None
+            member.step = Step.STABLE
+            member.last_seen = time.monotonic()
+        else:
+            self.remove(member)
+        self.left.append(Left(member.id, instance_id, f"member epoch {epoch}"))
+        return epoch
+
+    def known(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
+        """A member by its ids. Raises ``GroupError``."""
+        if instance_id is not None:
+            found = self._static_member(instance_id, member_id, False)
+        else:
+            found = self.members.get(member_id)
+        if found is None:
+            text = f"Member {instance_id or member_id} is not a member of group {self.id}."
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
+        return found
+
+    def remove(self, member: ConsumerMember) -> None:
+        """Take a member out, which raises the group's epoch."""
+        self._forget(member)
+        self._refresh(bump=True)
+
+    def expel(self, member_id: str, *, fence: bool) -> None:
+        """Take a member out without its doing; with ``fence`` it is told FENCED_MEMBER_EPOCH."""
+        self.remove(self.members[member_id])
+        if fence:
+            self.fenced.add(member_id)
+
+    def _forget(self, member: ConsumerMember) -> None:
+        self.members.pop(member.id, None)
+        self.target.pop(member.id, None)
+        if member.instance_id is not None and self._static.get(member.instance_id) == member.id:
+            del self._static[member.instance_id]
+
+    # --- targets ---
+
+    def rebalance(self) -> None:
+        """Begin a new epoch, with a target of its own."""
+        self._refresh(bump=True)
+
+    def pin(self, target: dict[str, set[Key]] | None) -> None:
+        """Let this be the target from now on, whatever an assignor would say; None ends it."""
+        self.pinned = target
+        self._refresh(bump=True)
+
+    def _refresh(self, *, bump: bool) -> None:
+        """Raise the epoch where something has changed, and compute the target for it."""
+        names: set[str] = set()
+        for member in self.members.values():
+            names |= self.wanted_topics(member)
+        seen = {name: (self._topics[name].id, len(self._topics[name].partitions)) for name in names}
+        if bump or seen != self._seen_topics:
+            self._seen_topics = seen
+            self.epoch += 1
+        if self.target_epoch != self.epoch:
+            self._assign(dict(seen.values()))
+            self.target_epoch = self.epoch
+
+    def _assign(self, partitions: dict[bytes, int]) -> None:
+        self.assignor = self._elect_assignor()
+        wishes = {
+            name: Wish(
+                frozenset(self._topics[topic].id for topic in self.wanted_topics(member)),
+                frozenset(self.target.get(name, ())),
+                member.instance_id,
+            )
+            for name, member in self.members.items()
+        }
+        if self.pinned is not None:
+            self.target = {name: set(self.pinned.get(name, ())) for name in self.members}
+        else:
+            self.target = ASSIGNORS[self.assignor](wishes, partitions)
+
+    def _elect_assignor(self) -> str:
+        """The one that most members want; where none says, the first that the coordinator has."""
+        votes = [one.assignor for one in self.members.values() if one.assignor is not None]
+        return max(sorted(set(votes)), key=votes.count) if votes else self.settings.server_assignor
+
+    # --- reconciliation ---
+
+    def reconcile(self, member: ConsumerMember, owned: set[Key] | None) -> None:
+        """Let a member take its next step towards the target; ``owned`` is what it says that it owns, None nothing."""
+        next_epoch = member.epoch
+        if member.step is Step.STABLE:
+            if member.epoch == self.target_epoch:
+                return
+        elif member.step is Step.UNREVOKED:
+            if owned is None or owned & member.revoking:
+                return
+            member.revoking = set()
+            next_epoch = min(member.epoch + 1, self.target_epoch)
+        target = self.target.get(member.id, set())
+        kept = member.assigned & target
+        revoking = member.assigned - kept
+        if revoking and (owned is None or owned & revoking):
+            member.assigned, member.revoking = kept, revoking
+            self._move(member, Step.UNREVOKED, next_epoch)
+            member.revoke_deadline = time.monotonic() + member.rebalance_seconds
+            return
+        missing = target - kept
+        held: set[Key] = set()
+        if missing:
+            for other in self.members.values():
+                if other is not member:
+                    held |= other.assigned | other.revoking
+        member.assigned, member.revoking = kept | (missing - held), set()
+        member.revoke_deadline = None
+        self._move(member, Step.UNRELEASED if missing & held else Step.STABLE, self.target_epoch)
+
+    @staticmethod
+    def _move(member: ConsumerMember, step: Step, epoch: int) -> None:
+        member.step = step
+        if epoch != member.epoch:
+            member.previous_epoch, member.epoch = member.epoch, epoch
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether other members still hold something that this one shall have."""
+        missing = self.target.get(member.id, set()) - member.assigned
+        return any(
+            missing & (other.assigned | other.revoking) for other in self.members.values() if other is not member
+        )
+
+    # --- time ---
+
+    def tick(self) -> None:
+        """Take out members whose session is over, or who didn't revoke or rejoin in time."""
+        now = time.monotonic()
+        for member in list(self.members.values()):
+            session = self.settings.session_seconds if member.classic is None else member.classic.session_seconds
+            deadlines = (member.revoke_deadline, member.join_deadline)
+            is_late = any(deadline is not None and now > deadline for deadline in deadlines)
+            if now - member.last_seen > session or is_late:
+                self.remove(member)
+
+    # --- offsets ---
+
+    def check_commit(self, member_id: str, instance_id: str | None, epoch: int, version: int) -> None:
+        """Whether a commit is allowed: by a member in its epoch, or by anybody while there are none."""
+        self.tick()
+        if epoch < 0 and not self.members:
+            return
+        member = self.known(member_id)
+        if member.classic is None and version < 9:
+            text = f"OffsetCommit {version} can't be used by members of the consumer protocol."
+            raise GroupError(ErrorCode.UNSUPPORTED_VERSION, text=text)
+        self._check_member_epoch(member, epoch)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Whether committed offsets are told: to a member in its epoch, or to anybody who says nothing of itself."""
+        if member_id is None and epoch < 0:
+            return
+        self.tick()
+        self._check_member_epoch(self.known(member_id or ""), epoch)
+
+    @staticmethod
+    def _check_member_epoch(member: ConsumerMember, epoch: int) -> None:
+        if epoch != member.epoch:
+            is_classic = member.classic is not None
+            raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads a topic."""
+        return any(topic in self.wanted_topics(member) for member in self.members.values())
+
+    def wake(self) -> None:
+        """Nobody waits in a group of this kind."""
+
+
+def keys_of(owned: Iterable[ConsumerGroupHeartbeatRequest.TopicPartitions] | None) -> set[Key] | None:
+    """The partitions that a heartbeat names; None if it doesn't say."""
+    return None if owned is None else {(one.topic_id, index) for one in owned for index in one.partitions}
+
+
+def check_wish(request: ConsumerGroupHeartbeatRequest) -> None:
+    """Whether a first heartbeat says all that it must. Raises ``GroupError``."""
+    text = ""
+    if request.rebalance_timeout_ms == -1:
+        text = "RebalanceTimeoutMs must be provided in first request."
+    elif request.topic_partitions is None or request.topic_partitions:
+        text = "TopicPartitions must be empty when (re-)joining."
+    elif request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        text = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    if text:
+        raise GroupError(ErrorCode.INVALID_REQUEST, text=text)

@@ -1,0 +1,250 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.groups import MOST_METADATA_BYTES
+from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.membership import Committed, GroupError
+from kafka_native.protocol.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from kafka_native.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+    from kafka_native.mock.group_registry import AnyGroup
+
+_FIRST_WITH_TOPIC_IDS = 10
+_FIRST_OF_MEMBERS = 9
+_FIRST_WITH_GROUPS = 8
+_NOTHING = Committed(-1, -1, "")
+
+
+def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Store offsets."""
+    with call.cluster.lock:
+        try:
+            group = _for_commit(call, request)
+            epoch = request.generation_id_or_member_epoch
+            group.check_commit(request.member_id, request.group_instance_id, epoch, call.version)
+        except GroupError as error:
+            return commit_refused(request, error.code)
+        response = OffsetCommitResponse()
+        for topic in request.topics:
+            answers = []
+            for part in topic.partitions:
+                code = _commit(call, group, topic, part)
+                answers.append(
+                    OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                )
+            response.topics.append(
+                OffsetCommitResponse.Topic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+            )
+        return response
+
+
+def _for_commit(call: Call, request: OffsetCommitRequest) -> AnyGroup:
+    if not request.group_id:
+        raise GroupError(ErrorCode.INVALID_GROUP_ID)
+    check_own(call, request.group_id)
+    groups = call.cluster.groups
+    if groups.find(request.group_id) is None and request.generation_id_or_member_epoch >= 0:
+        is_new = call.version >= _FIRST_OF_MEMBERS
+        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
+    return groups.for_commit(request.group_id)
+
+
+def _commit(
+    call: Call, group: AnyGroup, topic: OffsetCommitRequest.Topic, part: OffsetCommitRequest.Topic.Partition
+) -> int:
+    """Store one offset; the error code."""
+    cluster = call.cluster
+    by_name = topic.topic_id == ZERO_UUID
+    found = cluster.topics.get(topic.name) if by_name else cluster.topic_by_id(topic.topic_id)
+    text = part.committed_metadata or ""
+    if found is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
+        return _pushed(call, topic.name, part.partition_index) or code
+    pushed = _pushed(call, found.name, part.partition_index)
+    if pushed:
+        return pushed
+    if found.name in cluster.groups.settings.denied_topics:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if found.partition(part.partition_index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if len(text.encode("utf-8", "surrogatepass")) > MOST_METADATA_BYTES:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    stored = Committed(part.committed_offset, part.committed_leader_epoch, text)
+    group.offsets[found.name, part.partition_index] = stored
+    return ErrorCode.NO_ERROR
+
+
+def _pushed(call: Call, topic: str, partition: int) -> int:
+    """The error that a test wants for a partition, 0 for none."""
+    pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, topic, partition)
+    return 0 if pushed is None else pushed.code
+
+
+def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
+    """The same error for every partition."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponse.Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Read stored offsets."""
+    with call.cluster.lock:
+        if call.version >= _FIRST_WITH_GROUPS:
+            return OffsetFetchResponse(groups=[_of_group(call, asked) for asked in request.groups])
+        try:
+            offsets = _stored(call, request.group_id, None, -1)
+        except GroupError as error:
+            return fetch_refused(call, request, error.code)
+        asked = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
+        response = OffsetFetchResponse()
+        for name, indexes in _visible(call, offsets) if asked is None else asked:
+            answer = OffsetFetchResponse.Topic(name=name)
+            for index in indexes:
+                found, code = _look_up(call, offsets, name, index)
+                answer.partitions.append(
+                    OffsetFetchResponse.Topic.Partition(
+                        partition_index=index,
+                        committed_offset=found.offset,
+                        committed_leader_epoch=found.leader_epoch,
+                        metadata=found.metadata,
+                        error_code=code,
+                    )
+                )
+            response.topics.append(answer)
+        return response
+
+
+def _stored(call: Call, group_id: str, member_id: str | None, epoch: int) -> dict[tuple[str, int], Committed]:
+    """What a group has stored, for one of its members or for anybody. Raises ``GroupError``."""
+    check_own(call, group_id)
+    group = call.cluster.groups.find(group_id)
+    if group is None:
+        if epoch >= 0 and call.version >= _FIRST_OF_MEMBERS:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND)
+        return {}
+    group.check_fetch(member_id, epoch)
+    return group.offsets
+
+
+def _visible(call: Call, offsets: dict[tuple[str, int], Committed]) -> list[tuple[str, list[int]]]:
+    """All that is stored of topics that may be told of."""
+    found: dict[str, list[int]] = {}
+    for name, index in sorted(offsets):
+        if name not in call.cluster.groups.settings.denied_topics:
+            found.setdefault(name, []).append(index)
+    return list(found.items())
+
+
+def _look_up(call: Call, offsets: dict[tuple[str, int], Committed], name: str, index: int) -> tuple[Committed, int]:
+    code = _pushed(call, name, index)
+    if not code and name in call.cluster.groups.settings.denied_topics:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return (_NOTHING, code) if code else (offsets.get((name, index), _NOTHING), code)
+
+
+def _of_group(call: Call, asked: OffsetFetchRequest.Group) -> OffsetFetchResponse.Group:
+    response = OffsetFetchResponse.Group(group_id=asked.group_id)
+    try:
+        offsets = _stored(call, asked.group_id, asked.member_id, asked.member_epoch)
+    except GroupError as error:
+        response.error_code = error.code
+        return response
+    cluster = call.cluster
+    wanted: list[tuple[str, bytes, list[int]]] = []
+    if asked.topics is None:
+        for name, indexes in _visible(call, offsets):
+            known = cluster.topics.get(name)
+            wanted.append((name, ZERO_UUID if known is None else known.id, indexes))
+    else:
+        for topic in asked.topics:
+            by_id = cluster.topic_by_id(topic.topic_id)
+            wanted.append((topic.name if by_id is None else by_id.name, topic.topic_id, topic.partition_indexes))
+    for name, topic_id, indexes in wanted:
+        answer = OffsetFetchResponse.Group.Topic(name=name, topic_id=topic_id)
+        is_unknown = call.version >= _FIRST_WITH_TOPIC_IDS and cluster.topic_by_id(topic_id) is None
+        for index in indexes:
+            found, code = _look_up(call, offsets, name, index)
+            answer.partitions.append(
+                OffsetFetchResponse.Group.Topic.Partition(
+                    partition_index=index,
+                    committed_offset=found.offset,
+                    committed_leader_epoch=found.leader_epoch,
+                    metadata=found.metadata,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_ID if is_unknown else code,
+                )
+            )
+        response.topics.append(answer)
+    return response
+
+
+def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
+    """The same error for every group; in version 1, which has no place for that, for every partition."""
+    if call.version >= _FIRST_WITH_GROUPS:
+        groups = [OffsetFetchResponse.Group(group_id=asked.group_id, error_code=code) for asked in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    response = OffsetFetchResponse(error_code=code)
+    for topic in request.topics or ():
+        response.topics.append(
+            OffsetFetchResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponse.Topic.Partition(
+                        partition_index=index, committed_offset=-1, metadata="", error_code=code
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+        )
+    return response
+
+
+def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Forget stored offsets, except those of topics that members read."""
+    with call.cluster.lock:
+        try:
+            if not request.group_id:
+                raise GroupError(ErrorCode.INVALID_GROUP_ID)
+            check_own(call, request.group_id)
+        except GroupError as error:
+            return OffsetDeleteResponse(error_code=error.code)
+        group = call.cluster.groups.find(request.group_id)
+        if group is None:
+            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.type == "classic" and group.members and group.protocol_type != "consumer":
+            return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
+        response = OffsetDeleteResponse()
+        for topic in request.topics:
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NO_ERROR
+            answer = OffsetDeleteResponse.Topic(name=topic.name)
+            for part in topic.partitions:
+                if code == ErrorCode.NO_ERROR:
+                    group.offsets.pop((topic.name, part.partition_index), None)
+                answer.partitions.append(
+                    OffsetDeleteResponse.Topic.Partition(partition_index=part.partition_index, error_code=code)
+                )
+            response.topics.append(answer)
+        return response

@@ -1,0 +1,325 @@
+"""The KIP-848 coordinator, seen from the wire: epochs, reconciliation, fencing, static members, expressions."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from kafka_native.errors import ErrorCode
+from kafka_native.mock import MockCluster
+from kafka_native.protocol.group_admin import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest
+from kafka_native.protocol.offsets import OffsetCommitRequest, OffsetFetchRequest
+from tests.mock.wire import Wire
+
+GROUP = "group"
+Request = ConsumerGroupHeartbeatRequest
+
+
+class Member:
+    """A member that does by hand what a consumer does."""
+
+    def __init__(self, cluster: MockCluster, member_id: str, *topics: str, **options: Any) -> None:
+        coordinator = cluster.coordinator_of(GROUP)
+        assert coordinator is not None
+        self.cluster = cluster
+        self.wire = Wire(cluster, coordinator.id)
+        self.id = member_id
+        self.topics = list(topics)
+        self.epoch = 0
+        self.owned: set[tuple[bytes, int]] = set()
+        self.instance_id: str | None = options.pop("instance_id", None)
+        self.options = options
+
+    def parts(self) -> list[Request.TopicPartitions]:
+        topics = sorted({topic_id for topic_id, _ in self.owned})
+        return [
+            Request.TopicPartitions(
+                topic_id=one, partitions=sorted(index for other, index in self.owned if other == one)
+            )
+            for one in topics
+        ]
+
+    def ask(self, epoch: int, version: int = 1, **fields: Any) -> Any:
+        request = Request(group_id=GROUP, member_id=self.id, member_epoch=epoch, instance_id=self.instance_id, **fields)
+        response = self.wire.ask(request, version)
+        if response.error_code == 0:
+            self.epoch = response.member_epoch
+            if response.assignment is not None:
+                given = response.assignment.topic_partitions
+                self.given = {(one.topic_id, index) for one in given for index in one.partitions}
+        return response
+
+    def join(self, version: int = 1, **fields: Any) -> Any:
+        self.owned, self.given = set(), set()
+        fields = {"subscribed_topic_names": self.topics, "topic_partitions": [], **self.options, **fields}
+        return self.ask(0, version, rebalance_timeout_ms=fields.pop("rebalance_timeout_ms", 10_000), **fields)
+
+    def beat(self, **fields: Any) -> Any:
+        return self.ask(self.epoch, **fields)
+
+    def acknowledge(self) -> Any:
+        """Own what was given, and say so."""
+        self.owned = set(self.given)
+        return self.beat(topic_partitions=self.parts())
+
+    def leave(self, epoch: int = -1) -> Any:
+        return self.ask(epoch)
+
+    @property
+    def numbers(self) -> list[int]:
+        return sorted(index for _, index in self.given)
+
+    def commit(self, offset: int, epoch: int, version: int = 9) -> int:
+        part = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
+        topic = OffsetCommitRequest.Topic(name="a", topic_id=self.cluster.topic_id("a"), partitions=[part])
+        request = OffsetCommitRequest(
+            group_id=GROUP, generation_id_or_member_epoch=epoch, member_id=self.id, topics=[topic]
+        )
+        if version < 10:
+            topic.topic_id = bytes(16)
+        return int(self.wire.ask(request, version).topics[0].partitions[0].error_code)
+
+    def committed(self, epoch: int, member_id: str | None = None, version: int = 9) -> Any:
+        topic = OffsetFetchRequest.Group.Topic(name="a", topic_id=self.cluster.topic_id("a"), partition_indexes=[0])
+        if version < 10:
+            topic.topic_id = bytes(16)
+        asked = OffsetFetchRequest.Group(group_id=GROUP, member_id=member_id, member_epoch=epoch, topics=[topic])
+        found = self.wire.ask(OffsetFetchRequest(groups=[asked], require_stable=True), version).groups[0]
+        return found.error_code or found.topics[0].partitions[0].committed_offset
+
+
+def settled(*members: Member) -> list[list[int]]:
+    """Let heartbeats go round until the group is stable; what everybody has then."""
+    for _ in range(10):
+        for member in members:
+            assert member.acknowledge().error_code == 0
+        is_told = all(member.owned == member.given for member in members)
+        if is_told and members[0].cluster.group(GROUP).state == "Stable":
+            return [member.numbers for member in members]
+    raise AssertionError([(member.epoch, member.numbers) for member in members])
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(assignor: str, cluster: MockCluster) -> None:
+    cluster.create_topic("a", 4)
+    first = Member(cluster, "1", "a", server_assignor=assignor)
+    second = Member(cluster, "2", "a", server_assignor=assignor)
+    response = first.join()
+    assert (response.member_id, response.member_epoch, response.heartbeat_interval_ms) == ("1", 1, 500)
+    assert first.numbers == [0, 1, 2, 3]
+    assert first.acknowledge().assignment is None
+    assert second.join().member_epoch == 2
+    assert second.numbers == []  # all of it still belongs to the first
+    assert first.beat().member_epoch == 1  # it is told to give two up, and stays in its epoch until it has
+    assert len(first.numbers) == 2
+    kept = first.numbers
+    assert second.beat().assignment is None
+    assert first.beat().member_epoch == 1
+    assert cluster.group(GROUP).state == "Reconciling"
+    assert first.acknowledge().member_epoch == 2
+    assert first.numbers == kept
+    assert sorted(second.numbers + first.numbers) == kept
+    assert second.beat().error_code == 0
+    assert sorted(second.numbers + first.numbers) == [0, 1, 2, 3]
+    second.acknowledge()
+    info = cluster.group(GROUP)
+    assert (info.state, info.type, info.generation, info.protocol) == ("Stable", "consumer", 2, assignor)
+    assert info.members["1"].assignment == [("a", index) for index in kept]
+
+
+def test_members_that_leave_or_fall_silent_make_room(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 3)
+    first, second = Member(cluster, "1", "a"), Member(cluster, "2", "a")
+    assert (first.join().error_code, second.join().error_code) == (0, 0)
+    settled(first, second)
+    assert second.leave().member_epoch == -1
+    assert [one.member_id for one in cluster.group(GROUP).left] == ["2"]
+    assert settled(first) == [[0, 1, 2]]
+    assert second.ask(3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    second.join()
+    cluster.groups.settings.session_seconds = 0.2
+    deadline = time.monotonic() + 10
+    while len(first.numbers) < 3 or len(cluster.group(GROUP).members) > 1:
+        assert time.monotonic() < deadline
+        first.acknowledge()
+        time.sleep(0.02)
+    assert second.ask(second.epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_member_that_does_not_revoke_in_time_is_out(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 2)
+    slow, other = Member(cluster, "slow", "a", rebalance_timeout_ms=200), Member(cluster, "2", "a")
+    slow.join()
+    slow.acknowledge()
+    other.join()
+    assert slow.beat().member_epoch == 1
+    deadline = time.monotonic() + 10
+    while other.numbers != [0, 1]:
+        assert time.monotonic() < deadline
+        slow_answer = slow.ask(1)
+        other.acknowledge()
+        time.sleep(0.02)
+    assert slow_answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_epochs_are_checked(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 2)
+    member, other = Member(cluster, "1", "a"), Member(cluster, "2", "a")
+    assert member.ask(3).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    member.join()
+    member.acknowledge()
+    assert other.ask(3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert member.ask(9).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    cluster.rebalance_group(GROUP)
+    assert member.beat().member_epoch == 2
+    # An answer may be lost: the epoch before is good as long as the member owns no more than it shall.
+    assert member.ask(1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert member.ask(1, topic_partitions=member.parts()).member_epoch == 2
+    answer = member.ask(2, subscribed_topic_names=["a"], rebalance_timeout_ms=500, topic_partitions=member.parts())
+    assert answer.assignment is not None  # who says all is told all
+    cluster.fence_member(GROUP, "1")
+    answer = member.beat()
+    assert (answer.error_code, bool(answer.error_message)) == (ErrorCode.FENCED_MEMBER_EPOCH, True)
+    assert member.join().error_code == 0
+    assert member.numbers == [0, 1]
+    cluster.expel_member(GROUP, "1")
+    assert member.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
+        ({"topic_partitions": None}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"server_assignor": "mine"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"subscribed_topic_regex": "a["}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "a(?=b)"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": r"(a)\1"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+    ],
+)
+def test_bad_joins_are_refused(fields: dict[str, Any], code: int, cluster: MockCluster) -> None:
+    member = Member(cluster, "1", "a")
+    assert member.join(**fields).error_code == code
+    assert member.ask(-2).error_code == ErrorCode.INVALID_REQUEST
+    assert member.ask(-3).error_code == ErrorCode.INVALID_REQUEST
+    member.id = ""
+    assert member.join().error_code == ErrorCode.INVALID_REQUEST
+    assert member.join(version=0).member_id
+
+
+def test_expression_follows_the_topics(cluster: MockCluster) -> None:
+    for name in ("log-a", "log-b", "else"):
+        cluster.create_topic(name)
+    member = Member(cluster, "1")
+    member.join(subscribed_topic_regex="log-.*", subscribed_topic_names=None)
+    assert {topic_id for topic_id, _ in member.given} == {cluster.topic_id("log-a"), cluster.topic_id("log-b")}
+    member.acknowledge()
+    cluster.create_topic("log-c", 2)
+    assert member.beat().member_epoch == 2
+    assert len(member.given) == 4
+    cluster.create_partitions("log-a", 3)
+    member.acknowledge()
+    assert len(member.given) == 6
+    member.beat(subscribed_topic_regex="", subscribed_topic_names=["else"])
+    assert settled(member) == [[0]]
+    cluster.deny_topic("else")
+    assert member.beat(subscribed_topic_names=["else"]).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_static_member_goes_for_a_while(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 4)
+    other = Member(cluster, "o", "a")
+    old = Member(cluster, "old", "a", instance_id="one")
+    new = Member(cluster, "new", "a", instance_id="one")
+    old.join()
+    other.join()
+    before = settled(other, old)
+    assert new.join().error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert old.leave(-2).member_epoch == -2
+    other.acknowledge()
+    assert other.numbers == before[0]  # what was the static member's is kept for it
+    assert new.join().error_code == 0
+    assert new.numbers == before[1]
+    assert new.epoch == other.epoch == 2  # no rebalance
+    assert old.ask(2).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert new.leave(-1).member_epoch == -1
+    assert settled(other) == [[0, 1, 2, 3]]
+
+
+def test_offsets_are_checked_against_the_member_epoch(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 1)
+    member, nobody = Member(cluster, "1", "a"), Member(cluster, "nobody", "a")
+    assert member.commit(1, 1, 8) == ErrorCode.ILLEGAL_GENERATION
+    assert member.commit(1, 1) == ErrorCode.GROUP_ID_NOT_FOUND
+    member.join()
+    assert member.commit(5, 1) == 0
+    assert member.commit(6, 1, version=10) == 0
+    assert member.commit(7, 1, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    assert member.commit(7, 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert member.commit(7, 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert nobody.commit(7, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert nobody.commit(7, -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert member.committed(1, "1") == 6
+    assert member.committed(1, "1", version=10) == 6
+    assert nobody.committed(-1) == 6
+    assert member.committed(0, "1") == ErrorCode.STALE_MEMBER_EPOCH
+    assert nobody.committed(1, "nobody") == ErrorCode.UNKNOWN_MEMBER_ID
+    member.leave()
+    assert nobody.commit(8, -1) == 0
+    assert cluster.group(GROUP).offsets["a", 0].offset == 8
+
+
+def test_group_is_described_and_listed(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 1)
+    member = Member(cluster, "1", "a", instance_id="one", rack_id="r")
+    member.join()
+    group = member.wire.ask(ConsumerGroupDescribeRequest(group_ids=[GROUP, "none"])).groups
+    assert group[1].error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NOT_COORDINATOR)
+    found = group[0]
+    assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Stable", 1, 1)
+    assert (found.assignor_name, found.members[0].member_type) == ("uniform", 1)
+    [one] = found.members
+    assert (one.member_id, one.instance_id, one.rack_id, one.subscribed_topic_names) == ("1", "one", "r", ["a"])
+    assert one.assignment.topic_partitions[0].topic_name == "a"
+    assert one.target_assignment.topic_partitions[0].partitions == [0]
+    listed = member.wire.ask(ListGroupsRequest(types_filter=["Consumer"])).groups
+    assert [(one.group_id, one.group_state, one.group_type) for one in listed] == [(GROUP, "Stable", "consumer")]
+    assert member.wire.ask(ListGroupsRequest(types_filter=["classic"])).groups == []
+    classic = member.wire.ask(DescribeGroupsRequest(groups=[GROUP])).groups[0]
+    assert (classic.error_code, classic.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+
+
+def test_verbs_set_targets_intervals_and_limits(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 4)
+    first, second = Member(cluster, "1", "a"), Member(cluster, "2", "a")
+    first.join()
+    second.join()
+    settled(first, second)
+    cluster.set_target(GROUP, {"1": [("a", 3)], "2": [("a", 0), ("a", 1)]})
+    assert settled(first, second) == [[3], [0, 1]]
+    cluster.set_target(GROUP, None)
+    assert sorted(index for numbers in settled(first, second) for index in numbers) == [0, 1, 2, 3]
+    cluster.set_heartbeat_interval(2.0, GROUP)
+    assert first.beat().heartbeat_interval_ms == 2000
+    cluster.set_heartbeat_interval(3.0)
+    assert first.beat().heartbeat_interval_ms == 2000
+    cluster.set_group_max_size(2)
+    assert Member(cluster, "3", "a").join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert first.beat().error_code == 0
+    cluster.deny_group(GROUP)
+    assert first.beat().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    cluster.deny_group(GROUP, False)
+    cluster.load_coordinator(GROUP, 60)
+    assert first.beat().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.load_coordinator(GROUP, 0)
+    coordinator = cluster.coordinator_of(GROUP)
+    assert coordinator is not None
+    cluster.move_coordinator(GROUP, 1 + coordinator.id % 3)
+    assert first.beat().error_code == ErrorCode.NOT_COORDINATOR
+    cluster.move_coordinator(GROUP, None)
+    assert first.beat().error_code == 0
