@@ -175,6 +175,7 @@ class ConsumerMembership:
         self._in_step = False
         self._on_left: list[Callable[[], None]] = []
         self._join_again = False  # subscribed while leaving
+        self._said_goodbye = False
         self._join_at = 0.0
         self._reported: tuple[int, float] = (0, 0.0)
 
@@ -214,12 +215,14 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             return
         self._logger.debug("leaving group %s: %s", self._member.group_id, reason)
+        # A member until the application has given up everything: what it commits then has to be of the current epoch.
         was_in = self.state in (State.JOINED, State.JOINING)
-        going = set(self._owned) | self._changing
-        self._next_life()
+        if not self._member.joined:
+            self._send_at = NEVER
         self.state = State.LEAVING
+        self._target = None
         serial = self._serial
-        self._in_step = True
+        going = set(self._owned) | self._changing
         self._rebalance.revoke(going, lambda: self._if_current(serial, lambda: self._revoked_all(was_in)))
 
     def rejoin(self, reason: str, now: float) -> None:
@@ -237,8 +240,7 @@ class ConsumerMembership:
         if self.state in (State.JOINED, State.JOINING):
             self._say_goodbye(now, lambda reply: None)
             self._lose(State.STALE)
-        elif self.state is State.LEAVING and self._in_step:  # its callback would have been called in a poll()
-            self._in_step = False
+        elif self.state is State.LEAVING and not self._said_goodbye:  # its callback would have been called in a poll()
             self._rebalance.lose(lambda: None)
             self._revoked_all(True)
 
@@ -253,7 +255,7 @@ class ConsumerMembership:
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
         calls, self._urgent = self._urgent, []
-        if self.state not in (State.JOINING, State.JOINED) or self._in_flight:
+        if not self._heartbeats or self._in_flight:
             return calls, NEVER
         if now < self._send_at:
             return calls, self._send_at
@@ -273,6 +275,11 @@ class ConsumerMembership:
             )
         )
         return calls, NEVER
+
+    @property
+    def _heartbeats(self) -> bool:
+        """Whether there is a member, or one to be, whose heartbeats go out."""
+        return self.state in (State.JOINING, State.JOINED) or (self.state is State.LEAVING and self._member.joined)
 
     @property
     def _answer_s(self) -> float:
@@ -329,7 +336,7 @@ class ConsumerMembership:
 
     def _on_coordinator(self) -> None:
         """It was looked for, or is another one now: it hears everything, at once."""
-        if self.state in (State.JOINING, State.JOINED):
+        if self._heartbeats:
             self._stop_beat()
             self._send_at = min(self._send_at, self._clock())
 
@@ -382,10 +389,11 @@ class ConsumerMembership:
         if reply.member_id:
             self._member.member_id = reply.member_id
         self._member.generation = reply.member_epoch
-        self.state = State.JOINED
+        if self.state is State.JOINING:
+            self.state = State.JOINED
         if reply.heartbeat_interval_ms > 0:
             self.interval_s = max(reply.heartbeat_interval_ms / 1000, INTERVAL_LEAST_S)
-        if reply.assignment is not None:
+        if reply.assignment is not None and self.state is State.JOINED:
             self._target = {each.topic_id: list(each.partitions) for each in reply.assignment.topic_partitions}
         self._reconcile()
         if self._beating is None:
@@ -395,7 +403,9 @@ class ConsumerMembership:
         """A heartbeat wasn't answered, or with an error."""
         self._stop_beat()
         now, code = self._clock(), error.code()
-        if code in FENCED:
+        if self.state is State.LEAVING and code in FENCED | FATAL:
+            self._member.generation = JOIN_EPOCH  # out already; the callback isn't interrupted
+        elif code in FENCED:
             self._logger.info("group %s: fenced (%s), joining again", self._member.group_id, error.name())
             self._join_at = now if self.state is State.JOINED else now + self._backoff.next_s()
             self._lose(State.LOSING)
@@ -472,9 +482,10 @@ class ConsumerMembership:
             self._join(max(self._clock(), self._join_at))
 
     def _revoked_all(self, was_in: bool) -> None:
-        self._in_step = False
+        self._next_life()
         self._owned.clear()
         self._stop_beat()
+        self._said_goodbye = True
         if not was_in or not self._say_goodbye(self._clock(), lambda reply: self._left()):
             self._left()
 
@@ -496,6 +507,7 @@ class ConsumerMembership:
 
     def _left(self) -> None:
         self.state = State.OUT
+        self._said_goodbye = False
         self._member.generation = NO_EPOCH
         waiting, self._on_left = self._on_left, []
         if self._join_again:
@@ -539,7 +551,7 @@ class ConsumerMembership:
         self._in_step = False
         self._changing = set()
         for key in revoked:
-            del self._owned[key]
+            self._owned.pop(key, None)
         self._owned.update(added)
         self._send_at = min(self._send_at, self._clock())
         self._reconcile()

@@ -488,6 +488,39 @@ def test_leave_revokes_then_says_so(instance_id: str | None, epoch: int) -> None
     assert group.nothing_sent()
 
 
+def test_the_epoch_is_kept_current_until_everything_is_revoked() -> None:
+    # What is committed in the callback has to be of the coordinator's epoch.
+    group = Group()
+    group.join({ID_A: [0, 1]})
+    group.rebalance.at_once = False
+    group.membership.leave("unsubscribed", lambda: None, group.clock.now)
+    group.rebalance.taken()
+    group.beat[2](response(2, {ID_A: [0]}))
+    assert group.member.generation == 2
+    assert group.rebalance.taken() == []
+    told = group.sent()
+    assert (told.member_epoch, owned_of(told)) == (2, {ID_A: [0, 1]})
+    group.answer(2, {ID_A: [0]})
+    assert group.beat[0].member_epoch == 2
+    group.rebalance.finish()
+    assert group.sent().member_epoch == -1
+
+
+def test_fenced_while_leaving_leaves_all_the_same() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.rebalance.at_once = False
+    done: list[int] = []
+    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    assert group.nothing_sent()
+    assert group.pool.beats == {}
+    group.rebalance.finish()
+    group.answer(error_code=KafkaError.UNKNOWN_MEMBER_ID)
+    assert done == [1]
+    assert group.rebalance.taken() == [("revoke", [("a", 0)])]
+
+
 def test_leave_ends_though_nobody_answers() -> None:
     group = Group()
     group.join()
