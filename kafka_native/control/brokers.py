@@ -526,6 +526,7 @@ class BrokerPool:
         self._pending.clear()
         self._beats.clear()
         for broker in self._by_handle.values():
+            broker.beat = 0
             calls.extend(broker.waiting)
             broker.waiting.clear()
         for call in calls:

@@ -49,6 +49,10 @@ class MainThread:
         self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
         self.on_fatal: Callable[[KafkaError], None] = lambda error: None
         self.fetching: Fetching | None = None
+        self.managers: list[Manager] = []
+        """Besides those above; polled before metadata."""
+        self.on_close: list[Callable[[KafkaError], None]] = []
+        """Called when the thread ends, with the error for what is still waited for."""
         self._logger = logger
         self._work: deque[Callable[[], None]] = deque()
         self._stopping = False
@@ -126,8 +130,8 @@ class MainThread:
     # --- the thread ---
 
     def _managers(self) -> list[Manager]:
-        optional: list[Manager | None] = [self.fetching, self.routing, self.identity, self.metadata, self.pool]
-        return [manager for manager in optional if manager is not None]
+        optional: list[Manager | None] = [self.fetching, self.routing, self.identity]
+        return [*self.managers, *(each for each in optional if each is not None), self.metadata, self.pool]
 
     def _loop(self) -> None:
         while not self._stopping:
@@ -144,6 +148,8 @@ class MainThread:
         self.pool.fail_all(closed)
         if self.routing is not None:
             self.routing.close(closed)
+        for listener in self.on_close:
+            listener(closed)
         while self._work:
             self._work.popleft()()
 
