@@ -254,7 +254,7 @@ class BrokerPool:
             broker.waiting.append(call)
             return
         message = call.message
-        version = broker.ranges.choose(type(message))
+        version = broker.ranges.choose_for(message)
         if version < 0:
             text = f"{broker.name} has no version of {type(message).__name__} that this client speaks"
             call.on_reply(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))

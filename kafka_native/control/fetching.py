@@ -1,76 +1,46 @@
 """The consumer's assigned partitions: from an assignment to running cursors, and back on their feet after errors.
 
-Each partition moves between three states: it needs work (a leader, an offset), it is fetching, or it rests (paused,
-or failed for good until a
-seek). Only those that need work are looked at when polled.
+A partition that needs work goes through these steps, as far as each is called for: the committed offset is asked for, a
+logical offset is looked up at the leader, a position's leader epoch is checked there (KIP-320), the cursor is started.
+Only partitions that need work are looked at when polled.
+
+What was fetched is dropped whenever the application could otherwise miss something or get it twice: fetching goes on
+at the position then.
 
 Thread: the control thread only; the public API gets here through `MainThread.run()`.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kafka_native.control.assigned import Assigned
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import NEVER, Call
-from kafka_native.control.metadata import NO_LEADER, Metadata, Topic
-from kafka_native.control.offsets import EARLIEST, LATEST, Lookup, lookup_calls
+from kafka_native.control.metadata import NO_ID, NO_LEADER, Metadata, Partition, Topic
+from kafka_native.control.offsets import EARLIEST, LATEST, MOVED, Found, Lookup, Questions, lookup_calls
+from kafka_native.control.positions import NO_EPOCH, OFFSET_TAIL_BASE, Ago, Key, Place, Reset
+from kafka_native.control.validation import UNABLE, Check, check_calls
 from kafka_native.errors import KafkaError
-from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED
+from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
 if TYPE_CHECKING:
-    from kafka_native._native.engine import Cursor, Engine, Event
+    from kafka_native._native.engine import Engine, Event
 
-OFFSET_TAIL_BASE = -2000
-"""OFFSET_TAIL_BASE - n: n messages before the end (librdkafka's RD_KAFKA_OFFSET_TAIL)."""
+__all__ = ["MOVED", "OFFSET_TAIL_BASE", "Assigned", "Fetching"]
 
-# The leader has moved, or doesn't know yet that it leads: ask again.
-MOVED = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError.INCONSISTENT_TOPIC_ID,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._UNKNOWN_BROKER,
-        KafkaError._RESOLVE,
-    }
-)
+REPLICA_S = 300.0
+"""How long a preferred replica is fetched from, at most, before the leader is asked again (KIP-392)."""
 
+SLOW = (1.0, 30.0)
+"""Back-off in seconds for topics that can't be had."""
 
-@dataclass(slots=True)
-class Assigned:
-    """One assigned partition. ``offset`` is where to fetch from next, or a logical offset still to be looked up."""
-
-    topic: str
-    partition: int
-    offset: int
-    cursor: Cursor | None = None
-    fetching: bool = False
-    paused: bool = False
-    failed: bool = False
-    looking_up: bool = False
-    keep_queued: bool = False  # what was fetched and not handed out goes on being valid
-    serial: int = 0  # of look-ups: an answer to an older one is ignored
-    not_before: float = 0.0
-    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 10.0))
-
-    @property
-    def position(self) -> int:
-        """The next offset that the application gets, OFFSET_INVALID before the first message."""
-        return OFFSET_INVALID if self.cursor is None else self.cursor.position
+AskCommitted = Callable[[Iterable[Key], "Callable[[list[TopicPartition] | KafkaError], None]", float], None]
 
 
 class Fetching:
@@ -82,16 +52,21 @@ class Fetching:
         metadata: Metadata,
         pool: BrokerPool,
         *,
-        reset: int | None,
+        reset: Reset,
         isolation_level: int,
         timeout_s: float,
         create_topics: bool,
         on_error: Callable[[str, int, int, KafkaError], None],
+        replica_s: float = REPLICA_S,
+        initial_offsets: Mapping[Key, Place] | None = None,
+        log: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """``reset``: auto.offset.reset as EARLIEST, LATEST or None (an error).
+        """``reset``: auto.offset.reset as EARLIEST, LATEST, an `Ago`, or None (an error).
 
-        ``on_error(topic, partition, offset, error)`` reaches the application.
+        ``on_error(topic, partition, offset, error)`` reaches the application. ``replica_s``: metadata.max.age.ms.
+        ``initial_offsets``: where to start where nothing is committed, before auto.offset.reset is asked.
         """
         self._engine = engine
         self._metadata = metadata
@@ -101,238 +76,602 @@ class Fetching:
         self._timeout_s = timeout_s
         self._create_topics = create_topics
         self._on_error = on_error
-        self._todo: set[tuple[str, int]] = set()
+        self._replica_s = min(replica_s, REPLICA_S)
+        self._log = log
         self._clock = clock
-        self.assigned: dict[tuple[str, int], Assigned] = {}
+        self._wall_clock = wall_clock
+        self._todo: dict[Key, None] = {}
+        self._due: list[tuple[float, int, Assigned]] = []  # a heap; an entry counts while its time is ``due``
+        self._numbers = itertools.count()
+        self._failed_topics: dict[str, tuple[float, Backoff]] = {}
+        self._hinted: int | None = None  # the one partition that metadata are about to tell of
+        self.assigned: dict[Key, Assigned] = {}
+        self._by_topic: dict[str, dict[int, Assigned]] = {}
+        self.initial_offsets: dict[Key, Place] = dict(initial_offsets or {})
+        self.ask_committed: AskCommitted | None = None
+        """Set by `Committing`: asks for the group's offsets. None: there is no group."""
+        self.questions = Questions(metadata, timeout_s=timeout_s, clock=clock)
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
 
     # --- what the application asks ---
 
-    def assign(self, partitions: Iterable[tuple[str, int, int]], now: float) -> None:
-        """Replaces the assignment: (topic, partition, offset) each."""
-        for key in list(self.assigned):
-            self._drop(self.assigned.pop(key))
-        self._todo.clear()
-        for topic, partition, offset in partitions:
-            self.assigned[topic, partition] = Assigned(topic, partition, offset)
-            self._todo.add((topic, partition))
+    def assign(self, partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]], now: float) -> None:
+        """Replaces the assignment: (topic, partition, offset) or (topic, partition, offset, leader epoch) each."""
+        self.remove(list(self.assigned))
+        self.add(partitions, now)
+
+    def add(self, partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]], now: float) -> None:
+        """Assigns these besides what is assigned; one that is already starts anew."""
+        for topic, partition, offset, *epoch in partitions:
+            key = (topic, partition)
+            if key in self.assigned:
+                self.remove([key])
+            place = Place(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
+            self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
+                topic, partition, place, place
+            )
+            self._todo[key] = None
             self._metadata.want(topic, now, create=self._create_topics)
 
-    def _drop(self, assigned: Assigned) -> None:
-        assigned.serial += 1
-        if assigned.cursor is not None:
-            self._engine.drop_cursor(assigned.cursor)
-            assigned.cursor = None
+    def remove(self, keys: Iterable[Key]) -> None:
+        """Takes these away; those that aren't assigned are left out."""
+        for key in keys:
+            assigned = self.assigned.pop(key, None)
+            if assigned is None:
+                continue
+            self._todo.pop(key, None)
+            del self._by_topic[key[0]][key[1]]
+            if not self._by_topic[key[0]]:
+                del self._by_topic[key[0]]
+                self._failed_topics.pop(key[0], None)
+            assigned.serial += 1
+            assigned.due = -1.0
+            if assigned.cursor is not None:
+                self._engine.drop_cursor(assigned.cursor)
+                assigned.cursor = None
 
-    def seek(self, topic: str, partition: int, offset: int) -> KafkaError | None:
+    def seek(self, topic: str, partition: int, offset: int, epoch: int | None = None) -> KafkaError | None:
         """Goes on at ``offset`` (absolute or logical). What was fetched is dropped."""
-        assigned = self.assigned.get((topic, partition))
-        if assigned is None:
-            return KafkaError(KafkaError._STATE, f"{topic} [{partition}] isn't assigned: assign() it before seek()")
-        self._restart(assigned, offset)
-        if assigned.cursor is not None:
-            assigned.cursor.position = OFFSET_INVALID
+        return self.seek_many([(topic, partition, offset, epoch)])
+
+    def seek_many(self, places: Iterable[tuple[str, int, int, int | None]]) -> KafkaError | None:
+        """`seek()` of many partitions, (topic, partition, offset, leader epoch) each; all of them or none."""
+        wanted = list(places)
+        for topic, partition, offset, _ in wanted:
+            if (topic, partition) not in self.assigned:
+                return KafkaError(KafkaError._STATE, f"{topic} [{partition}] isn't assigned: assign() it before seek()")
+            if offset < 0 and offset not in (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED) and offset > OFFSET_TAIL_BASE:
+                return KafkaError(KafkaError._INVALID_ARG, f"{topic} [{partition}] has no offset {offset} to seek to")
+        for topic, partition, offset, epoch in wanted:
+            assigned = self.assigned[topic, partition]
+            assigned.failed = False
+            assigned.told = None
+            assigned.backoff.reset()
+            self._restart(assigned, Place(offset, NO_EPOCH if epoch is None else epoch), forget=True)
         return None
+
+    def seek_to_times(
+        self, times: Iterable[tuple[str, int, int]], done: Callable[[KafkaError | None], None], deadline: float
+    ) -> None:
+        """Goes on at the first message not older than (topic, partition, milliseconds), at the end if there is none.
+
+        All partitions or, with an error for ``done``, none of them.
+        """
+        wanted = list(times)
+
+        def on_found(found: list[Found]) -> None:
+            places: list[tuple[str, int, int, int | None]] = []
+            for (topic, partition, _), result in zip(wanted, found, strict=True):
+                if isinstance(result, KafkaError):
+                    done(result)
+                    return
+                places.append((topic, partition, result[0] if result[0] >= 0 else OFFSET_END, None))
+            done(self.seek_many(places))
+
+        self.lookup_times(wanted, on_found, deadline)
 
     def pause(self, topic: str, partition: int) -> KafkaError | None:
         """Fetches and hands out no more until resumed; the position stays."""
-        assigned = self.assigned.get((topic, partition))
-        if assigned is None:
-            return KafkaError(KafkaError._UNKNOWN_PARTITION, f"{topic} [{partition}] isn't assigned")
-        if not assigned.paused:
-            self._restart(assigned, self._resume_offset(assigned))
-            assigned.paused = True
-            self._todo.discard((topic, partition))
-        return None
+        return self.pause_many([(topic, partition)])
+
+    def pause_many(self, keys: Iterable[Key]) -> KafkaError | None:
+        """`pause()` of all of these, or, where one isn't assigned, of none."""
+        wanted, error = self._checked(keys)
+        for assigned in wanted:
+            if not assigned.paused:
+                self._restart(assigned, None)
+                assigned.paused = True
+                self._todo.pop(assigned.key, None)
+        return error
 
     def resume(self, topic: str, partition: int) -> KafkaError | None:
         """Undoes `pause()`."""
-        assigned = self.assigned.get((topic, partition))
-        if assigned is None:
-            return KafkaError(KafkaError._UNKNOWN_PARTITION, f"{topic} [{partition}] isn't assigned")
-        if assigned.paused:
-            assigned.paused = False
-            self._todo.add((topic, partition))
-        return None
+        return self.resume_many([(topic, partition)])
+
+    def resume_many(self, keys: Iterable[Key]) -> KafkaError | None:
+        """`resume()` of all of these, or, where one isn't assigned, of none."""
+        wanted, error = self._checked(keys)
+        for assigned in wanted:
+            if assigned.paused:
+                assigned.paused = False
+                self._work_on(assigned)
+        return error
+
+    def _checked(self, keys: Iterable[Key]) -> tuple[list[Assigned], KafkaError | None]:
+        wanted = []
+        for topic, partition in keys:
+            assigned = self.assigned.get((topic, partition))
+            if assigned is None:
+                return [], KafkaError(KafkaError._UNKNOWN_PARTITION, f"{topic} [{partition}] isn't assigned")
+            wanted.append(assigned)
+        return wanted, None
+
+    def lookup_times(
+        self, times: Iterable[tuple[str, int, int]], done: Callable[[list[Found]], None], deadline: float
+    ) -> None:
+        """Offsets of the first messages not older than (topic, partition, milliseconds), -1 (the end) if there is none.
+
+        The partitions need not be assigned; EARLIEST and LATEST may stand for the time. ``done`` gets one outcome for
+        each, in order.
+        """
+        self.questions.ask(times, done, deadline, self._isolation_level)
+
+    def watermarks(
+        self,
+        keys: Iterable[Key],
+        done: Callable[[list[tuple[int, int] | KafkaError]], None],
+        deadline: float,
+    ) -> None:
+        """First offset and end of each of these partitions, in order."""
+        wanted = list(keys)
+        questions = [(topic, partition, kind) for topic, partition in wanted for kind in (EARLIEST, LATEST)]
+
+        def on_found(found: list[Found]) -> None:
+            pairs: list[tuple[int, int] | KafkaError] = []
+            for first, end in zip(found[::2], found[1::2], strict=True):
+                if isinstance(first, KafkaError):
+                    pairs.append(first)
+                elif isinstance(end, KafkaError):
+                    pairs.append(end)
+                else:
+                    pairs.append((first[0], end[0]))
+            done(pairs)
+
+        self.questions.ask(questions, on_found, deadline, self._isolation_level)
+
+    # --- for commits ---
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether messages of open and aborted transactions are left out (isolation.level)."""
+        return self._isolation_level == 1
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of those topics whose ids are known."""
+        known = {name: self._metadata.topics.get(name) for name in names}
+        return {name: topic.id for name, topic in known.items() if topic is not None and topic.id != NO_ID}
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic that `topic_ids()` has named."""
+        return self._metadata.name_of(topic_id)
+
+    def refresh_metadata(self) -> None:
+        """Something isn't as metadata have it."""
+        self._metadata.refresh(self._clock())
 
     # --- one partition ---
 
-    @staticmethod
-    def _resume_offset(assigned: Assigned) -> int:
-        return assigned.position if assigned.position >= 0 else assigned.offset
+    def _work_on(self, assigned: Assigned) -> None:
+        if not (assigned.paused or assigned.failed or assigned.waiting):
+            assigned.due = 0.0
+            self._todo[assigned.key] = None
 
-    def _restart(self, assigned: Assigned, offset: int) -> None:
-        """Stops fetching and forgets what was fetched; polling starts it again at ``offset``."""
-        assigned.serial += 1
-        assigned.offset = offset
-        assigned.fetching = assigned.looking_up = assigned.failed = assigned.keep_queued = False
-        assigned.not_before = 0.0
+    def _restart(self, assigned: Assigned, place: Place | None, *, forget: bool = False) -> None:
+        """Stops fetching and drops what was fetched; polling starts it again at ``place``, None: where it was.
+
+        ``forget``: the position is another one from now on.
+        """
         if assigned.cursor is not None:
-            assigned.cursor.stop()
-        if not assigned.paused:
-            self._todo.add((assigned.topic, assigned.partition))
+            assigned.cursor.stop()  # first: nothing more is handed out when the position is looked at
+        assigned.serial += 1
+        assigned.next = assigned.base = resume = assigned.resume_place() if place is None else place
+        assigned.fetching = assigned.waiting = assigned.keep_queued = False
+        assigned.validated = NO_EPOCH
+        assigned.replica = -1
+        assigned.since = assigned.end = None
+        jump = assigned.jump
+        if forget or jump is None or not resume.offset < jump[0] < jump[1].offset:
+            assigned.jump = None
+        if forget:
+            assigned.out_of_range = OFFSET_INVALID
+            if assigned.cursor is not None:
+                assigned.cursor.position = OFFSET_INVALID
+                assigned.cursor.position_epoch = NO_EPOCH
+        self._work_on(assigned)
+
+    def _wake_at(self, assigned: Assigned, at: float) -> None:
+        assigned.due = at
+        self._todo.pop(assigned.key, None)
+        heapq.heappush(self._due, (at, next(self._numbers), assigned))
 
     def _later(self, assigned: Assigned) -> None:
         """Tries again after a back-off."""
-        assigned.not_before = self._clock() + assigned.backoff.next_s()
-        self._todo.add((assigned.topic, assigned.partition))
+        if not assigned.paused:
+            self._wake_at(assigned, self._clock() + assigned.backoff.next_s())
+
+    def _tell(self, assigned: Assigned, error: KafkaError) -> None:
+        """Tells the application, once while nothing moves."""
+        told = (error.code(), assigned.position)
+        if assigned.told != told:
+            assigned.told = told
+            self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
+
+    def _complain(self, assigned: Assigned, error: KafkaError) -> None:
+        """Tells the application, and tries again with back-off."""
+        self._tell(assigned, error)
+        self._later(assigned)
 
     def _give_up(self, assigned: Assigned, error: KafkaError) -> None:
         """Tells the application; only a seek or a new assignment starts this partition again."""
         assigned.failed = True
         assigned.fetching = False
-        self._todo.discard((assigned.topic, assigned.partition))
+        self._todo.pop(assigned.key, None)
         self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
 
-    def _start(self, assigned: Assigned, topic: Topic, leader: int, epoch: int) -> None:
+    def _start(self, assigned: Assigned, topic: Topic, leader: Partition) -> None:
         cursor = assigned.cursor
         if cursor is not None and cursor.topic_id != topic.id:
-            position = cursor.position
+            position, position_epoch = cursor.position, cursor.position_epoch
             self._engine.drop_cursor(cursor)
             cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
-            cursor.position = position
+            cursor.position, cursor.position_epoch = position, position_epoch
             assigned.keep_queued = False
         elif cursor is None:
             cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
-        handle = self._pool.handle(leader)
+        handle, offset = self._pool.handle(leader.leader), assigned.next.offset
         # Going on within the fetch epoch, so that a new leader or a retry loses nothing that is queued; otherwise a
         # new one.
-        if not (assigned.keep_queued and cursor.move(handle, assigned.offset, epoch, cursor.epoch)):
-            cursor.start(handle, assigned.offset, epoch)
+        if not (assigned.keep_queued and cursor.move(handle, offset, leader.epoch, cursor.epoch)):
+            cursor.start(handle, offset, leader.epoch)
+            assigned.base = assigned.next
         assigned.keep_queued = False
         assigned.fetching = True
+        assigned.leader_epoch = leader.epoch
 
-    # --- what metadata and the engine tell ---
+    # --- what metadata tell ---
 
     def _on_topic(self, topic: Topic) -> None:
-        for number in range(len(topic.partitions)):
-            assigned = self.assigned.get((topic.name, number))
+        self._failed_topics.pop(topic.name, None)
+        of_topic = self._by_topic.get(topic.name, {})
+        for number in list(of_topic) if self._hinted is None else (self._hinted,):
+            assigned = of_topic.get(number)
             if assigned is None or assigned.paused or assigned.failed:
                 continue
-            leader = topic.partitions[number]
-            cursor = assigned.cursor
             if not assigned.fetching:
-                assigned.not_before = 0.0
-                self._todo.add((topic.name, number))
-            elif cursor is not None and (
-                cursor.topic_id != topic.id or cursor.broker != self._pool.handle(leader.leader)
-            ):
-                # Moved under a running fetch. Where the old leader's fetch stands only the engine knows: go back to
-                # what was handed out.
-                self._restart(assigned, self._resume_offset(assigned))
+                self._work_on(assigned)
+            elif number >= len(topic.partitions) or self._has_moved(assigned, topic, topic.partitions[number]):
+                # Where the old leader's fetch stands only the engine knows: go back to what was handed out.
+                self._restart(assigned, None)
+
+    def _has_moved(self, assigned: Assigned, topic: Topic, leader: Partition) -> bool:
+        """Whether a running fetch is at the wrong broker, or under an epoch that is over."""
+        cursor = assigned.cursor
+        if cursor is None or cursor.topic_id != topic.id:
+            return True
+        node = assigned.replica if assigned.replica >= 0 and leader.leader != NO_LEADER else leader.leader
+        return cursor.broker != self._pool.handle(node) or assigned.leader_epoch != leader.epoch
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         # No partition is given up for good: should the topic come to be, metadata tells.
-        for assigned in self.assigned.values():
-            if assigned.topic == topic.name and not assigned.failed:
-                code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
-                self._on_error(assigned.topic, assigned.partition, assigned.offset, KafkaError(code, error.str()))
+        code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
+        affected = self._by_topic.get(topic.name, {})
+        for assigned in affected.values():
+            if not assigned.failed:
+                self._tell(assigned, KafkaError(code, error.str()))
+        if affected:
+            backoff = self._failed_topics.get(topic.name, (0.0, Backoff(*SLOW)))[1]
+            self._failed_topics[topic.name] = (self._clock() + backoff.next_s(), backoff)
+
+    # --- what the engine tells ---
+
+    def _of_event(self, event: Event) -> Assigned | None:
+        """The partition that an event is about, None for one of an older fetch epoch or assignment."""
+        cursor = self._engine.cursors[event.token - 1]
+        if cursor is None or event.epoch != cursor.epoch:
+            return None
+        assigned = self.assigned.get((cursor.topic, cursor.partition))
+        return assigned if assigned is not None and assigned.cursor is cursor else None
 
     def on_cursor_error(self, event: Event, now: float) -> None:
         """The engine has stopped a cursor at ``event.offset``."""
-        cursor = self._engine.cursors[event.token - 1]
-        if cursor is None or event.epoch != cursor.epoch:
+        assigned = self._of_event(event)
+        if assigned is None:
             return
-        assigned = self.assigned.get((cursor.topic, cursor.partition))
-        if assigned is None or assigned.cursor is not cursor:
-            return
+        code = event.error_code
+        self._stopped(assigned, event.offset)
+        if assigned.replica >= 0:
+            # Whatever a follower says, the leader knows better; out of range often is that it is behind.
+            assigned.replica = -1
+            if code == KafkaError.OFFSET_OUT_OF_RANGE:
+                self._work_on(assigned)
+            else:
+                self._metadata.refresh(now)
+                self._later(assigned)
+        elif code == 0:
+            # A batch that couldn't be used: the application has its Message, here it is fetched again.
+            self._later(assigned)
+        elif code == KafkaError.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(assigned)
+        elif code in MOVED:
+            self._hinted = assigned.partition
+            try:
+                self._metadata.on_hint(assigned.topic, assigned.partition, event.leader_id, event.leader_epoch, now)
+            finally:
+                self._hinted = None
+            leader = self._metadata.leader(assigned.topic, assigned.partition)
+            if leader is None or leader.epoch <= assigned.leader_epoch:
+                self._later(assigned)  # otherwise the new leader is known already
+        else:
+            self._complain(assigned, KafkaError(code))
+
+    @staticmethod
+    def _stopped(assigned: Assigned, offset: int) -> None:
+        """The engine fetches no more; what it has fetched up to ``offset`` stays queued."""
+        if offset > assigned.offset:
+            assigned.backoff.reset()  # it worked in between
         assigned.fetching = False
         assigned.keep_queued = True
-        assigned.offset = event.offset
-        if event.error_code == 0:
-            self._later(
-                assigned
-            )  # a batch that couldn't be used: the application has its Message, here it is fetched again
-        elif event.error_code == KafkaError.OFFSET_OUT_OF_RANGE:
-            self._out_of_range(assigned)
-        elif event.error_code in MOVED:
-            self._metadata.on_hint(cursor.topic, cursor.partition, event.leader_id, event.leader_epoch, now)
+        assigned.next = Place(offset)
+
+    def on_replica(self, event: Event, now: float) -> None:
+        """The leader names a nearer replica, ``event.leader_id``: fetch there from ``event.offset`` on (KIP-392)."""
+        assigned = self._of_event(event)
+        if assigned is None or assigned.paused:
+            return
+        self._stopped(assigned, event.offset)
+        cursor, handle = assigned.cursor, self._pool.handle(event.leader_id)
+        if cursor is None or handle < 0 or not cursor.move(handle, event.offset, assigned.leader_epoch, cursor.epoch):
+            self._metadata.refresh(now)
             self._later(assigned)
-        else:
-            self._give_up(assigned, KafkaError(event.error_code))
+            return
+        assigned.fetching = True
+        assigned.keep_queued = False
+        assigned.replica = event.leader_id
+        assigned.replica_until = now + self._replica_s
+        self._wake_at(assigned, assigned.replica_until)
+
+    def on_broker_down(self, handle: int) -> None:
+        """Partitions that are fetched from a replica there go back to their leaders."""
+        for assigned in self.assigned.values():
+            if assigned.replica >= 0 and assigned.cursor is not None and assigned.cursor.broker == handle:
+                self._restart(assigned, None)
 
     def _out_of_range(self, assigned: Assigned) -> None:
-        if self._reset is None:
-            where = f"{assigned.topic} [{assigned.partition}]"
-            text = f"offset {assigned.offset} of {where} is out of range, and auto.offset.reset=error"
+        where, offset = f"{assigned.topic} [{assigned.partition}]", assigned.offset
+        place = assigned.resume_place()
+        if assigned.jump is not None and offset <= assigned.jump[0]:
+            assigned.next = assigned.jump[1]
+            self._work_on(assigned)
+        elif place.offset == offset and place.epoch >= 0 and assigned.out_of_range != offset:
+            # Perhaps the log was cut off (KIP-320): then there is a better place than auto.offset.reset's.
+            assigned.out_of_range = offset
+            self._restart(assigned, place)
+        elif self._reset is None:
+            text = f"offset {offset} of {where} is out of range, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
-            assigned.offset = self._reset
-            self._todo.add((assigned.topic, assigned.partition))
+            self._log(f"offset {offset} of {where} is out of range: going on where auto.offset.reset says")
+            assigned.jump = (offset, assigned.next)  # its end is known once it is looked up
+            self._reset_to(assigned)
+            self._work_on(assigned)
+
+    def _reset_to(self, assigned: Assigned) -> None:
+        """Goes on where auto.offset.reset says."""
+        assigned.since = assigned.end = None
+        if isinstance(self._reset, Ago):
+            assigned.since = max(0, int(self._wall_clock() * 1000) - self._reset.ms)
+            assigned.next = Place(OFFSET_END)
+        elif self._reset is not None:
+            assigned.next = Place(self._reset)
 
     # --- polling ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
-        wake_up = NEVER
+        while self._due and self._due[0][0] <= now:
+            at, _, assigned = heapq.heappop(self._due)
+            if assigned.due == at:
+                self._on_due(assigned)
         lookups: list[Lookup] = []
-        for key in list(self._todo):
-            assigned = self.assigned[key]
-            if assigned.looking_up:
-                continue
-            if assigned.not_before > now:
-                wake_up = min(wake_up, assigned.not_before)
-                continue
-            wake_up = min(wake_up, self._work(assigned, lookups, now))
+        checks: list[Check] = []
+        asks: list[Assigned] = []
+        todo, self._todo = self._todo, {}
+        for key in todo:
+            self._work(self.assigned[key], lookups, checks, asks, now)
         deadline = now + self._timeout_s
-        return lookup_calls(lookups, self._isolation_level, deadline, int(self._timeout_s * 1000)), wake_up
+        calls = lookup_calls(lookups, self._isolation_level, deadline, int(self._timeout_s * 1000))
+        calls += check_calls(checks, deadline)
+        more, wake_up = self.questions.poll(now)
+        if asks:
+            self._ask_committed(asks)
+            wake_up = 0.0  # committing has something to do
+        wake_up = min(wake_up, self._due[0][0] if self._due else NEVER, self._retry_topics(now))
+        return calls + more, wake_up
 
-    def _work(self, assigned: Assigned, lookups: list[Lookup], now: float) -> float:
+    def _on_due(self, assigned: Assigned) -> None:
+        if not assigned.fetching:
+            self._work_on(assigned)
+        elif assigned.replica >= 0:
+            self._restart(assigned, None)  # the choice of a replica has been good for long enough
+
+    def _retry_topics(self, now: float) -> float:
+        """Asks again for topics that couldn't be had."""
+        for name, (at, backoff) in list(self._failed_topics.items()):
+            if at <= now:
+                self._metadata.refresh(now)
+                self._failed_topics[name] = (now + backoff.next_s(), backoff)
+        return min((at for at, _ in self._failed_topics.values()), default=NEVER)
+
+    def _work(
+        self, assigned: Assigned, lookups: list[Lookup], checks: list[Check], asks: list[Assigned], now: float
+    ) -> None:
+        if assigned.offset in (OFFSET_STORED, OFFSET_INVALID):
+            if self.ask_committed is not None:
+                assigned.waiting = True
+                assigned.serial += 1
+                asks.append(assigned)
+                return
+            self._take_committed(assigned, None)
+            if assigned.failed:
+                return
         topic = self._metadata.topics.get(assigned.topic)
         if topic is None or not topic.known:
-            return NEVER  # metadata tells when it knows
+            return  # metadata tells when it knows
         if assigned.partition >= len(topic.partitions):
-            self._give_up(
-                assigned,
-                KafkaError(KafkaError._UNKNOWN_PARTITION, f"{assigned.topic} has no partition {assigned.partition}"),
-            )
-            return NEVER
+            text = f"{assigned.topic} has no partition {assigned.partition}"
+            self._tell(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, text))
+            return  # metadata tells should it come to be
         leader = topic.partitions[assigned.partition]
         if leader.leader == NO_LEADER:
             self._metadata.refresh(now)
             self._later(assigned)
-            return assigned.not_before
+            return
+        resume = assigned.resume_place()
+        if assigned.keep_queued and leader.epoch != assigned.leader_epoch and 0 <= resume.epoch < leader.epoch:
+            self._restart(assigned, resume)  # a new leader's log may not have what is queued
+            self._todo.pop(assigned.key, None)
         if assigned.offset < 0:
-            self._look_up(assigned, leader.leader, leader.epoch, lookups)
-            return NEVER
-        self._todo.discard((assigned.topic, assigned.partition))
-        self._start(assigned, topic, leader.leader, leader.epoch)
-        return NEVER
+            lookups.append(self._lookup(assigned, leader))
+        elif 0 <= assigned.next.epoch < leader.epoch and assigned.validated != leader.epoch:
+            checks.append(self._check(assigned, leader))
+        else:
+            self._start(assigned, topic, leader)
 
-    def _look_up(self, assigned: Assigned, leader: int, epoch: int, lookups: list[Lookup]) -> None:
-        wanted = assigned.offset
-        tail = 0
-        if wanted in (OFFSET_STORED, OFFSET_INVALID):
-            if self._reset is None:
-                text = f"no offset for {assigned.topic} [{assigned.partition}], and auto.offset.reset=error"
-                self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
-                return
-            wanted = self._reset
-        elif wanted <= OFFSET_TAIL_BASE:
-            tail = OFFSET_TAIL_BASE - wanted
-            wanted = LATEST
-        assigned.looking_up = True
+    # --- steps: the committed offset ---
+
+    def _ask_committed(self, asks: list[Assigned]) -> None:
+        serials = {assigned.key: (assigned, assigned.serial) for assigned in asks}
+
+        def on_answer(outcome: list[TopicPartition] | KafkaError) -> None:
+            answers: dict[Key, TopicPartition] = {}
+            if not isinstance(outcome, KafkaError):
+                answers = {(each.topic, each.partition): each for each in outcome}
+            for key, (assigned, serial) in serials.items():
+                if assigned.serial != serial or self.assigned.get(key) is not assigned:
+                    continue
+                assigned.waiting = False
+                error = outcome if isinstance(outcome, KafkaError) else answers[key].error
+                if error is not None:
+                    self._complain(assigned, error)
+                else:
+                    self._take_committed(assigned, answers[key])
+                    self._work_on(assigned)
+
+        assert self.ask_committed is not None
+        self.ask_committed(list(serials), on_answer, NEVER)
+
+    def _take_committed(self, assigned: Assigned, found: TopicPartition | None) -> None:
+        """Starts at the committed offset, else at the initial offset, else where auto.offset.reset says."""
+        if found is not None and found.offset >= 0:
+            epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
+            assigned.next = Place(found.offset, epoch)
+            assigned.committed = assigned.sent = Place(found.offset, epoch, found.metadata)
+        elif assigned.key in self.initial_offsets:
+            assigned.next = self.initial_offsets[assigned.key]
+        elif self._reset is None:
+            text = f"no offset for {assigned.topic} [{assigned.partition}], and auto.offset.reset=error"
+            self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
+        else:
+            self._reset_to(assigned)
+        if not assigned.keep_queued:
+            assigned.base = assigned.next
+
+    # --- steps: a logical offset ---
+
+    def _lookup(self, assigned: Assigned, leader: Partition) -> Lookup:
+        timestamp, tail = assigned.offset, 0
+        if timestamp <= OFFSET_TAIL_BASE:
+            timestamp, tail = LATEST, OFFSET_TAIL_BASE - timestamp
+        elif assigned.since is not None and assigned.end is not None:
+            timestamp = assigned.since
+        assigned.waiting = True
         serial = assigned.serial = assigned.serial + 1
 
-        def on_result(result: tuple[int, int] | KafkaError) -> None:
-            if assigned.serial == serial and self.assigned.get((assigned.topic, assigned.partition)) is assigned:
-                assigned.looking_up = False
-                self._found(assigned, result, tail)
+        def on_result(result: Found) -> None:
+            if assigned.serial == serial and self.assigned.get(assigned.key) is assigned:
+                assigned.waiting = False
+                self._found(assigned, result, tail, leader.epoch)
 
-        lookups.append(Lookup(assigned.topic, assigned.partition, leader, epoch, wanted, on_result))
+        return Lookup(assigned.topic, assigned.partition, leader.leader, leader.epoch, timestamp, on_result)
 
-    def _found(self, assigned: Assigned, result: tuple[int, int] | KafkaError, tail: int) -> None:
+    def _found(self, assigned: Assigned, result: Found, tail: int, leader_epoch: int) -> None:
         if isinstance(result, KafkaError):
             if result.code() in MOVED:
                 self._metadata.refresh(self._clock())
                 self._later(assigned)
             else:
-                self._give_up(assigned, result)
+                self._complain(assigned, result)
             return
-        assigned.offset = max(0, result[0] - tail)
+        place = Place(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
+        if assigned.since is not None:
+            if assigned.end is None:
+                # The end is asked for first: what comes in between the two is young enough.
+                assigned.end = place
+                self._work_on(assigned)
+                return
+            place = assigned.end if result[0] < 0 else place
+            assigned.since = assigned.end = None
+        assigned.next = place
+        assigned.validated = leader_epoch
+        if not assigned.keep_queued:
+            assigned.base = place
+        elif assigned.jump is not None:
+            # Only forwards: nothing between the two can be a position.
+            assigned.jump = (assigned.jump[0], place) if place.offset > assigned.jump[0] else None
         assigned.backoff.reset()
-        assigned.not_before = 0.0
+        self._work_on(assigned)
+
+    # --- steps: a position's leader epoch ---
+
+    def _check(self, assigned: Assigned, leader: Partition) -> Check:
+        assigned.waiting = True
+        serial = assigned.serial = assigned.serial + 1
+        epoch = leader.epoch
+
+        def on_result(result: Place | KafkaError) -> None:
+            if assigned.serial == serial and self.assigned.get(assigned.key) is assigned:
+                assigned.waiting = False
+                self._checked_epoch(assigned, result, epoch)
+
+        return Check(assigned.topic, assigned.partition, leader.leader, epoch, assigned.next.epoch, on_result)
+
+    def _checked_epoch(self, assigned: Assigned, result: Place | KafkaError, leader_epoch: int) -> None:
+        if isinstance(result, KafkaError) and result.code() not in UNABLE:
+            if result.code() in MOVED:
+                self._metadata.refresh(self._clock())
+                self._later(assigned)
+            else:
+                self._complain(assigned, result)
+            return
+        # A leader that knows nothing of the epoch, or can't be asked, doesn't say that something is lost.
+        if isinstance(result, KafkaError) or result.offset < 0 or result.epoch < 0 or result.offset >= assigned.offset:
+            assigned.validated = leader_epoch
+            self._work_on(assigned)
+            return
+        where = f"{assigned.topic} [{assigned.partition}]"
+        text = f"the log of {where} was truncated: it ends at {result.offset} (leader epoch {result.epoch}), below the "
+        text += f"position {assigned.offset} (leader epoch {assigned.next.epoch})"
+        if self._reset is None:
+            self._give_up(assigned, KafkaError(KafkaError._LOG_TRUNCATION, text))
+            return
+        self._log(f"{text}; going on there")
+        self._restart(assigned, result, forget=True)
+        assigned.validated = leader_epoch
+
+    def close(self, error: KafkaError) -> None:
+        """The client ends: questions that are open fail with this error."""
+        self.questions.close(error)
 
 
 assert (OFFSET_BEGINNING, OFFSET_END) == (EARLIEST, LATEST), "a logical offset is sent as the timestamp to look up"

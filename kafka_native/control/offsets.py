@@ -5,17 +5,45 @@ Thread: the control thread only.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from kafka_native.control.calls import Call, Reply
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.metadata import NO_LEADER, Metadata
+from kafka_native.control.positions import EARLIEST, LATEST
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
 
-EARLIEST = -2
-LATEST = -1
+__all__ = ["EARLIEST", "LATEST", "MOVED", "Lookup", "Questions", "lookup_calls"]
 
 CONSUMER = -1  # the replica id of a client
+
+# The leader has moved, or doesn't know yet that it leads: ask again.
+MOVED = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._UNKNOWN_BROKER,
+        KafkaError._RESOLVE,
+    }
+)
+
+Found: TypeAlias = "tuple[int, int] | KafkaError"
+"""An offset (-1: there is none) and its leader epoch (-1: unknown), or why there is no answer."""
 
 
 @dataclass(slots=True)
@@ -30,28 +58,35 @@ class Lookup:
     leader: int
     leader_epoch: int
     timestamp: int
-    on_result: Callable[[tuple[int, int] | KafkaError], None]
+    on_result: Callable[[Found], None]
 
 
 def lookup_calls(lookups: Iterable[Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> list[Call]:
     """The requests that answer these look-ups, one a leader and kind of timestamp."""
-    groups: dict[tuple[int, int], list[Lookup]] = {}
+    groups: dict[tuple[int, int, int], dict[tuple[str, int], Lookup]] = {}
     for lookup in lookups:
-        groups.setdefault((lookup.leader, min(lookup.timestamp, 0)), []).append(lookup)
-    return [_call(leader, group, isolation_level, deadline, timeout_ms) for (leader, _), group in groups.items()]
+        key = (lookup.topic, lookup.partition)
+        leader, kind, turn = lookup.leader, min(lookup.timestamp, 0), 0
+        # A broker takes a partition once a request.
+        while key in (group := groups.setdefault((leader, kind, turn), {})):
+            turn += 1
+        group[key] = lookup
+    return [_call(key[0], group, isolation_level, deadline, timeout_ms) for key, group in groups.items()]
 
 
-def _call(leader: int, group: list[Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> Call:
+def _call(
+    leader: int, waiting: dict[tuple[str, int], Lookup], isolation_level: int, deadline: float, timeout_ms: int
+) -> Call:
     topics: dict[str, ListOffsetsRequest.Topic] = {}
-    waiting: dict[tuple[str, int], Lookup] = {}
-    for lookup in group:
-        topic = topics.setdefault(lookup.topic, ListOffsetsRequest.Topic(name=lookup.topic))
+    for lookup in waiting.values():
+        topic = topics.get(lookup.topic)
+        if topic is None:
+            topic = topics[lookup.topic] = ListOffsetsRequest.Topic(name=lookup.topic)
         topic.partitions.append(
             ListOffsetsRequest.Topic.Partition(
                 partition_index=lookup.partition, current_leader_epoch=lookup.leader_epoch, timestamp=lookup.timestamp
             )
         )
-        waiting[lookup.topic, lookup.partition] = lookup
     message = ListOffsetsRequest(
         replica_id=CONSUMER, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=timeout_ms
     )
@@ -74,8 +109,137 @@ def _settle(waiting: dict[tuple[str, int], Lookup], reply: Reply) -> None:
         )
 
 
-def _result(partition: ListOffsetsResponse.Topic.Partition) -> tuple[int, int] | KafkaError:
+def _result(partition: ListOffsetsResponse.Topic.Partition) -> Found:
     if partition.error_code:
         return KafkaError(partition.error_code)
     offset = partition.old_style_offsets[0] if partition.old_style_offsets else partition.offset
     return offset, partition.leader_epoch
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """One call of `Questions.ask()`. A question is (topic, partition, timestamp), known by its place in the list."""
+
+    questions: list[tuple[str, int, int]]
+    done: Callable[[list[Found]], None]
+    deadline: float
+    isolation_level: int
+    found: dict[int, Found] = field(default_factory=dict)
+    last: dict[int, KafkaError] = field(default_factory=dict)
+    ready: set[int] = field(default_factory=set)  # to be asked, now or after the back-off
+    over: bool = False
+
+
+class Questions:
+    """Offsets that the application asks for, of any partition: again while leaders move, until a deadline."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        *,
+        timeout_s: float,
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``timeout_s``: for one request."""
+        self._metadata = metadata
+        self._timeout_s = timeout_s
+        self._backoff = backoff or Backoff(0.1, 1.0)
+        self._clock = clock
+        self._asked: list[_Asked] = []
+        self._ask_at = 0.0
+
+    def ask(
+        self,
+        questions: Iterable[tuple[str, int, int]],
+        done: Callable[[list[Found]], None],
+        deadline: float,
+        isolation_level: int,
+    ) -> None:
+        """Asks for the offsets at (topic, partition, timestamp); EARLIEST and LATEST are timestamps, too.
+
+        ``done`` gets an outcome for each, in order, by ``deadline`` (monotonic seconds).
+        """
+        asked = _Asked(list(questions), done, deadline, isolation_level)
+        asked.ready.update(range(len(asked.questions)))
+        for topic in {topic for topic, _, _ in asked.questions}:
+            self._metadata.want(topic, self._clock())
+        self._asked.append(asked)
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        calls: list[Call] = []
+        wake_up = NEVER
+        for asked in list(self._asked):
+            if asked.deadline <= now:
+                self._give_up(asked)
+            elif now >= self._ask_at:
+                lookups = [each for number in list(asked.ready) if (each := self._lookup(asked, number, now))]
+                deadline = now + self._timeout_s
+                calls += lookup_calls(lookups, asked.isolation_level, deadline, int(self._timeout_s * 1000))
+            self._finish(asked)
+            if not asked.over:
+                wake_up = min(wake_up, asked.deadline, self._ask_at if asked.ready and self._ask_at > now else NEVER)
+        return calls, wake_up
+
+    def _lookup(self, asked: _Asked, number: int, now: float) -> Lookup | None:
+        """The look-up of one question, if its leader is known; None while it isn't."""
+        name, partition, timestamp = asked.questions[number]
+        topic = self._metadata.topics.get(name)
+        if topic is None or topic.failed is not None:
+            asked.ready.discard(number)
+            asked.found[number] = (topic and topic.failed) or KafkaError(KafkaError._UNKNOWN_TOPIC)
+            return None
+        if not topic.known:
+            return None
+        if partition >= len(topic.partitions):
+            asked.ready.discard(number)
+            asked.found[number] = KafkaError(KafkaError._UNKNOWN_PARTITION, f"{name} has no partition {partition}")
+            return None
+        leader = topic.partitions[partition]
+        if leader.leader == NO_LEADER:
+            asked.last[number] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{name} [{partition}] has no leader")
+            self._again(now)
+            return None
+        asked.ready.discard(number)
+
+        def on_result(result: Found) -> None:
+            self._on_result(asked, number, result)
+
+        return Lookup(name, partition, leader.leader, leader.epoch, timestamp, on_result)
+
+    def _on_result(self, asked: _Asked, number: int, result: Found) -> None:
+        if isinstance(result, KafkaError) and result.code() in MOVED:
+            asked.last[number] = result
+            asked.ready.add(number)
+            self._again(self._clock())
+            return
+        if not isinstance(result, KafkaError):
+            self._backoff.reset()
+        asked.found[number] = result
+        self._finish(asked)
+
+    def _again(self, now: float) -> None:
+        if now >= self._ask_at:
+            self._ask_at = now + self._backoff.next_s()
+            self._metadata.refresh(now)
+
+    def _give_up(self, asked: _Asked) -> None:
+        for number, (topic, partition, _) in enumerate(asked.questions):
+            if number not in asked.found:
+                cause = asked.last.get(number)
+                text = f"no offset of {topic} [{partition}] in time" + (f": {cause.str()}" if cause else "")
+                asked.found[number] = KafkaError(KafkaError._TIMED_OUT, text)
+
+    def _finish(self, asked: _Asked) -> None:
+        if not asked.over and len(asked.found) == len(asked.questions):
+            asked.over = True
+            self._asked.remove(asked)
+            asked.done([asked.found[number] for number in range(len(asked.questions))])
+
+    def close(self, error: KafkaError) -> None:
+        """The client ends: whatever is open fails with this error."""
+        for asked in list(self._asked):
+            for number in range(len(asked.questions)):
+                asked.found.setdefault(number, error)
+            self._finish(asked)

@@ -11,8 +11,13 @@ from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.metadata import MetadataRequest
-from kafka_native.protocol.offsets import ListOffsetsRequest
-from kafka_native.protocol.schema import Request
+from kafka_native.protocol.offsets import (
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
+from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
@@ -22,6 +27,11 @@ C_PRODUCE_VERSIONS = (0, 13)
 C_FETCH_VERSIONS = (0, 17)
 
 UNSUPPORTED_VERSION = 35
+
+LAST_BY_NAME = 9
+"""Of OffsetCommit and OffsetFetch: topics are identified from the next version on."""
+FIRST_FOR_CLIENTS = 2
+"""Of OffsetForLeaderEpoch: before, it is for brokers only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,15 @@ class ApiRanges:
     def choose(self, message: type[Request]) -> int:
         """The version in which to send this request, -1 if the broker has none that we speak."""
         return self.highest(message.api_key, (message.min_version, message.max_version))
+
+    def choose_for(self, message: Request) -> int:
+        """As `choose()`, of the versions in which this very message says what it is to say."""
+        first, last = message.min_version, message.max_version
+        if _is_by_name(message):
+            last = LAST_BY_NAME
+        elif isinstance(message, OffsetForLeaderEpochRequest):
+            first = FIRST_FOR_CLIENTS
+        return self.highest(message.api_key, (first, last))
 
     @property
     def produce(self) -> int:
@@ -89,6 +108,11 @@ def adapted(message: Request, version: int) -> Request:
     elif isinstance(message, ListOffsetsRequest) and version < 2:
         message = copy.copy(message)
         message.isolation_level = 0  # there are no transactions
+    elif isinstance(message, OffsetFetchRequest):
+        message = _adapt_offset_fetch(message, version)
+    elif isinstance(message, OffsetCommitRequest) and version < 7:
+        message = copy.copy(message)
+        message.group_instance_id = None  # there are no static members
     elif isinstance(message, FindCoordinatorRequest):
         message = copy.copy(message)
         if version >= 4:
@@ -96,6 +120,25 @@ def adapted(message: Request, version: int) -> Request:
         else:
             message.coordinator_keys = []
     return message
+
+
+def _adapt_offset_fetch(message: OffsetFetchRequest, version: int) -> OffsetFetchRequest:
+    message = copy.copy(message)
+    if version >= 8:
+        message.group_id, message.topics = "", []
+    else:
+        message.groups = []
+    message.require_stable = message.require_stable and version >= 7  # older brokers have none that aren't
+    return message
+
+
+def _is_by_name(message: Request) -> bool:
+    """Whether a topic's id isn't known."""
+    if isinstance(message, OffsetCommitRequest):
+        return any(topic.topic_id == ZERO_UUID for topic in message.topics)
+    if isinstance(message, OffsetFetchRequest):
+        return any(topic.topic_id == ZERO_UUID for group in message.groups for topic in group.topics or ())
+    return False
 
 
 def software_version(version: str) -> str:

@@ -33,6 +33,7 @@ class FakeCursor:
     def __init__(self, topic: str, topic_id: bytes, partition: int, token: int) -> None:
         self.topic, self.topic_id, self.partition, self.token = topic, topic_id, partition, token
         self.position = -1001
+        self.position_epoch = -1
         self.broker = -1
         self.epoch = 1
         self.log: list[tuple[Any, ...]] = []

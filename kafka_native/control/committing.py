@@ -1,0 +1,580 @@
+"""Offsets that the group keeps: committed (OffsetCommit) and read back (OffsetFetch).
+
+Commits of one client stay in order: one request is on its way at a time, and what comes meanwhile, or while it is being
+tried again, goes with the next one; of a partition that is in several, the last one counts.
+
+A commit belongs to the membership under which it was made. Should the member have a newer generation or epoch when it
+is sent (again), it goes on for partitions that are still this member's, and fails for the others: somebody else may
+own them, who would be set back.
+
+Thread: the control thread only; the public API gets here through `MainThread.gather()`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
+from kafka_native.control.positions import NOWHERE, Key, Place
+from kafka_native.errors import KafkaError
+from kafka_native.types import OFFSET_INVALID, TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_native.control.coordinator import Coordinator
+    from kafka_native.control.fetching import Assigned, Fetching
+    from kafka_native.control.member import Member
+    from kafka_native.control.offset_files import OffsetFiles
+
+FENCED = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.FENCED_MEMBER_EPOCH,
+    }
+)
+"""Answers that say that the group goes on without this member."""
+
+PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""Answers after which asking again helps, until the deadline."""
+
+COORDINATOR_MOVED = frozenset({KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR})
+
+Outcome: TypeAlias = "list[TopicPartition] | KafkaError"
+"""Each partition with its own error or None; or the one error that all of them met."""
+
+NO_GROUP = "offsets are kept for a group: set group.id"
+
+LOOKS = 10
+"""How often within auto.commit.interval.ms it is looked whether what was handed out has been dealt with."""
+
+
+@dataclass(slots=True, eq=False)
+class Commit:
+    """One call of `commit()`, until each of its partitions has an outcome."""
+
+    wanted: dict[Key, Place]
+    done: Callable[[Outcome], None]
+    deadline: float
+    member: tuple[str, int]
+    """Member id and generation when it was made."""
+    held: bool
+    """Its partitions are given up only once it is done (a rebalance, the end)."""
+    left: dict[Key, Place] = field(default_factory=dict)
+    errors: dict[Key, KafkaError] = field(default_factory=dict)
+    last: KafkaError | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """One call of `fetch_committed()`."""
+
+    keys: list[Key]
+    done: Callable[[Outcome], None]
+    deadline: float
+    left: set[Key]
+    found: dict[Key, Place] = field(default_factory=dict)
+    errors: dict[Key, KafkaError] = field(default_factory=dict)
+    last: KafkaError | None = None
+    in_flight: bool = False
+
+
+class Committing:
+    """Commits and reads committed offsets, and does so by itself every auto.commit.interval.ms."""
+
+    def __init__(
+        self,
+        member: Member,
+        coordinator: Coordinator | None,
+        fetching: Fetching,
+        *,
+        auto_commit: bool,
+        interval_s: float,
+        timeout_s: float,
+        on_commit: Callable[[KafkaError | None, list[TopicPartition]], None] = lambda error, partitions: None,
+        auto_store: bool = True,
+        polls: Callable[[], tuple[int, bool]] | None = None,
+        files: OffsetFiles | None = None,
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``on_commit(error, partitions)`` is told of every commit's outcome; ``timeout_s`` is for one request.
+
+        ``polls``: how many polls the application has begun, and whether it is inside one. What a poll has handed out is
+        committed by itself (enable.auto.commit) only once another one has begun: until then it may be in the making.
+        None commits whatever was handed out, at once.
+        ``files``: offset.store.method=file; with it nothing is asked of a coordinator, which may be None. Without files
+        and without a group (group.id) nothing can be committed: _UNKNOWN_GROUP.
+        """
+        if coordinator is None and files is None:
+            raise ValueError("without a coordinator there have to be files")
+        self._member = member
+        self._coordinator = coordinator
+        self._fetching = fetching
+        self._can_commit = files is not None or bool(member.group_id)
+        self._auto_commit = auto_commit and self._can_commit
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self._on_commit = on_commit
+        self._auto_store = auto_store
+        self._polls = polls
+        self._files = files
+        self._backoff = backoff or Backoff(0.1, 1.0)
+        self._ask_backoff = Backoff(0.1, 1.0)
+        self._clock = clock
+        self._commits: list[Commit] = []
+        self._sent: list[Commit] | None = None  # the commits of the request that is on its way
+        self._not_before = 0.0
+        self._asks: list[Ask] = []
+        self._ask_at = 0.0
+        self._deadline = NEVER  # the earliest of all that waits
+        self._auto_at = clock() + interval_s if self._auto_commit else NEVER
+        self._snapshot: dict[Key, tuple[Assigned, Place]] = {}
+        self._snapshot_polls = 0
+        self.on_fenced: list[Callable[[KafkaError], None]] = []
+        """Called when the coordinator says that the group goes on without this member."""
+        self.subscribed: Callable[[], bool] = lambda: False
+        """Whether this client consumes as a member: then nothing is committed while it isn't one."""
+        fetching.ask_committed = self.fetch_committed if self._can_commit else None
+
+    # --- stored offsets ---
+
+    def store(self, offsets: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Stores offsets for the next commit; those of partitions that aren't assigned come back with _STATE."""
+        outcome = []
+        for each in offsets:
+            assigned = self._fetching.assigned.get((each.topic, each.partition))
+            if assigned is None:
+                text = f"{each.topic} [{each.partition}] isn't assigned: its offset can't be stored"
+                outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
+            elif each.offset < 0:
+                text = f"{each.topic} [{each.partition}]: an offset to store is 0 or more, not {each.offset}"
+                outcome.append(each.with_error(KafkaError(KafkaError._INVALID_ARG, text)))
+            else:
+                assigned.stored = _place_of(each)
+                assigned.stored_at = assigned.position
+                outcome.append(each.with_error(None))
+        return outcome
+
+    def stored(self, keys: Iterable[Key]) -> list[TopicPartition]:
+        """What would be committed of these partitions; OFFSET_INVALID where there is nothing."""
+        assigned = self._fetching.assigned
+        return [_partition_of(key, self._stored(assigned[key]) if key in assigned else None) for key in keys]
+
+    def _stored(self, assigned: Assigned) -> Place | None:
+        """With enable.auto.offset.store what was handed out counts, unless something was stored since."""
+        if assigned.stored is not None and (not self._auto_store or assigned.stored_at == assigned.position):
+            return assigned.stored
+        if not self._auto_store or assigned.position < 0:
+            return None
+        return Place(assigned.position, assigned.position_epoch)
+
+    def _changed(self, keys: Iterable[Key], *, acknowledged: bool) -> dict[Key, Place]:
+        """What is stored of these partitions and wasn't committed yet, or wasn't even sent."""
+        changed = {}
+        for key in keys:
+            assigned = self._fetching.assigned.get(key)
+            place = None if assigned is None else self._stored(assigned)
+            if assigned is None or place is None:
+                continue
+            if place != (assigned.committed if acknowledged else assigned.sent):
+                changed[key] = place
+        return changed
+
+    # --- committing ---
+
+    def commit(
+        self, offsets: Iterable[TopicPartition], done: Callable[[Outcome], None], deadline: float, *, held: bool = False
+    ) -> None:
+        """Commits these offsets, tried again until ``deadline`` (monotonic seconds) where that may help.
+
+        A partition that isn't assigned is committed as well: the broker decides whether this client may. One without
+        an offset isn't; _NO_OFFSET if none has any.
+        """
+        wanted = {(each.topic, each.partition): _place_of(each) for each in offsets if each.offset >= 0}
+        if not self._can_commit:
+            done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
+        elif wanted:
+            self._enqueue(wanted, done, deadline, held)
+        else:
+            done(KafkaError(KafkaError._NO_OFFSET))
+
+    def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
+        """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
+        changed = self._changed(self._fetching.assigned, acknowledged=True)
+        if not self._can_commit:
+            done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
+        elif changed:
+            self._enqueue(changed, done, deadline, False)
+        else:
+            done(KafkaError(KafkaError._NO_OFFSET))
+
+    def flush(self, keys: Iterable[Key], done: Callable[[], None], deadline: float | None = None) -> None:
+        """Before these partitions are given up: commits what is stored of them, if enable.auto.commit is on.
+
+        Commits made before are waited for as well. ``done`` comes by ``deadline``, or by the timeout of a request.
+        """
+        wanted = self._changed(keys, acknowledged=False) if self._auto_commit else {}
+        if not wanted and not self._commits and self._sent is None:
+            done()
+            return
+        until = self._clock() + self._timeout_s if deadline is None else deadline
+        self._enqueue(wanted, lambda outcome: done(), until, True)
+
+    def _enqueue(self, wanted: dict[Key, Place], done: Callable[[Outcome], None], deadline: float, held: bool) -> None:
+        identity = (self._member.member_id, self._member.generation)
+        commit = Commit(wanted, done, deadline, identity, held, dict(wanted))
+        for key, place in wanted.items():
+            assigned = self._fetching.assigned.get(key)
+            if assigned is not None:
+                assigned.sent = place
+        self._commits.append(commit)
+        self._deadline = min(self._deadline, deadline)
+        if self._files is not None:
+            self._write(self._files)
+
+    def _write(self, files: OffsetFiles) -> None:
+        """offset.store.method=file: at once, and in order."""
+        commits, self._commits = self._commits, []
+        for commit in commits:
+            for key, place in commit.left.items():
+                error = files.write(key, place)
+                if error is not None:
+                    commit.errors[key] = error
+            commit.left.clear()
+            self._finish(commit)
+
+    def _finish(self, commit: Commit) -> None:
+        """Every partition has its outcome, or there is no time left."""
+        for key in commit.left:
+            commit.errors[key] = commit.last or KafkaError(KafkaError._TIMED_OUT, "the commit took too long")
+        commit.left.clear()
+        partitions = []
+        for key, place in commit.wanted.items():
+            error = commit.errors.get(key)
+            partitions.append(_partition_of(key, place).with_error(error))
+            assigned = self._fetching.assigned.get(key)
+            if assigned is None:
+                continue
+            if error is None:
+                assigned.committed = place
+            elif assigned.sent == place:
+                assigned.sent = None  # to be tried again by whoever comes next
+        errors = [commit.errors.get(key) for key in commit.wanted]
+        first = next((error for error in errors if error is not None), None)
+        shared = first is not None and all(error is not None and error.code() == first.code() for error in errors)
+        commit.done(first if shared and first is not None else partitions)
+        if partitions:
+            self._on_commit(first, partitions)
+
+    # --- sending commits ---
+
+    def _send(self, now: float) -> list[Call]:
+        if self._sent is not None or not self._commits or now < self._not_before or self._coordinator is None:
+            return []
+        for commit in self._commits:
+            self._fail_strangers(commit)
+        self._end([commit for commit in self._commits if not commit.left])
+        if not self._commits:
+            return []
+        target = self._coordinator.want(now)
+        if target is None:
+            if self._coordinator.refused is not None:
+                self._fail(self._commits, self._coordinator.refused)
+            return []
+        batch, self._commits = self._commits, []
+        self._sent = batch
+        merged: dict[Key, Place] = {}
+        for commit in batch:
+            merged.update(commit.left)
+        identity = (self._member.member_id, self._member.generation)
+        for commit in batch:
+            commit.member = identity
+        message = commit_message(self._member, merged, self._fetching.topic_ids({topic for topic, _ in merged}))
+        # Not until a commit's own deadline: a short one doesn't mean that the coordinator is gone.
+        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_reply(reply, identity))]
+
+    def _fail_strangers(self, commit: Commit) -> None:
+        """What may be another member's by now isn't committed any more."""
+        member_id, generation = self._member.member_id, self._member.generation
+        if not self._member.joined and (commit.member[1] > 0 or self.subscribed()):
+            self._refuse(commit, list(commit.left), KafkaError.UNKNOWN_MEMBER_ID, "this client isn't a member now")
+        elif commit.member != (member_id, generation) and commit.member[1] > 0:
+            if commit.held and commit.member[0] == member_id and generation > commit.member[1]:
+                return
+            gone = [key for key in commit.left if key not in self._fetching.assigned or commit.held]
+            text = "the partition was given up in a rebalance"
+            self._refuse(commit, gone, KafkaError.ILLEGAL_GENERATION, text)
+
+    @staticmethod
+    def _refuse(commit: Commit, keys: list[Key], code: int, text: str) -> None:
+        for key in keys:
+            del commit.left[key]
+            commit.errors[key] = KafkaError(code, f"offset of {key[0]} [{key[1]}] not committed: {text}")
+
+    def _end(self, commits: list[Commit]) -> None:
+        """Takes finished commits out of what waits, and tells."""
+        for commit in commits:
+            if commit in self._commits:
+                self._commits.remove(commit)
+        for commit in commits:
+            self._finish(commit)
+
+    def _fail(self, commits: list[Commit], error: KafkaError) -> None:
+        for commit in commits:
+            commit.errors.update(dict.fromkeys(commit.left, error))
+            commit.left.clear()
+        self._end(list(commits))
+
+    def _on_reply(self, reply: Reply, identity: tuple[str, int]) -> None:
+        batch, self._sent = self._sent or [], None
+        coordinator = self._coordinator
+        assert coordinator is not None
+        results: dict[Key, int] = {}
+        if isinstance(reply, KafkaError):
+            if not coordinator.note(reply):
+                self._fail(batch, reply)
+                return
+            for commit in batch:
+                commit.last = reply
+        else:
+            results = commit_results(reply, self._fetching.topic_name)
+            if not any(results.values()):
+                coordinator.answered()
+                self._backoff.reset()
+            self._take_group_errors(set(results.values()), identity)
+            for commit in batch:
+                self._take_results(commit, results, identity)
+        again = [commit for commit in batch if commit.left]
+        if again:
+            self._not_before = self._clock() + self._backoff.next_s()
+            self._commits[:0] = again
+        self._end([commit for commit in batch if not commit.left])
+
+    def _take_group_errors(self, codes: set[int], identity: tuple[str, int]) -> None:
+        """What a reply says of the coordinator and of this member, once a reply."""
+        assert self._coordinator is not None
+        if codes & COORDINATOR_MOVED:
+            self._coordinator.lost()
+        if KafkaError.UNKNOWN_TOPIC_ID in codes:
+            self._fetching.refresh_metadata()
+        fenced = codes & FENCED
+        if fenced and identity[1] > 0 and identity == (self._member.member_id, self._member.generation):
+            for listener in self.on_fenced:
+                listener(KafkaError(fenced.pop()))
+
+    def _take_results(self, commit: Commit, results: dict[Key, int], identity: tuple[str, int]) -> None:
+        stale = identity != (self._member.member_id, self._member.generation)
+        for key in list(commit.left):
+            code = results.get(key)
+            if code is None:
+                code = KafkaError._BAD_MSG
+            if code in PASSING or (code in FENCED and stale):
+                commit.last = KafkaError(code)
+                continue
+            del commit.left[key]
+            if code:
+                text = f"offset of {key[0]} [{key[1]}] not committed: {KafkaError(code).str()}"
+                commit.errors[key] = KafkaError(code, text)
+
+    # --- reading what is committed ---
+
+    def fetch_committed(self, keys: Iterable[Key], done: Callable[[Outcome], None], deadline: float) -> None:
+        """Asks for the group's offsets; OFFSET_INVALID where there is none. Tried again until ``deadline``."""
+        wanted = list(keys)
+        if self._files is not None:
+            done([self._read(self._files, key) for key in wanted])
+        elif not self._can_commit:
+            done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
+        elif wanted:
+            self._asks.append(Ask(wanted, done, deadline, set(wanted)))
+            self._deadline = min(self._deadline, deadline)
+        else:
+            done([])
+
+    @staticmethod
+    def _read(files: OffsetFiles, key: Key) -> TopicPartition:
+        found = files.read(key)
+        if isinstance(found, KafkaError):
+            return _partition_of(key, None).with_error(found)
+        return _partition_of(key, found)
+
+    def _ask(self, now: float) -> list[Call]:
+        waiting = [ask for ask in self._asks if not ask.in_flight]
+        if not waiting or now < self._ask_at or self._coordinator is None:
+            return []
+        target = self._coordinator.want(now)
+        if target is None:
+            if self._coordinator.refused is not None:
+                for ask in waiting:
+                    ask.errors.update(dict.fromkeys(ask.left, self._coordinator.refused))
+                    self._answer(ask)
+            return []
+        keys: dict[Key, None] = {}
+        for ask in waiting:
+            ask.in_flight = True
+            keys.update(dict.fromkeys(key for key in ask.keys if key in ask.left))
+        topic_ids = self._fetching.topic_ids({topic for topic, _ in keys})
+        message = ask_message(self._member, keys, topic_ids, stable=self._fetching.read_committed)
+        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_asked(reply, waiting))]
+
+    def _on_asked(self, reply: Reply, asks: list[Ask]) -> None:
+        coordinator = self._coordinator
+        assert coordinator is not None
+        found: dict[Key, Place | int] | KafkaError = reply
+        if not isinstance(reply, KafkaError):
+            found = asked_offsets(reply, self._member.group_id, self._fetching.topic_name)
+        if isinstance(found, KafkaError):
+            passes = coordinator.note(found) or found.code() in PASSING or found.code() in FENCED
+        else:
+            passes = True
+            codes = {each for each in found.values() if isinstance(each, int)}
+            self._take_group_errors(codes - FENCED, ("", -1))
+            if not codes:
+                coordinator.answered()
+                self._ask_backoff.reset()
+        for ask in asks:
+            ask.in_flight = False
+            if ask not in self._asks:
+                continue  # its time was up meanwhile
+            if isinstance(found, KafkaError):
+                ask.last = found
+                if not passes:
+                    ask.errors.update(dict.fromkeys(ask.left, found))
+                    ask.left.clear()
+            else:
+                self._take_found(ask, found)
+            if not ask.left:
+                self._answer(ask)
+            else:
+                self._ask_at = max(self._ask_at, self._clock() + self._ask_backoff.next_s())
+
+    @staticmethod
+    def _take_found(ask: Ask, found: dict[Key, Place | int]) -> None:
+        for key in list(ask.left):
+            place = found.get(key, KafkaError._BAD_MSG)
+            if isinstance(place, int) and place in PASSING:
+                ask.last = KafkaError(place)
+                continue
+            ask.left.discard(key)
+            if isinstance(place, int):
+                text = f"committed offset of {key[0]} [{key[1]}]: {KafkaError(place).str()}"
+                ask.errors[key] = KafkaError(place, text)
+            else:
+                ask.found[key] = place
+
+    def _answer(self, ask: Ask) -> None:
+        self._asks.remove(ask)
+        for key in ask.left:
+            if key not in ask.errors:
+                ask.errors[key] = ask.last or KafkaError(KafkaError._TIMED_OUT, "no coordinator has answered in time")
+        partitions = [_partition_of(key, ask.found.get(key)).with_error(ask.errors.get(key)) for key in ask.keys]
+        errors = [each.error for each in partitions]
+        first = errors[0]
+        shared = first is not None and all(error is not None and error.code() == first.code() for error in errors)
+        ask.done(first if shared and first is not None else partitions)
+
+    # --- time ---
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        if self._files is not None:
+            self._auto(now)
+            return [], min(self._auto_at, self._files.poll(now))
+        self._auto(now)
+        self._expire(now)
+        calls = [*self._send(now), *self._ask(now)]
+        wake_up = min(self._auto_at, self._deadline)
+        if self._commits and self._sent is None and self._not_before > now:
+            wake_up = min(wake_up, self._not_before)
+        if self._ask_at > now and any(not ask.in_flight for ask in self._asks):
+            wake_up = min(wake_up, self._ask_at)
+        return calls, wake_up
+
+    def _expire(self, now: float) -> None:
+        if now < self._deadline:
+            return
+        late = [commit for commit in self._commits if commit.deadline <= now]
+        late += [commit for commit in self._sent or () if commit.deadline <= now]
+        if self._sent is not None:
+            self._sent = [commit for commit in self._sent if commit.deadline > now]
+        self._end(late)
+        for ask in [ask for ask in self._asks if ask.deadline <= now]:
+            self._answer(ask)
+        open_deadlines = [each.deadline for each in (*self._commits, *(self._sent or ()), *self._asks)]
+        self._deadline = min(open_deadlines, default=NEVER)
+
+    def _auto(self, now: float) -> None:
+        """enable.auto.commit: the only thing that looks at every partition, once an interval."""
+        if now < self._auto_at:
+            return
+        if not self._snapshot:
+            self._take_snapshot()
+        if self._snapshot and not self._dealt_with():
+            self._auto_at = now + max(self._interval_s / LOOKS, 0.01)
+            return
+        wanted = {
+            key: place
+            for key, (assigned, place) in self._snapshot.items()
+            if self._fetching.assigned.get(key) is assigned and assigned.sent != place
+        }
+        self._snapshot = {}
+        self._auto_at = now + max(self._interval_s, 0.01)
+        if wanted:
+            self._enqueue(wanted, lambda outcome: None, now + max(self._timeout_s, self._interval_s), False)
+
+    def _take_snapshot(self) -> None:
+        """What is stored now; with the number of polls by which all of it was handed out."""
+        before = self._polls() if self._polls is not None else (0, True)
+        changed = self._changed(self._fetching.assigned, acknowledged=False)
+        self._snapshot = {key: (self._fetching.assigned[key], place) for key, place in changed.items()}
+        after = self._polls() if self._polls is not None else (0, True)
+        # The application waits for more, and did so all the time: it is done with all that it got.
+        self._snapshot_polls = after[0] - 1 if before == after and after[1] else after[0]
+
+    def _dealt_with(self) -> bool:
+        """Whether the application has come back for more since the snapshot, or said itself what to commit."""
+        return self._polls is None or not self._auto_store or self._polls()[0] > self._snapshot_polls
+
+    def close(self, error: KafkaError) -> None:
+        """The client ends: what is open fails with this error."""
+        commits = [*(self._sent or ()), *self._commits]
+        self._commits, self._sent = [], None
+        for commit in commits:
+            commit.errors.update(dict.fromkeys(commit.left, error))
+            commit.left.clear()
+            self._finish(commit)
+        for ask in list(self._asks):
+            ask.last = error
+            self._answer(ask)
+        if self._files is not None:
+            self._files.close()
+
+
+def _place_of(partition: TopicPartition) -> Place:
+    epoch = partition.leader_epoch
+    return Place(partition.offset, -1 if epoch is None else epoch, partition.metadata)
+
+
+def _partition_of(key: Key, place: Place | None) -> TopicPartition:
+    if place is None or place == NOWHERE:
+        return TopicPartition(key[0], key[1], OFFSET_INVALID)
+    return TopicPartition(key[0], key[1], place.offset, place.metadata, place.epoch)

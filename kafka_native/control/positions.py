@@ -1,0 +1,38 @@
+"""Where in a partition: an offset, the leader epoch it belongs to, and what is kept with it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from kafka_native.types import OFFSET_INVALID
+
+Key: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+NO_EPOCH = -1
+
+EARLIEST = -2
+LATEST = -1
+OFFSET_TAIL_BASE = -2000
+"""OFFSET_TAIL_BASE - n: n messages before the end (librdkafka's RD_KAFKA_OFFSET_TAIL)."""
+
+
+class Place(NamedTuple):
+    """An offset; the leader epoch of the record before it, -1 where that isn't known; a committed offset's metadata."""
+
+    offset: int
+    epoch: int = NO_EPOCH
+    metadata: str | None = None
+
+
+NOWHERE = Place(OFFSET_INVALID)
+
+
+class Ago(NamedTuple):
+    """auto.offset.reset=by_duration: start at the first message that is younger than this (KIP-1106)."""
+
+    ms: int
+
+
+Reset: TypeAlias = "int | Ago | None"
+"""auto.offset.reset: EARLIEST, LATEST, so long ago, or None: an error."""
