@@ -7,6 +7,7 @@ import pytest
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.fetching import OFFSET_TAIL_BASE, Fetching
 from kafka_native.control.offsets import EARLIEST, LATEST
+from kafka_native.control.positions import Reset
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_native.types import OFFSET_INVALID
@@ -17,8 +18,10 @@ from .fakes import Cluster, event
 class Consuming(Cluster):
     """A cluster with one topic of two partitions, led by brokers 1 and 2, both up."""
 
-    def __init__(self, reset: int | None = EARLIEST) -> None:
+    def __init__(self, reset: Reset = EARLIEST) -> None:
         super().__init__()
+        self.logged: list[str] = []
+        self.wall = 1_700_000_000.0
         self.told: list[tuple[str, int, int, KafkaError]] = []
         self.fetching = Fetching(
             self.engine,
@@ -29,7 +32,9 @@ class Consuming(Cluster):
             timeout_s=60,
             create_topics=False,
             on_error=lambda *what: self.told.append(what),
+            log=self.logged.append,
             clock=self.clock,
+            wall_clock=lambda: self.wall,
         )
         self.bring_up(0)
 
