@@ -175,7 +175,7 @@ def test_position_that_is_out_of_range_and_was_not_truncated_is_reset():
 
 def test_old_broker_that_cannot_be_asked_is_believed():
     cluster = Validating()
-    ranges = {3: (0, 9), 2: (0, 5), 23: (0, 1)}
+    ranges = {3: (0, 12), 2: (0, 5), 23: (0, 1)}
     broker = cluster.pool.nodes[2]
     assert broker.ranges is not None
     object.__setattr__(broker.ranges, "ranges", ranges)
