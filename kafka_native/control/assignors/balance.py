@@ -1,0 +1,293 @@
+"""The balanced assignment where members subscribe to different topics.
+
+Members and topics form a graph: a member can hand a partition of a topic on to any other subscriber of the topic, so
+the one with most can relieve itself along a path, each member on it passing on one partition. An assignment is as
+balanced as can be when no path leads from a member to one with at least two partitions less. Paths are chosen that
+take the fewest partitions from members that had them before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kafka_native.control.assignors.base import Key, MemberSubscription, PartitionInfo
+
+NOBODY: Final = -1
+GIVE_BACK_MOST: Final = 3000
+"""How many searches may be spent on giving partitions back to who had them before. Some hundred members and some
+thousand partitions need fewer; beyond that it is a little less sticky rather than slow."""
+
+
+class Balance:
+    """Assigns the partitions of these topics. Members and topics are numbers in here."""
+
+    def __init__(
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        readers: Mapping[str, list[MemberSubscription]],
+        holder: Mapping[Key, str],
+    ) -> None:
+        """``readers``: the subscribers of each topic, in order; ``holder``: who had a partition before."""
+        order = {member.member_id: member for each in readers.values() for member in each}
+        ids = [member.member_id for member in sorted(order.values(), key=lambda each: each.order)]
+        number_of = {member_id: number for number, member_id in enumerate(ids)}
+        self._ids = ids
+        self._topics = list(readers)
+        self._readers = [[number_of[member.member_id] for member in readers[topic]] for topic in self._topics]
+        self._load = [0] * len(ids)
+        self._mean = sum(len(partitions[topic]) for topic in readers) // len(ids)
+        # Of each topic, by member: the partitions that it holds, by the member that had them before
+        self._held: list[dict[int, dict[int, list[int]]]] = [{} for _ in self._topics]
+        # Of each member, by topic: how many of them it had before, and how many it didn't
+        self._own: list[dict[int, int]] = [{} for _ in ids]
+        self._away: list[dict[int, int]] = [{} for _ in ids]
+        self._racks = [{each.number: each.racks for each in partitions[topic]} for topic in self._topics]
+        self._rack_of = [order[member_id].rack or None for member_id in ids]
+        self._place(number_of, holder)
+
+    def assignment(self) -> dict[str, list[Key]]:
+        """The balanced assignment."""
+        self._relieve()
+        self._give_back()
+        found: dict[str, list[Key]] = {member_id: [] for member_id in self._ids}
+        for topic, held in enumerate(self._held):
+            for member, by_home in held.items():
+                name = self._topics[topic]
+                found[self._ids[member]] += [(name, number) for numbers in by_home.values() for number in numbers]
+        return found
+
+    # --- a first assignment ---
+
+    def _place(self, number_of: Mapping[str, int], holder: Mapping[Key, str]) -> None:
+        """Everybody keeps what it has; the rest goes to who has least, topics with few readers first."""
+        free: list[list[int]] = [[] for _ in self._topics]
+        for topic, racks in enumerate(self._racks):
+            for number in racks:
+                home = number_of.get(holder.get((self._topics[topic], number), ""), NOBODY)
+                if home == NOBODY:
+                    free[topic].append(number)
+                else:
+                    self._put(home, topic, home, number)
+        for topic in sorted(range(len(free)), key=lambda each: (len(self._readers[each]), each)):
+            heap = [(self._load[member], member) for member in self._readers[topic]]
+            heapq.heapify(heap)
+            for number in free[topic]:
+                member = self._least(heap, self._racks[topic][number])
+                self._put(member, topic, NOBODY, number)
+                heapq.heappush(heap, (self._load[member], member))
+
+    def _least(self, heap: list[tuple[int, int]], racks: frozenset[str]) -> int:
+        """Takes the member with the smallest load off the heap; of several, one near the partition (KIP-881)."""
+        least = heap[0][0]
+        if not racks or self._rack_of[heap[0][1]] in racks:
+            return heapq.heappop(heap)[1]
+        popped = []
+        found = None
+        while heap and heap[0][0] == least and found is None:
+            entry = heapq.heappop(heap)
+            if self._rack_of[entry[1]] in racks:
+                found = entry
+            else:
+                popped.append(entry)
+        if found is None:
+            found = popped.pop(0)
+        for entry in popped:
+            heapq.heappush(heap, entry)
+        return found[1]
+
+    def _put(self, member: int, topic: int, home: int, number: int) -> None:
+        self._held[topic].setdefault(member, {}).setdefault(home, []).append(number)
+        self._load[member] += 1
+        counts = (self._own if member == home else self._away)[member]
+        counts[topic] = counts.get(topic, 0) + 1
+
+    def _take(self, member: int, topic: int, home: int) -> int:
+        by_home = self._held[topic][member]
+        number = by_home[home].pop()
+        if not by_home[home]:
+            del by_home[home]
+            if not by_home:
+                del self._held[topic][member]
+        self._load[member] -= 1
+        counts = (self._own if member == home else self._away)[member]
+        counts[topic] -= 1
+        if not counts[topic]:
+            del counts[topic]
+        return number
+
+    # --- balance ---
+
+    def _relieve(self) -> None:
+        """Moves partitions from those with most, as long as anything gets more even."""
+        done = [False] * len(self._ids)
+        heap = [(-load, member) for member, load in enumerate(self._load)]
+        heapq.heapify(heap)
+        while heap:
+            load, member = heapq.heappop(heap)
+            if done[member] or -load != self._load[member]:
+                if not done[member]:
+                    heapq.heappush(heap, (-self._load[member], member))
+                continue
+            path = self._path(member, done)
+            if not path:
+                continue
+            self._move(path)
+            for each in (member, path[-1][2]):
+                heapq.heappush(heap, (-self._load[each], each))
+
+    def _path(self, start: int, done: list[bool]) -> list[tuple[int, int, int]]:
+        """The cheapest way from here to a member with at least two partitions less, as (from, topic, to).
+
+        Without one, everybody who was reached has at most one partition less than this member, and can't reach anybody
+        with less either: nothing will improve for them any more, and they are done.
+        """
+        most = self._load[start] - 2
+        parents, costs = self._search(start, done, most)
+        best = min(
+            ((costs[each], self._load[each], each) for each in parents if self._load[each] <= most),
+            default=None,
+        )
+        if best is None:
+            for member in parents:
+                done[member] = True
+            done[start] = True
+            return []
+        return self._trace(parents, start, best[2])
+
+    def _search(
+        self, start: int, closed: list[bool] | None, most: int | None = None
+    ) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
+        """Who can be reached, with (the one before, topic), and the cost: how many would lose what was theirs.
+
+        :param closed: Who isn't to be reached.
+        :param most: Look until somebody with at most this load was found, and no further than the first one with less
+            than the mean as well; None: only where nobody loses anything.
+        """
+        costs = {start: 0}
+        few = NOBODY if most is None else min(self._mean, most + 1)
+        parents: dict[int, tuple[int, int]] = {}
+        opened: set[int] = set()
+        queue = deque([start])
+        cost = 0
+        while queue:
+            level = []
+            while queue:
+                member = queue.popleft()
+                level.append(member)
+                for topic in self._away[member]:
+                    if topic not in opened and self._open(
+                        topic, member, closed, opened, (cost, few, costs, parents, queue)
+                    ):
+                        return parents, costs
+            if most is None or any(self._load[each] <= most for each in parents):
+                break
+            cost += 1
+            for member in level:
+                for topic in self._own[member]:
+                    if topic not in opened and self._open(
+                        topic, member, closed, opened, (cost, few, costs, parents, queue)
+                    ):
+                        return parents, costs
+        return parents, costs
+
+    def _open(
+        self,
+        topic: int,
+        member: int,
+        closed: list[bool] | None,
+        opened: set[int],
+        search: tuple[int, int, dict[int, int], dict[int, tuple[int, int]], deque[int]],
+    ) -> bool:
+        """Reaches all other readers of the topic. Nobody reaches them at a lower cost later.
+
+        :return: Whether one of them has so few that nothing better needs to be looked for.
+        """
+        cost, few, costs, parents, queue = search
+        opened.add(topic)
+        found = False
+        for other in self._readers[topic]:
+            if other not in costs and not (closed is not None and closed[other]):
+                costs[other] = cost
+                parents[other] = (member, topic)
+                queue.append(other)
+                found = found or self._load[other] < few
+        return found
+
+    @staticmethod
+    def _trace(parents: Mapping[int, tuple[int, int]], start: int, end: int) -> list[tuple[int, int, int]]:
+        path = []
+        while end != start:
+            before, topic = parents[end]
+            path.append((before, topic, end))
+            end = before
+        return path[::-1]
+
+    def _move(self, path: list[tuple[int, int, int]]) -> None:
+        """Moves partitions along the path: several at once while both ends stay on their side of the mean."""
+        start, end = path[0][0], path[-1][2]
+        gap = self._load[start] - self._load[end]
+        count = min(gap // 2, self._load[start] - self._mean, self._mean - self._load[end])
+        if count <= 0:
+            count = max(1, gap // 4)
+        for before, topic, _after in path:
+            count = min(count, self._away[before].get(topic, 0) or self._own[before][topic])
+        for _ in range(count):
+            for before, topic, after in reversed(path):
+                self._hand_on(before, topic, after)
+
+    def _hand_on(self, before: int, topic: int, after: int) -> None:
+        """One partition goes over: best one that the new holder had before, last one that was the old holder's."""
+        held = self._held[topic][before]
+        home = after if after in held else next((each for each in held if each != before), before)
+        self._put(after, topic, home, self._take(before, topic, home))
+
+    # --- stickiness ---
+
+    def _displaced(self) -> Iterator[tuple[int, int, int]]:
+        """(home, topic, holder) of what isn't where it was before."""
+        for topic, held in enumerate(self._held):
+            for member, by_home in list(held.items()):
+                for home in list(by_home):
+                    if home not in (NOBODY, member):
+                        yield home, topic, member
+
+    def _give_back(self) -> None:
+        """Gives partitions back to who had them before, where that costs neither balance nor anybody else's."""
+        left = GIVE_BACK_MOST
+        improved = True
+        while improved and left > 0:
+            improved = False
+            reached: dict[int, tuple[dict[int, tuple[int, int]], dict[int, int]]] = {}
+            for home, topic, holder in list(self._displaced()):
+                while home in self._held[topic].get(holder, ()) and left > 0:
+                    if self._load[home] >= self._load[holder] and home not in reached:
+                        reached[home] = self._search(home, None)
+                        left -= 1
+                    if not self._return(home, topic, holder, reached):
+                        break
+                    improved = True
+                    reached.clear()
+
+    def _return(
+        self,
+        home: int,
+        topic: int,
+        holder: int,
+        reached: Mapping[int, tuple[dict[int, tuple[int, int]], dict[int, int]]],
+    ) -> bool:
+        """Gives one partition back, if somebody can take something for it."""
+        path: list[tuple[int, int, int]] = []
+        if self._load[home] >= self._load[holder]:
+            parents, _costs = reached[home]
+            light = self._load[holder] - 1
+            ends = [each for each in parents if each == holder or self._load[each] == light]
+            if not ends or home == holder:
+                return False
+            path = self._trace(parents, home, min(ends, key=lambda each: (each != holder, each)))
+        self._put(home, topic, home, self._take(holder, topic, home))
+        for before, each, after in reversed(path):
+            self._hand_on(before, each, after)
+        return True

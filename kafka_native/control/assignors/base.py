@@ -1,0 +1,143 @@
+"""What an assignor gets, what it returns, and the class that custom ones extend."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Key: TypeAlias = tuple[str, int]
+"""A partition: its topic and its number."""
+
+UNKNOWN_GENERATION = -1
+"""The generation of a member that doesn't tell one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """A partition of a topic, as an assignor sees it."""
+
+    number: int
+    racks: frozenset[str] = frozenset()
+    """The racks of its replicas, as far as brokers tell them (``broker.rack``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSubscription:
+    """A member of the group, as it describes itself in JoinGroup."""
+
+    member_id: str
+    instance_id: str | None = None
+    """``group.instance.id`` of a static member (KIP-345)."""
+    topics: list[str] = field(default_factory=list)
+    """What it wants to read. Topics that don't exist may be among them."""
+    owned: list[Key] = field(default_factory=list)
+    """What it says that it reads now (KIP-429); empty under the eager protocol."""
+    generation: int = UNKNOWN_GENERATION
+    """The generation in which it got ``owned`` (KIP-792), -1 if it doesn't tell."""
+    rack: str | None = None
+    """``client.rack`` (KIP-881)."""
+    user_data: bytes | None = None
+    """What the assignor of the same name put there on the member's side, see `Assignor.user_data`."""
+
+    @property
+    def order(self) -> tuple[bool, bytes]:
+        """The place of the member among all, as Java's assignors have it: static members first, by instance id."""
+        if self.instance_id is not None:
+            return False, text_order(self.instance_id)
+        return True, text_order(self.member_id)
+
+
+class Assignor(ABC):
+    """Decides which member of a classic group reads which partition. One member, the leader, asks it for all.
+
+    Pass instances in ``partition.assignment.strategy``, alone or in a list with names of built-in ones:
+
+        class First(Assignor):
+            name = "first"
+
+            def assign(self, partitions, members):
+                leader = min(members)
+                return {leader: [(t, p.number) for t in members[leader].topics for p in partitions.get(t, [])]}
+
+        Consumer({..., "partition.assignment.strategy": [First(), "range"]})
+
+    All members of a group must have one strategy in common, by name. Methods are called on the client's control
+    thread: they must not block. What an assignor returns is checked before it is sent; one that raises makes the
+    leader leave the rebalance with an error.
+    """
+
+    name: str
+    """What the group's members agree on; unique among the strategies of a consumer."""
+    protocol: Literal["EAGER", "COOPERATIVE"] = "EAGER"
+    """EAGER: members give up everything before a rebalance. COOPERATIVE (KIP-429): they keep what they have, and the
+    assignor gives a partition to another member only when nobody claims it any more."""
+
+    def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes | None:
+        """What the leader's assignor shall know of this member, put into its JoinGroup; None for nothing.
+
+        :param topics: The topics that it subscribes to.
+        :param owned: What it reads now; empty under the eager protocol.
+        :param generation: The generation of its last assignment, -1 before the first.
+        """
+        return None
+
+    @abstractmethod
+    def assign(
+        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+    ) -> dict[str, list[Key]]:
+        """Distributes the partitions.
+
+        :param partitions: The partitions of each subscribed topic that exists, by number.
+        :param members: All members of the group by member id.
+        :return: For each member id the partitions that it shall read; members that get nothing may be left out.
+        """
+
+    def on_assignment(self, partitions: list[Key], generation: int) -> None:  # noqa: B027  (nothing to do by default)
+        """Told what this member has got in this generation, whoever the leader is."""
+
+    def __repr__(self) -> str:
+        """Its class and name."""
+        return f"<{type(self).__name__} {getattr(self, 'name', '?')}>"
+
+
+class BuiltIn(Assignor):
+    """An assignor of the package: equal to any other of its class, so that configurations compare as expected."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is of the same kind."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """By kind."""
+        return hash(type(self))
+
+
+def text_order(text: str) -> bytes:
+    """Sorts texts as Java does, by UTF-16 units: members of several languages must agree on who comes first."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
+    """The members in the order that every client finds."""
+    return sorted(members, key=lambda member: member.order)
+
+
+def subscribers(
+    partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+) -> dict[str, list[MemberSubscription]]:
+    """Who subscribes to each existing topic, in order; topics are sorted, those without subscribers left out."""
+    found: dict[str, list[MemberSubscription]] = {}
+    for member in in_order(members.values()):
+        for topic in dict.fromkeys(member.topics):
+            if partitions.get(topic):
+                found.setdefault(topic, []).append(member)
+    return dict(sorted(found.items(), key=lambda item: text_order(item[0])))
+
+
+def racks_matter(member_racks: set[str], partition_racks: Iterable[frozenset[str]]) -> bool:
+    """Whether racks can make a difference (KIP-881): some match, and not every partition is in all of them."""
+    each = list(partition_racks)
+    every = frozenset[str]().union(*each)
+    return not member_racks.isdisjoint(every) and any(racks != every for racks in each)

@@ -1,0 +1,72 @@
+"""An assignment is checked before it is sent: a partition with two owners would be read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_native.control.assignors.base import Assignor, Key, MemberSubscription, PartitionInfo
+from kafka_native.errors import KafkaError, KafkaException
+
+
+def run(
+    assignor: Assignor, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+) -> dict[str, list[Key]]:
+    """What the assignor decides, for each member, in order of topics and numbers, after a check.
+
+    :raises KafkaException: _FAIL when it raises or its answer is refused, see `check`.
+    """
+    try:
+        assignment = assignor.assign(partitions, members)
+    except Exception as error:
+        raise _failed(assignor, f"raised {type(error).__name__}: {error}") from error
+    check(assignment, members, partitions, assignor)
+    return {member_id: sorted(assignment.get(member_id, ())) for member_id in members}
+
+
+def check(
+    assignment: Mapping[str, list[Key]],
+    members: Mapping[str, MemberSubscription],
+    partitions: Mapping[str, list[PartitionInfo]],
+    assignor: Assignor | None = None,
+) -> None:
+    """Refuses an assignment that can't be right. Partitions that nobody gets are allowed, as KIP-429 wants it.
+
+    :raises KafkaException: _FAIL for something that is no assignment, for a partition that is assigned twice or
+        doesn't exist, and for a member that isn't there or doesn't subscribe to what it gets.
+    """
+    if not isinstance(assignment, Mapping):
+        raise _failed(assignor, f"returned {type(assignment).__name__} instead of a dict of lists")
+    numbers = {topic: {each.number for each in infos} for topic, infos in partitions.items()}
+    owner: dict[Key, str] = {}
+    for member_id, keys in assignment.items():
+        member = members.get(member_id)
+        if member is None:
+            raise _failed(assignor, f"assigned partitions to {member_id!r}, which is no member of the group")
+        topics = frozenset(member.topics)
+        for key in _keys(assignor, keys):
+            topic, number = key
+            if topic not in topics:
+                raise _failed(assignor, f"assigned {topic} [{number}] to {member_id}, which doesn't subscribe to it")
+            if number not in numbers.get(topic, ()):
+                raise _failed(assignor, f"assigned {topic} [{number}] to {member_id}, but there is no such partition")
+            other = owner.setdefault(key, member_id)
+            if other != member_id:
+                raise _failed(assignor, f"assigned {topic} [{number}] both to {other} and to {member_id}")
+        if len(set(keys)) != len(keys):
+            raise _failed(assignor, f"assigned a partition twice to {member_id}")
+
+
+def _keys(assignor: Assignor | None, keys: object) -> list[Key]:
+    """The partitions of a member, after making sure that they are some."""
+    if not isinstance(keys, (list, tuple)):
+        raise _failed(assignor, f"returned {type(keys).__name__} instead of a list of (topic, partition)")
+    for key in keys:
+        right = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str)
+        if not right or not isinstance(key[1], int) or isinstance(key[1], bool):
+            raise _failed(assignor, f"returned {key!r} where a (topic, partition) is expected")
+    return list(keys)
+
+
+def _failed(assignor: Assignor | None, what: str) -> KafkaException:
+    who = "the assignor" if assignor is None else f"assignor {assignor.name}"
+    return KafkaException(KafkaError(KafkaError._FAIL, f"{who} {what}"))

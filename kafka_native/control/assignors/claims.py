@@ -1,0 +1,115 @@
+"""Who read what before: what members claim, and which claims hold.
+
+Members write their claims themselves, so they may be stale, contradict each other, or be lies. A claim holds when its
+member subscribes to the topic and nobody else claims the partition in the same or a later generation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_native._native.wire import ProtocolError
+from kafka_native.control.assignors.base import UNKNOWN_GENERATION, Key, MemberSubscription, PartitionInfo
+from kafka_native.protocol.schema import Struct, Versioned, array, int32, string
+
+_logger = logging.getLogger("kafka_native")
+
+
+class StickyUserData(Versioned, versions="0-1"):
+    """What Java's StickyAssignor puts into a subscription's user data: the member's last assignment."""
+
+    class TopicAssignment(Struct):
+        """The partitions of one topic."""
+
+        topic: str = string("0+")
+        partitions: list[int] = array(int32(), "0+")
+
+    previous_assignment: list[TopicAssignment] = array(TopicAssignment, "0+")
+    generation: int = int32("1+", default=UNKNOWN_GENERATION, ignorable=True)
+
+
+def pack_sticky(owned: list[Key], generation: int) -> bytes:
+    """The user data of a member of a "sticky" group."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(owned):
+        by_topic.setdefault(topic, []).append(number)
+    previous = [StickyUserData.TopicAssignment(topic=topic, partitions=by_topic[topic]) for topic in by_topic]
+    return StickyUserData(previous_assignment=previous, generation=generation).encode(1)
+
+
+def sticky_claim(member: MemberSubscription) -> tuple[list[Key], int]:
+    """What the member of a "sticky" group had, and when. User data that can't be read claims nothing."""
+    for version in (1, 0):
+        try:
+            data = StickyUserData.decode(member.user_data or b"\0\0\0\0", version, whole=False)
+        except ProtocolError:
+            continue
+        keys = [(each.topic, number) for each in data.previous_assignment for number in each.partitions]
+        return keys, data.generation
+    _logger.warning("sticky: the user data of member %s can't be read; it claims nothing", member.member_id)
+    return [], UNKNOWN_GENERATION
+
+
+def pack_cooperative(generation: int) -> bytes:
+    """The user data of a member of a "cooperative-sticky" group: the generation, for leaders before KIP-792."""
+    return generation.to_bytes(4, "big", signed=True)
+
+
+def cooperative_claim(member: MemberSubscription) -> tuple[list[Key], int]:
+    """What the member of a "cooperative-sticky" group has, and since when."""
+    generation = member.generation
+    if generation == UNKNOWN_GENERATION and member.user_data is not None and len(member.user_data) >= 4:
+        generation = max(UNKNOWN_GENERATION, int.from_bytes(member.user_data[:4], "big", signed=True))
+    return member.owned, generation
+
+
+@dataclass(slots=True)
+class Claims:
+    """The claims of all members."""
+
+    holder: dict[Key, str]
+    """The member whose claim holds, of each partition that somebody rightly claims."""
+    claimed: dict[Key, list[str]]
+    """All members that claim a partition, rightly or not."""
+
+    def is_held_by_another(self, key: Key, member_id: str) -> bool:
+        """Whether somebody else may still read the partition, so that this member can't have it yet."""
+        return self.holder.get(key) != member_id and key in self.claimed
+
+
+def settle(
+    partitions: Mapping[str, list[PartitionInfo]],
+    members: Mapping[str, MemberSubscription],
+    claims: Mapping[str, tuple[list[Key], int]],
+) -> Claims:
+    """Finds out which claims hold. ``claims``: each member's partitions and their generation."""
+    numbers = {topic: {each.number for each in infos} for topic, infos in partitions.items()}
+    found = Claims({}, {})
+    best: dict[Key, int] = {}
+    disputed: set[Key] = set()
+    for member_id in sorted(claims):
+        keys, generation = claims[member_id]
+        topics = frozenset(members[member_id].topics)
+        for key in dict.fromkeys(keys):
+            topic, number = key
+            if number not in numbers.get(topic, ()):
+                continue
+            found.claimed.setdefault(key, []).append(member_id)
+            if topic not in topics or generation < best.get(key, UNKNOWN_GENERATION):
+                continue
+            if best.get(key) == generation:
+                disputed.add(key)
+                continue
+            disputed.discard(key)
+            best[key] = generation
+            found.holder[key] = member_id
+    for key in sorted(disputed):
+        _logger.warning(
+            "%s [%d] is claimed by %s in the same generation: it is assigned anew",
+            *key,
+            " and ".join(found.claimed[key]),
+        )
+        del found.holder[key]
+    return found

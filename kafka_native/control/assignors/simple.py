@@ -1,0 +1,132 @@
+"""range and roundrobin: the assignments are those that Java's assignors of these names make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import cycle, islice
+
+from kafka_native.control.assignors.base import (
+    BuiltIn,
+    Key,
+    MemberSubscription,
+    PartitionInfo,
+    in_order,
+    racks_matter,
+    subscribers,
+)
+
+
+class RoundRobin(BuiltIn):
+    """All partitions of all topics in a row, dealt out to the members one by one; who doesn't subscribe is skipped."""
+
+    name = "roundrobin"
+
+    def assign(
+        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+    ) -> dict[str, list[Key]]:
+        """See `Assignor.assign`."""
+        assignment: dict[str, list[Key]] = {member: [] for member in members}
+        order = in_order(members.values())
+        topics_of = {member.member_id: frozenset(member.topics) for member in order}
+        ids = cycle(member.member_id for member in order)
+        for topic in subscribers(partitions, members):
+            for partition in partitions[topic]:
+                member_id = next(each for each in islice(ids, len(order)) if topic in topics_of[each])
+                assignment[member_id].append((topic, partition.number))
+        return assignment
+
+
+class Range(BuiltIn):
+    """Each topic by itself: its partitions in a row, cut into a piece for each subscriber, the first ones larger.
+
+    Topics with as many partitions and the same subscribers are cut alike, so that a member reads the same numbers of
+    all of them. Where racks are known (KIP-881), members get partitions with a replica in their rack as long as the
+    pieces stay as large as they would be, and topics that are cut alike stay so.
+    """
+
+    name = "range"
+
+    def assign(
+        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+    ) -> dict[str, list[Key]]:
+        """See `Assignor.assign`."""
+        topics = [_Topic(t, partitions[t], readers) for t, readers in subscribers(partitions, members).items()]
+        if any(topic.racks_matter for topic in topics):
+            for alike in _cut_alike(topics):
+                if len(alike) > 1:
+                    _match_together(alike)
+                elif alike[0].racks_matter:
+                    alike[0].cut(alike[0].matches)
+        assignment: dict[str, list[Key]] = {member: [] for member in members}
+        for topic in topics:
+            topic.cut(lambda _member, _number: True)
+            for member_id, numbers in topic.given.items():
+                assignment[member_id] += [(topic.name, number) for number in sorted(numbers)]
+        return assignment
+
+
+class _Topic:
+    """A topic that is being cut."""
+
+    def __init__(self, name: str, partitions: list[PartitionInfo], readers: list[MemberSubscription]) -> None:
+        self.name = name
+        self.readers = {member.member_id: member.rack or None for member in readers}
+        self.racks = {each.number: each.racks for each in partitions}
+        self.left = dict.fromkeys(self.racks)
+        self.given: dict[str, list[int]] = {member_id: [] for member_id in self.readers}
+        self._each, self._larger = divmod(len(partitions), len(readers))
+        racks = {rack for rack in self.readers.values() if rack is not None}
+        self.knows_racks = bool(racks)
+        self.racks_matter = racks_matter(racks, self.racks.values())
+
+    def room(self, member_id: str) -> int:
+        """How many partitions the member may still get."""
+        return max(0, self._each + (self._larger > 0) - len(self.given[member_id]))
+
+    def matches(self, member_id: str, number: int) -> bool:
+        """Whether the partition has a replica in the member's rack; a member without rack matches all."""
+        rack = self.readers[member_id]
+        return rack is None or rack in self.racks.get(number, ())
+
+    def give(self, member_id: str, numbers: list[int]) -> None:
+        """The member gets these."""
+        given = self.given[member_id]
+        given += numbers
+        if len(given) > self._each:
+            self._larger -= 1
+        for number in numbers:
+            self.left.pop(number, None)
+
+    def cut(self, may: Callable[[str, int], bool]) -> None:
+        """Gives each reader its piece of what is left and may be given to it."""
+        for member_id in self.readers:
+            if not self.left:
+                return
+            numbers = list(islice((n for n in self.left if may(member_id, n)), self.room(member_id)))
+            if numbers:
+                self.give(member_id, numbers)
+
+
+def _cut_alike(topics: list[_Topic]) -> list[list[_Topic]]:
+    """Topics with the same readers (and racks of them) and as many partitions are one piece of work."""
+    found: dict[tuple[frozenset[tuple[str, str | None]], int], list[_Topic]] = {}
+    for topic in topics:
+        # Without racks of readers there is nothing to match, and no numbers to keep together
+        if topic.knows_racks:
+            found.setdefault((frozenset(topic.readers.items()), len(topic.racks)), []).append(topic)
+    return list(found.values())
+
+
+def _match_together(topics: list[_Topic]) -> None:
+    """Gives a number of all these topics to the first reader whose rack has a replica of each."""
+    remaining = dict.fromkeys(topics[0].readers)
+    for number in range(len(topics[0].racks)):
+        member_id = next((m for m in remaining if all(t.matches(m, number) and t.room(m) for t in topics)), None)
+        if member_id is None:
+            continue
+        for topic in topics:
+            topic.give(member_id, [number])
+        if not any(topic.room(member_id) for topic in topics):
+            del remaining[member_id]
+            if not remaining:
+                return
