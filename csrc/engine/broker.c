@@ -54,6 +54,7 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
     kn_mutex_init(&broker->lock, KN_RANK_LEAF);
     kn_list_init(&broker->ops);
     kn_list_init(&broker->unsent);
+    kn_list_init(&broker->roused);
     kn_sender_init(&broker->sender, broker);
     kn_fetcher_init(&broker->fetcher, broker);
     atomic_init(&broker->state, KN_BROKER_INIT);
@@ -61,9 +62,21 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
     return broker;
 }
 
+/* Lets go of one that was taken off the list: from here on it may be put on another. */
+static struct kn_cursor *roused_pop(struct kn_list *roused)
+{
+    struct kn_list *node = kn_list_pop_front(roused);
+    if (!node) return NULL;
+    struct kn_cursor *cursor = KN_LIST_ENTRY(node, struct kn_cursor, rouse_node);
+    atomic_store(&cursor->roused, 0);
+    return cursor;
+}
+
 void kn_broker_free(struct kn_broker *broker)
 {
     if (!broker) return;
+    struct kn_cursor *cursor;
+    while ((cursor = roused_pop(&broker->roused))) kn_cursor_unref(cursor);
     kn_sender_deinit(&broker->sender);
     kn_fetcher_deinit(&broker->fetcher);
     kn_connection_free(broker->connection);
@@ -168,6 +181,17 @@ void kn_broker_wake(struct kn_broker *broker)
 {
     kn_mutex_lock(&broker->lock);
     broker->poked = 1;
+    int signal = inbox_needs_signal(broker, 0);
+    kn_mutex_unlock(&broker->lock);
+    if (signal) kn_wake_signal(&broker->wake);
+}
+
+void kn_broker_rouse(struct kn_broker *broker, struct kn_cursor *cursor)
+{
+    int listed = atomic_exchange(&cursor->roused, 1); /* perhaps with the broker where it was before */
+    kn_mutex_lock(&broker->lock);
+    if (listed) broker->rouse_all = 1;
+    else kn_list_push_back(&broker->roused, &kn_cursor_ref(cursor)->rouse_node);
     int signal = inbox_needs_signal(broker, 0);
     kn_mutex_unlock(&broker->lock);
     if (signal) kn_wake_signal(&broker->wake);
@@ -401,10 +425,14 @@ static int broker_look_everywhere(struct kn_broker *broker, int64_t now_us)
 /* Swaps the inbox out under the lock and works through it outside. */
 static void broker_take_inbox(struct kn_broker *broker, int64_t now_us)
 {
-    struct kn_list ops;
+    struct kn_list ops, roused;
     kn_list_init(&ops);
+    kn_list_init(&roused);
     kn_mutex_lock(&broker->lock);
     kn_list_splice_back(&ops, &broker->ops);
+    kn_list_splice_back(&roused, &broker->roused);
+    int rouse_all = broker->rouse_all;
+    broker->rouse_all = 0;
     struct kn_ready *ready = broker->ready;
     int32_t ready_count = broker->ready_count, ready_capacity = broker->ready_capacity;
     broker->ready = broker->taken;
@@ -420,6 +448,12 @@ static void broker_take_inbox(struct kn_broker *broker, int64_t now_us)
 
     struct kn_list *node;
     while ((node = kn_list_pop_front(&ops))) broker_run_op(broker, KN_LIST_ENTRY(node, struct kn_op, node), now_us);
+    struct kn_cursor *cursor;
+    while ((cursor = roused_pop(&roused))) {
+        kn_fetcher_rouse(&broker->fetcher, cursor);
+        kn_cursor_unref(cursor);
+    }
+    if (rouse_all) kn_fetcher_rouse_all(&broker->fetcher);
     for (int32_t i = 0; i < ready_count; i++) {
         if (kn_sender_add(&broker->sender, ready[i].accumulator, ready[i].at_us)) lost = 1;
     }
@@ -556,7 +590,8 @@ static short broker_sleep(struct kn_broker *broker, int64_t next_us)
     int64_t left_us = next_us == KN_NEVER ? -1 : next_us - kn_clock_us();
     if (next_us != KN_NEVER && left_us < 0) left_us = 0;
     kn_mutex_lock(&broker->lock);
-    int waiting = !kn_list_empty(&broker->ops) || broker->ready_count || broker->poked || broker->stop_asked;
+    int waiting = !kn_list_empty(&broker->ops) || broker->ready_count || broker->poked || broker->stop_asked || !kn_list_empty(&broker->roused) ||
+                  broker->rouse_all;
     broker->sleep_until_us = waiting || left_us == 0 ? 0 : next_us;
     int64_t lost_us = broker->ready_lost ? 100000 : -1; /* memory was short: try again a little later */
     kn_mutex_unlock(&broker->lock);

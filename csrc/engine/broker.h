@@ -61,6 +61,8 @@ struct kn_broker {
     struct kn_ready *ready;
     int32_t ready_count, ready_capacity;
     int ready_lost;             /* no memory for a notification: look at every accumulator that this broker leads */
+    struct kn_list roused;      /* cursors that rested and may be fetched again; each a reference */
+    int rouse_all;              /* one couldn't be put there: look at every one that rests */
     int poked;                  /* kn_broker_wake() came: one more turn before sleeping */
     int stop_asked;
     int inbox_closed;           /* the thread is gone: posts complete at once */
@@ -97,6 +99,8 @@ void kn_broker_free(struct kn_broker *broker); /* joined already */
 void kn_broker_post(struct kn_broker *broker, struct kn_op *op);
 /* Any thread, no lock held: look at this accumulator from at_us on. Wakes the thread only if it would sleep longer than that. */
 void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us);
+/* Any thread, no lock held: this cursor doesn't have enough queued any more (see kn_cursor_rests()). */
+void kn_broker_rouse(struct kn_broker *broker, struct kn_cursor *cursor);
 void kn_broker_wake(struct kn_broker *broker);
 static inline int kn_broker_state_now(struct kn_broker *broker) { return atomic_load_explicit(&broker->state, memory_order_acquire); } /* one more turn, whatever for */
 void kn_broker_stop(struct kn_broker *broker); /* for good; needs no memory, so it can't fail. The thread ends soon. */

@@ -30,7 +30,9 @@ struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int
     atomic_init(&cursor->epoch, 1);
     atomic_init(&cursor->queued_bytes, 0);
     atomic_init(&cursor->queued_messages, 0);
-    atomic_init(&cursor->resting, 0);
+    atomic_init(&cursor->rester, NULL);
+    atomic_init(&cursor->roused, 0);
+    kn_list_init(&cursor->rouse_node);
     atomic_init(&cursor->high_watermark, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->last_stable_offset, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->log_start_offset, KN_OFFSET_UNKNOWN);
@@ -59,15 +61,17 @@ uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor)
     return atomic_fetch_add_explicit(&cursor->epoch, 1, memory_order_acq_rel) + 1;
 }
 
-int kn_cursor_rests(struct kn_cursor *cursor)
+int kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
 {
     int64_t enough = cursor->engine->config.queued_min_messages;
     if (atomic_load_explicit(&cursor->queued_messages, memory_order_relaxed) < enough) return 0;
-    /* The flag, then the count; kn_cursor_unqueued() does it the other way round. One of the two sees the other (sequentially consistent), so no
-     * partition rests for ever. */
-    atomic_store(&cursor->resting, 1);
+    /* The mark, then the count; kn_cursor_unqueued() does it the other way round. One of the two sees the other (sequentially consistent), so no
+     * partition rests for ever. A partition that moves may rest at two brokers for a moment: the one whose mark is replaced looks again. */
+    struct kn_broker *other = atomic_exchange(&cursor->rester, broker);
+    if (other && other != broker) kn_broker_rouse(other, cursor);
     if (atomic_load(&cursor->queued_messages) >= enough) return 1;
-    atomic_store(&cursor->resting, 0);
+    struct kn_broker *mine = broker;
+    atomic_compare_exchange_strong(&cursor->rester, &mine, NULL);
     return 0;
 }
 
@@ -79,8 +83,9 @@ void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count)
 void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count)
 {
     int64_t left = atomic_fetch_sub(&cursor->queued_messages, message_count) - message_count;
-    if (atomic_load(&cursor->resting) && left < cursor->engine->config.queued_min_messages && atomic_exchange(&cursor->resting, 0))
-        kn_engine_wake_brokers(cursor->engine);
+    if (!atomic_load(&cursor->rester) || left >= cursor->engine->config.queued_min_messages) return;
+    struct kn_broker *rester = atomic_exchange(&cursor->rester, NULL);
+    if (rester) kn_broker_rouse(rester, cursor);
 }
 
 struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor, uint32_t epoch, int32_t batch_capacity)

@@ -12,6 +12,7 @@
 #include "engine/chunk.h"
 #include "records/batch_reader.h"
 
+struct kn_broker;
 struct kn_engine;
 
 #define KN_OFFSET_UNKNOWN (-1001) /* librdkafka's RD_KAFKA_OFFSET_INVALID */
@@ -29,7 +30,10 @@ struct kn_cursor {
     atomic_uint epoch;
     _Atomic int64_t queued_bytes;   /* of segments not yet consumed */
     _Atomic int64_t queued_messages;/* the same, and those of results not yet opened */
-    atomic_int resting;             /* left out of Fetch until queued_messages falls below queued.min.messages */
+    _Atomic(struct kn_broker *) rester; /* leaves it out of Fetch until queued_messages falls below queued.min.messages; NULL: nobody */
+    atomic_int roused;              /* in a broker's list of cursors that it shall look at */
+    /* under that broker's lock */
+    struct kn_list rouse_node;
     _Atomic int64_t high_watermark; /* -1001: unknown */
     _Atomic int64_t last_stable_offset;
     _Atomic int64_t log_start_offset;
@@ -83,8 +87,8 @@ static inline int kn_segment_is_stale(const struct kn_segment *segment)
 {
     return segment->epoch != atomic_load_explicit(&segment->cursor->epoch, memory_order_acquire);
 }
-/* For the fetcher: whether enough is queued for the application (queued.min.messages). Then the brokers' threads are woken once it isn't any more. */
-int kn_cursor_rests(struct kn_cursor *cursor);
+/* For the fetcher: whether enough is queued for the application (queued.min.messages). Then this broker is roused once it isn't any more. */
+int kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker);
 /* For the fetcher: messages fetched, and given up without becoming a segment's. */
 void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count);
 void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count);

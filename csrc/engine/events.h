@@ -18,7 +18,8 @@ enum kn_event_kind {
     KN_EVENT_TOPIC_WANTED,   /* first produce to a topic that has no metadata: token = the topic's token */
     KN_EVENT_THROTTLED,      /* throttle_ms from broker */
     KN_EVENT_OUT_OF_SEQUENCE,/* a partition's numbering must start anew, under another epoch than offset (producer id) and epoch: error_code */
-    KN_EVENT_FATAL           /* a partition's guarantee can't be kept, the engine takes nothing new: error_code or status, text */
+    KN_EVENT_FATAL,          /* a partition's guarantee can't be kept, the engine takes nothing new: error_code or status, text */
+    KN_EVENT_REPLICA         /* the leader would rather have cursor `token` read at the replica leader_id (KIP-392): it has stopped at `offset` */
 };
 
 struct kn_event {
@@ -33,7 +34,7 @@ struct kn_event {
     int32_t partition;
     int32_t leader_id;       /* KIP-951 hint, -1 = none */
     int32_t leader_epoch;
-    uint32_t epoch;          /* CURSOR: fetch epoch it belongs to */
+    uint32_t epoch;          /* CURSOR, REPLICA: fetch epoch it belongs to */
     int32_t throttle_ms;
     int32_t attempts;
     int64_t offset;

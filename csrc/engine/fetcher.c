@@ -35,7 +35,10 @@ void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker)
     memset(fetcher, 0, sizeof *fetcher);
     fetcher->broker = broker;
     fetcher->fetch_version = -1;
+    fetcher->session_serial = 1;
     kn_list_init(&fetcher->slots);
+    kn_list_init(&fetcher->changed);
+    kn_list_init(&fetcher->leaving);
     kn_list_init(&fetcher->forgotten);
 }
 
@@ -44,8 +47,8 @@ void kn_fetcher_deinit(struct kn_fetcher *fetcher)
     for (int32_t i = 0; i < fetcher->job_count; i++) kn_fetch_job_deinit(&fetcher->jobs[i]);
     free(fetcher->jobs);
     struct kn_list *node;
-    while ((node = kn_list_pop_front(&fetcher->slots))) kn_fetch_slot_free(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     kn_fetch_slots_drop_forgotten(fetcher);
+    while ((node = kn_list_pop_front(&fetcher->slots))) kn_fetch_slot_free(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     free(fetcher->buckets);
 }
 
@@ -55,11 +58,7 @@ static void reset_session(struct kn_fetcher *fetcher)
     fetcher->session_reset_serial = fetcher->serial;
     fetcher->session_id = 0;
     fetcher->session_epoch = SESSION_EPOCH_FULL;
-    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
-        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        slot->sent_offset = KN_OFFSET_UNKNOWN;
-        slot->in_session = 0;
-    }
+    fetcher->session_serial++;
     kn_fetch_slots_drop_forgotten(fetcher);
 }
 
@@ -74,19 +73,27 @@ int kn_fetcher_wants_connection(const struct kn_fetcher *fetcher) { return fetch
 
 /* --- slots --- */
 
-/* Whether the session still has this partition from an earlier attach; then it must not be forgotten, only moved. */
-static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+/* Whether the slot rests from now on. */
+static void let_rest(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
-    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next) {
-        struct kn_fetch_slot *old = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        if (old->cursor->partition != cursor->partition || strcmp(old->cursor->topic, cursor->topic) != 0 ||
-            memcmp(old->cursor->topic_id, cursor->topic_id, sizeof cursor->topic_id) != 0)
-            continue;
-        kn_list_remove(&old->node);
-        kn_fetch_slot_free(old);
-        return 1;
+    fetcher->resting_count -= slot->resting;
+    slot->resting = kn_cursor_rests(slot->cursor, fetcher->broker);
+    fetcher->resting_count += slot->resting;
+    kn_fetch_slots_file(fetcher, slot);
+}
+
+void kn_fetcher_rouse(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+{
+    struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, cursor);
+    if (slot && slot->resting) let_rest(fetcher, slot);
+}
+
+void kn_fetcher_rouse_all(struct kn_fetcher *fetcher)
+{
+    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
+        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        if (slot->resting) let_rest(fetcher, slot);
     }
-    return 0;
 }
 
 static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
@@ -95,7 +102,10 @@ static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_curs
     if (!slot) return NULL;
     slot->cursor = kn_cursor_ref(cursor);
     slot->max_bytes = fetcher->broker->engine->config.partition_fetch_bytes;
-    slot->in_session = unforget(fetcher, cursor);
+    kn_list_init(&slot->node);
+    kn_list_init(&slot->file_node);
+    /* What the session still has from an earlier attach must not be forgotten, only moved. */
+    if (kn_fetch_slots_unforget(fetcher, cursor)) slot->session = fetcher->session_serial;
     if (kn_fetch_slots_add(fetcher, slot) == KN_OK) return slot;
     kn_fetch_slot_free(slot);
     return NULL;
@@ -113,7 +123,8 @@ int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint
     slot->eof_offset = KN_OFFSET_UNKNOWN;
     slot->ignore_through = fetcher->serial;
     /* In a session the broker answers only for partitions with news, so the end of one that was moved to its end would never be seen. */
-    if (fetcher->broker->engine->config.partition_eof && slot->in_session) reset_session(fetcher);
+    if (fetcher->broker->engine->config.partition_eof && kn_fetch_slot_in_session(fetcher, slot)) reset_session(fetcher);
+    let_rest(fetcher, slot);
     return KN_OK;
 }
 
@@ -127,9 +138,9 @@ void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
 
 /* --- opening what came --- */
 
-static void post_cursor_event(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status, int64_t offset)
+static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kind, const struct kn_fetch_job *job, int status, int64_t offset)
 {
-    struct kn_event *event = kn_event_new(KN_EVENT_CURSOR, fetcher->broker->handle);
+    struct kn_event *event = kn_event_new(kind, fetcher->broker->handle);
     if (!event) return; /* out of memory: the slot is gone, the control plane's own check finds it */
     event->token = job->cursor->token;
     event->partition = job->cursor->partition;
@@ -137,7 +148,7 @@ static void post_cursor_event(struct kn_fetcher *fetcher, const struct kn_fetch_
     event->offset = offset;
     event->status = status;
     event->error_code = job->result.error_code;
-    event->leader_id = job->result.leader_id;
+    event->leader_id = kind == KN_EVENT_REPLICA ? job->result.preferred_read_replica : job->result.leader_id;
     event->leader_epoch = job->result.leader_epoch;
     kn_engine_post_event(fetcher->broker->engine, event);
 }
@@ -148,12 +159,12 @@ static void push_segment(struct kn_fetcher *fetcher, struct kn_segment *segment)
 }
 
 /* The slot stops; the control plane is told where and why, and starts it again when that makes sense. */
-static void stop_slot(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status, int64_t offset)
+static void stop_slot(struct kn_fetcher *fetcher, enum kn_event_kind kind, const struct kn_fetch_job *job, int status, int64_t offset)
 {
     struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, job->cursor);
     if (!slot || slot->epoch != job->epoch) return; /* restarted meanwhile: this news is old */
     kn_fetcher_detach(fetcher, job->cursor);
-    post_cursor_event(fetcher, job, status, offset);
+    post_cursor_event(fetcher, kind, job, status, offset);
 }
 
 static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job, int status, int64_t offset, int64_t next_offset)
@@ -165,7 +176,7 @@ static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job,
         segment->next_offset = next_offset;
         push_segment(fetcher, segment);
     }
-    stop_slot(fetcher, job, status, offset);
+    stop_slot(fetcher, KN_EVENT_CURSOR, job, status, offset);
 }
 
 static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *job)
@@ -234,20 +245,28 @@ static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, s
     slot->sent_offset = KN_OFFSET_UNKNOWN;
 }
 
+/* KIP-392: a leader that knows a closer replica sends that replica's id and no records. */
+static int prefers_replica(const struct kn_fetcher *fetcher, const struct kn_fetch_result *result)
+{
+    return !result->error_code && result->preferred_read_replica >= 0 && result->preferred_read_replica != fetcher->broker->node_id &&
+           result->records_bytes == 0;
+}
+
 static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_response *response, const struct kn_fetch_result *result,
                        struct kn_chunk *chunk, uint32_t serial)
 {
     struct kn_fetch_slot *slot = fetcher->by_id ? kn_fetch_slots_find(fetcher, response->topic_id, 16, result->partition)
                                                 : kn_fetch_slots_find(fetcher, response->topic, (size_t)response->topic_bytes, result->partition);
     if (!slot || (int32_t)(serial - slot->ignore_through) <= 0) return KN_OK; /* detached or moved meanwhile */
-    if (result->error_code) {
+    if (!result->error_code) note_offsets(slot->cursor, result);
+    int elsewhere = prefers_replica(fetcher, result);
+    if (result->error_code || elsewhere) {
         struct kn_fetch_job job = {.cursor = slot->cursor, .epoch = slot->epoch, .offset = slot->offset, .result = *result};
         kn_cursor_ref(job.cursor); /* stopping drops the slot's reference */
-        stop_slot(fetcher, &job, KN_OK, job.offset);
+        stop_slot(fetcher, elsewhere ? KN_EVENT_REPLICA : KN_EVENT_CURSOR, &job, KN_OK, job.offset);
         kn_cursor_unref(job.cursor);
         return KN_OK;
     }
-    note_offsets(slot->cursor, result);
     if (result->records_bytes == 0 && !fetcher->broker->engine->config.partition_eof) return KN_OK;
     struct kn_fetch_job *job = add_job(fetcher);
     if (!job) return KN_ERR_NOMEM;
@@ -256,6 +275,10 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
     grow_fetch(fetcher, slot, kn_fetch_job_scan(job));
     slot->offset = job->next_offset;
     fetcher->job_bytes += (int64_t)result->records_bytes;
+    /* A full request asks in this order: who had its turn is asked last. */
+    kn_list_remove(&slot->node);
+    kn_list_push_back(&fetcher->slots, &slot->node);
+    let_rest(fetcher, slot);
     return KN_OK;
 }
 
@@ -277,7 +300,7 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
         return session_error ? KN_OK : KN_ERR_STALE;
     }
     if (response.session_id == 0) {
-        fetcher->session_epoch = SESSION_EPOCH_FULL; /* the broker has no room for a session */
+        reset_session(fetcher); /* the broker has no room for a session */
     } else if ((int32_t)(serial - fetcher->session_reset_serial) > 0) {
         fetcher->session_id = response.session_id;
         fetcher->session_epoch = fetcher->session_epoch == INT32_MAX ? 1 : fetcher->session_epoch + 1;
@@ -316,53 +339,47 @@ static struct kn_fetch_partition wire_of(const struct kn_fetch_slot *slot)
                                        .max_bytes = slot->max_bytes};
 }
 
-/* Finds out which partitions are left out of the next request. Returns how many aren't. */
-static int32_t let_rest(struct kn_fetcher *fetcher)
-{
-    int32_t wanted = 0;
-    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
-        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        slot->resting = kn_cursor_rests(slot->cursor);
-        wanted += !slot->resting;
-    }
-    return wanted;
-}
-
 /* What the session doesn't know yet, and what it shall forget. Both arrays in one allocation at *out, freed by the caller. */
 static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request, struct kn_fetch_partition **out)
 {
     int full = fetcher->session_epoch == SESSION_EPOCH_FULL;
     if (full) kn_fetch_slots_drop_forgotten(fetcher);
-    size_t most = (size_t)fetcher->slot_count + 1;
-    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next) most++;
-    *out = malloc(most * sizeof **out);
+    size_t most = full ? (size_t)fetcher->slot_count : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count + (size_t)fetcher->forgotten_count;
+    *out = malloc((most + 1) * sizeof **out);
     if (!*out) return KN_ERR_NOMEM;
     struct kn_fetch_partition *to = *out;
-    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
-        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        if (slot->resting || (!full && slot->in_session && slot->sent_offset == slot->offset)) continue;
-        *to++ = wire_of(slot);
+    struct kn_list *node;
+    for (node = fetcher->slots.next; full && node != &fetcher->slots; node = node->next) {
+        const struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
+        if (!slot->resting) *to++ = wire_of(slot);
     }
+    for (node = fetcher->changed.next; !full && node != &fetcher->changed; node = node->next)
+        *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
     request->partitions = *out;
     request->partition_count = (int32_t)(to - *out);
     request->forgotten = to;
-    for (struct kn_list *node = fetcher->forgotten.next; node != &fetcher->forgotten; node = node->next)
+    for (node = fetcher->forgotten.next; !full && node != &fetcher->forgotten; node = node->next)
         *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
-    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
-        const struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        if (slot->resting && slot->in_session) *to++ = wire_of(slot);
-    }
+    for (node = fetcher->leaving.next; !full && node != &fetcher->leaving; node = node->next)
+        *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
     request->forgotten_count = (int32_t)(to - request->forgotten);
     return KN_OK;
 }
 
+static void mark_slot_sent(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+{
+    slot->sent_offset = slot->resting ? KN_OFFSET_UNKNOWN : slot->offset;
+    slot->session = slot->resting || fetcher->fetch_version < KN_FETCH_SESSION_SINCE ? 0 : fetcher->session_serial;
+    kn_fetch_slots_unfile(fetcher, slot);
+}
+
 static void mark_sent(struct kn_fetcher *fetcher)
 {
-    for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
-        struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        slot->sent_offset = slot->resting ? KN_OFFSET_UNKNOWN : slot->offset;
-        slot->in_session = !slot->resting && fetcher->fetch_version >= 7;
-    }
+    struct kn_list *node;
+    if (fetcher->session_epoch == SESSION_EPOCH_FULL)
+        for (node = fetcher->slots.next; node != &fetcher->slots; node = node->next) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+    while ((node = kn_list_first(&fetcher->changed))) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+    while ((node = kn_list_first(&fetcher->leaving))) mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
     kn_fetch_slots_drop_forgotten(fetcher);
 }
 
@@ -404,19 +421,20 @@ static int16_t choose_version(struct kn_fetcher *fetcher)
     if (fetcher->idless_count && version >= KN_FETCH_TOPIC_ID_SINCE) version = KN_FETCH_TOPIC_ID_SINCE - 1;
     int by_id = version >= KN_FETCH_TOPIC_ID_SINCE;
     if (by_id != fetcher->by_id) {
-        kn_fetch_slots_key_by(fetcher, by_id);
         reset_session(fetcher);
+        kn_fetch_slots_key_by(fetcher, by_id);
     }
     return version;
 }
 
-static int send_fetch(struct kn_fetcher *fetcher, int32_t wanted, int64_t room_bytes, int64_t now_us)
+static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t now_us)
 {
     const struct kn_engine_config *config = &fetcher->broker->engine->config;
-    struct kn_fetch_request body = {.version = choose_version(fetcher), .max_wait_ms = config->fetch_wait_max_ms,
+    int16_t version = choose_version(fetcher); /* may begin a new session */
+    struct kn_fetch_request body = {.version = version, .max_wait_ms = config->fetch_wait_max_ms,
                                     .min_bytes = config->fetch_min_bytes, .isolation_level = config->isolation_level,
                                     .session_id = fetcher->session_id, .session_epoch = fetcher->session_epoch, .rack = config->rack};
-    if (wanted < fetcher->slot_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS) body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
+    if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS) body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
     int64_t most = room_bytes > RESPONSE_MIN_BYTES ? room_bytes : RESPONSE_MIN_BYTES;
     if (most > RESPONSE_MAX_BYTES) most = RESPONSE_MAX_BYTES;
     body.max_bytes = most < config->fetch_max_bytes ? (int32_t)most : config->fetch_max_bytes;
@@ -454,14 +472,14 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
 {
     int sent = 0;
     int64_t next_us = KN_NEVER;
-    if (!fetcher->in_flight && fetcher->slot_count && fetcher->fetch_version >= KN_FETCH_VERSION_MIN) {
-        int64_t left = room(fetcher);
-        int32_t wanted = left > 0 ? let_rest(fetcher) : 0;
-        if (fetcher->not_before_us > now_us)
+    if (!fetcher->in_flight && fetcher->slot_count > fetcher->resting_count && fetcher->fetch_version >= KN_FETCH_VERSION_MIN) {
+        int64_t left;
+        if (fetcher->not_before_us > now_us) {
             next_us = fetcher->not_before_us;
-        else if (wanted > 0)
-            sent = send_fetch(fetcher, wanted, left, now_us) == KN_OK;
-        if (!sent && wanted > 0 && next_us == KN_NEVER) next_us = fetcher->not_before_us;
+        } else if ((left = room(fetcher)) > 0) {
+            sent = send_fetch(fetcher, left, now_us) == KN_OK;
+            if (!sent) next_us = fetcher->not_before_us;
+        }
     }
     if (!fetcher->job_count) return next_us;
     if (sent) return now_us; /* let the request out before the work on what came */

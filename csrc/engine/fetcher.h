@@ -6,6 +6,9 @@
  * One request is in flight at a time, because a session's epochs are sequential. To keep the broker busy all the same, a response is only
  * scanned at first (batch headers tell the next offsets), the next request goes out, and then the batches are checked and opened. When one turns
  * out to be unusable, its slot is detached, and the result that is on its way for it is ignored.
+ *
+ * A turn looks only at slots with news: what a response brought, what was attached, what began or ceased to rest. The others cost nothing, however
+ * many they are. Only a full request (the first of a session) goes over all of them.
  */
 #ifndef KN_ENGINE_FETCHER_H
 #define KN_ENGINE_FETCHER_H
@@ -25,12 +28,16 @@ struct kn_fetcher {
     struct kn_list slots;        /* every attached cursor */
     int32_t slot_count;
     int32_t idless_count;        /* slots whose topic has no id: they need version 12 or older */
+    struct kn_list changed;      /* slots that the next incremental request tells the session of; a full one has all that don't rest */
+    struct kn_list leaving;      /* resting slots that the session still has */
     struct kn_list forgotten;    /* detached slots that the session still has */
+    int32_t changed_count, leaving_count, forgotten_count, resting_count;
     struct kn_fetch_slot **buckets; /* hash table over the slots */
     uint32_t bucket_count;       /* a power of two, 0 before the first slot */
     int by_id;                   /* hashed by topic id (version 13 and newer) or by name */
     int32_t session_id;          /* 0: none */
     int32_t session_epoch;       /* 0: the next request is a full one */
+    uint32_t session_serial;     /* counts sessions given up, from 1 on: slots of another one are in no session */
     int in_flight;
     uint32_t serial;             /* counts requests */
     uint32_t session_reset_serial; /* answers up to this request belong to a session that was given up */
@@ -46,6 +53,9 @@ void kn_fetcher_deinit(struct kn_fetcher *fetcher);
 /* Start (or restart, with a newer epoch) fetching this cursor at `offset`. Takes a reference of its own. KN_OK or KN_ERR_NOMEM. */
 int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch, int64_t offset, int32_t leader_epoch);
 void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor);
+/* Something of a cursor that rested was consumed; all: of any one. */
+void kn_fetcher_rouse(struct kn_fetcher *fetcher, const struct kn_cursor *cursor);
+void kn_fetcher_rouse_all(struct kn_fetcher *fetcher);
 int kn_fetcher_wants_connection(const struct kn_fetcher *fetcher);
 /* When the broker is open: sends the next Fetch, opens what came. Returns when to be called again at the latest. */
 int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us);

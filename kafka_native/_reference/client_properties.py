@@ -718,7 +718,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         maximum=255,
         state=State.EFFECTIVE,
-        note="told to the group, for assignors that look at racks (KIP-881)",
+        note="told in Fetch (KIP-392) and to the group, for assignors that look at racks (KIP-881)",
         doc="The rack of this client, so that it may fetch from a replica nearby. At most 255 bytes.",
     ),
     Property(

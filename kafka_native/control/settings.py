@@ -18,7 +18,7 @@ def connection_settings(config: Config) -> dict[str, Any]:
     """What every client has."""
     return {
         "client_id": config["client.id"],
-        "rack": "",
+        "rack": config.text("client.rack"),
         "receive_max_bytes": config["receive.message.max.bytes"],
         "setup_timeout_ms": config["socket.connection.setup.timeout.ms"],
         "send_buffer_bytes": config["socket.send.buffer.bytes"],

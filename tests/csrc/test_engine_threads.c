@@ -339,7 +339,7 @@ static void enough_is_little(struct kn_engine_config *config)
 static int everything_rests(struct kn_cursor **cursors)
 {
     int resting = 0;
-    for (int i = 0; i < PARTITIONS; i++) resting += atomic_load(&cursors[i]->resting);
+    for (int i = 0; i < PARTITIONS; i++) resting += atomic_load(&cursors[i]->rester) != NULL;
     return resting == PARTITIONS;
 }
 

@@ -135,22 +135,26 @@ PARTITIONS = st.dictionaries(
     st.integers(0, 2**31 - 1), st.tuples(st.integers(0, 2**62), st.integers(-1, 2**31 - 1)), min_size=1, max_size=4
 )
 TOPICS = st.dictionaries(NAMES, PARTITIONS, max_size=4)
+RACKS = st.text("abcå-.", max_size=100)
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.sampled_from(VERSIONS), st.tuples(st.integers(0, 1), st.integers(0, 2**31 - 1)), TOPICS, TOPICS)
+@given(st.sampled_from(VERSIONS), st.tuples(st.integers(0, 1), st.integers(0, 2**31 - 1)), TOPICS, TOPICS, RACKS)
 def test_request_is_what_the_declaration_writes(
     core: ctypes.CDLL,
     version: int,
     session: tuple[int, int],
     topics: dict[str, dict[int, tuple[int, int]]],
     forgotten: dict[str, dict[int, tuple[int, int]]],
+    rack: str,
 ) -> None:
     if version < 7:
         session, forgotten = (0, 0), {}
     declared = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=5 << 20, isolation_level=1)
     if version >= 7:
         declared.session_id, declared.session_epoch = session
+    if version >= 11:
+        declared.rack_id = rack
     for name, parts in topics.items():
         topic = FetchRequest.Topic(topic=name) if version < 13 else FetchRequest.Topic(topic_id=topic_id(name))
         for index, (offset, epoch) in parts.items():
@@ -167,8 +171,9 @@ def test_request_is_what_the_declaration_writes(
     wanted, wanted_count = partitions_of(topics)
     unwanted, unwanted_count = partitions_of(forgotten)
     request = Request(
-        version, 500, 1, 5 << 20, 1, *(session or (0, 0)), wanted, wanted_count, unwanted, unwanted_count, b""
+        version, 500, 1, 5 << 20, 1, *(session or (0, 0)), wanted, wanted_count, unwanted, unwanted_count
     )
+    request.rack = rack.encode()
     if version < 7:
         request.session_epoch = 0
     assert encode_in_c(core, request, len(expected)) == expected
