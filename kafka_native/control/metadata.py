@@ -13,7 +13,7 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafka_native.control.backoff import Backoff
@@ -40,10 +40,11 @@ PASSING = frozenset(
 
 @dataclass(slots=True)
 class Partition:
-    """Who leads a partition; ``leader`` is -1 when nobody does."""
+    """Who leads a partition; ``leader`` is -1 when nobody does. ``replicas``: the nodes that have it."""
 
     leader: int = NO_LEADER
     epoch: int = -1
+    replicas: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -306,6 +307,7 @@ class Metadata:
             leader = source.leader_id
         changed = (known.leader, known.epoch) != (leader, source.leader_epoch)
         known.leader, known.epoch = leader, source.leader_epoch
+        known.replicas = source.replica_nodes
         return changed
 
     def _tell(self, topic: Topic) -> None:
