@@ -81,6 +81,12 @@ def properties(node: int, brokers: list[int], controllers: list[int], log_dir: s
         "transaction.state.log.replication.factor": str(count),
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # A member that crashed is missed soon, and the other group protocol moves partitions without long waits.
+        "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "6000",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.heartbeat.interval.ms": "1000",
         # A killed broker is missed after these, and a deleted topic's files are gone soon.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
@@ -293,8 +299,11 @@ def docker_answers() -> bool:
         return False
 
 
-def start(size: int, java_options: list[str] = TEST_OPTIONS) -> Cluster:
-    """A cluster of this many brokers, up; NoBroker where there can be none."""
+def start(size: int, java_options: list[str] = TEST_OPTIONS, changes: dict[str, str] | None = None) -> Cluster:
+    """A cluster of this many brokers, up; NoBroker where there can be none.
+
+    :param changes: Properties of the brokers that are ours, in place of those that `properties` chooses.
+    """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
     if given:
         cluster = Cluster("KAFKA_NATIVE_BOOTSTRAP", given, [], size)
@@ -305,10 +314,10 @@ def start(size: int, java_options: list[str] = TEST_OPTIONS) -> Cluster:
     containers = docker_answers()
     if not containers and (why := java.missing()):
         raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
-    return start_own(size, containers, java_options)
+    return start_own(size, containers, java_options, changes or {})
 
 
-def start_own(size: int, containers: bool, java_options: list[str]) -> Cluster:
+def start_own(size: int, containers: bool, java_options: list[str], changes: dict[str, str]) -> Cluster:
     """A cluster of containers or of Java processes. It ends with this process, however that ends."""
     ports = free_ports(2 * size)
     clients, controllers = ports[:size], ports[size:]
@@ -320,10 +329,10 @@ def start_own(size: int, containers: bool, java_options: list[str]) -> Cluster:
     brokers: list[Broker] = []
     for node in range(1, size + 1):
         if containers:
-            values = properties(node, clients, controllers, "/tmp/kafka-logs")
+            values = properties(node, clients, controllers, "/tmp/kafka-logs") | changes
             brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id, java_options))
         else:
-            values = properties(node, clients, controllers, str(directory / f"data-{node}"))
+            values = properties(node, clients, controllers, str(directory / f"data-{node}")) | changes
             brokers.append(ProcessBroker(node, clients[node - 1], directory, values, cluster_id, java_options))
     bootstrap = ",".join(f"{HOST}:{port}" for port in clients)
     cluster = Cluster("containers" if containers else "Java processes", bootstrap, brokers, size)

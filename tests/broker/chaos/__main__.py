@@ -1,0 +1,54 @@
+"""``python -m tests.broker.chaos``: a long run on three brokers of our own; ends with 1 when a rule was broken."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import click
+
+from tests.broker.chaos.figures import lines
+from tests.broker.chaos.run import Options, Run
+from tests.broker.chaos.verify import violations
+from tests.broker.cluster import start
+
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+
+@click.command()
+@click.option("--seconds", default=600.0, show_default=True)
+@click.option("--protocol", default="consumer", show_default=True, type=click.Choice(["classic", "consumer"]))
+@click.option("--assignor", "assignors", multiple=True, help="Of classic; several make several runs (default: all).")
+@click.option("--client", default="ours", show_default=True, type=click.Choice(["ours", "confluent", "mixed"]))
+@click.option("--take", default="consume", show_default=True, type=click.Choice(["consume", "poll"]))
+@click.option("--commits", default="mixed", show_default=True, type=click.Choice(["mixed", "sync", "async", "store"]))
+@click.option("--rate", default=500, show_default=True, help="Messages a second.")
+@click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
+@click.option("--static", is_flag=True, help="With group.instance.id.")
+@click.option("--regex", is_flag=True, help="Subscribes to a pattern.")
+@click.option("--bug", default="", help="Member 0 misbehaves: ahead, back, skip, keep, hang.")
+def main(assignors: tuple[str, ...], protocol: str, seed: int | None, **rest: object) -> None:
+    """Members that come, go, crash and freeze, and what came of it."""
+    cluster = start(3)
+    broken = 0
+    try:
+        for assignor in (assignors or ASSIGNORS) if protocol == "classic" else ("",):
+            drawn = random.randrange(1 << 30) if seed is None else seed
+            options = Options(protocol=protocol, assignor=assignor, seed=drawn, **rest)  # type: ignore[arg-type]
+            click.echo(f"{options}")
+            run = Run(cluster, options, click.echo)
+            history = run.run()
+            for line in lines(history):
+                click.echo(f"  {line}")
+            found = violations(history)
+            broken += len(found)
+            for text in found:
+                click.echo(f"  BROKEN {text}")
+            click.echo(f"  {'no rule was broken' if not found else f'the logs are in {run.directory}'}")
+    finally:
+        cluster.close()
+    sys.exit(broken > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The broker's own log of a group: __consumer_offsets, read as bytes, so no client's word is taken for it."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import confluent_kafka
+
+from tests.broker.chaos.history import Commit
+from tests.broker.cluster import Cluster, quiet
+
+TOPIC = "__consumer_offsets"
+OFFSET_KEYS = (0, 1)
+GENERATION_KEYS = (2, 3)  # the classic group's metadata; the consumer group's, whose number is an epoch
+READ_SECONDS = 60
+
+
+def text_at(data: bytes, place: int) -> tuple[str, int]:
+    """A string with its length in 16 bits in front, and the place behind it."""
+    size = struct.unpack_from(">h", data, place)[0]
+    place += 2
+    return data[place : place + size].decode(), place + size
+
+
+def offset_key(key: bytes) -> tuple[str, str, int] | None:
+    """Group, topic and partition of a commit's key."""
+    if struct.unpack_from(">h", key)[0] not in OFFSET_KEYS:
+        return None
+    group, place = text_at(key, 2)
+    topic, place = text_at(key, place)
+    return group, topic, struct.unpack_from(">i", key, place)[0]
+
+
+def committed(value: bytes) -> tuple[int, str]:
+    """Offset and metadata of a commit's value; version 3 has a leader epoch in between, 4 is a flexible one."""
+    version, offset = struct.unpack_from(">hq", value)
+    if version >= 4:
+        size = value[14] - 1  # members' names are short: one byte
+        text = value[15 : 15 + size].decode()
+    else:
+        text = text_at(value, 14 if version == 3 else 10)[0]
+    return offset, text.rstrip("\0")  # confluent_kafka sends the end of a C string along
+
+
+def generation(key: bytes, value: bytes | None, group: str) -> int | None:
+    """The generation, or epoch, that a record makes known of the group; None if it is about something else."""
+    kind = struct.unpack_from(">h", key)[0]
+    if kind not in GENERATION_KEYS or value is None or text_at(key, 2)[0] != group:
+        return None
+    if kind == 2:
+        _, place = text_at(value, 2)
+        return int(struct.unpack_from(">i", value, place)[0])
+    return int(struct.unpack_from(">i", value, 2)[0])
+
+
+def read(cluster: Cluster, group: str) -> tuple[list[Commit], int]:
+    """Every commit of the group in the broker's order, and how many generations it had."""
+    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "chaos-witness", "auto.offset.reset": "error"}
+    consumer = confluent_kafka.Consumer(quiet({**conf, "enable.auto.commit": False, "enable.partition.eof": True}))
+    commits: list[Commit] = []
+    generations: set[int] = set()
+    try:
+        numbers = list(consumer.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions)
+        consumer.assign([confluent_kafka.TopicPartition(TOPIC, number, 0) for number in numbers])
+        left = set(numbers)
+        deadline = time.monotonic() + READ_SECONDS
+        while left:
+            assert time.monotonic() < deadline, f"{TOPIC} was not read in {READ_SECONDS} s"
+            for message in consumer.consume(10000, 0.5):
+                error = message.error()
+                if error is not None:
+                    assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
+                    left.discard(message.partition())
+                    continue
+                key, value = message.key() or b"", message.value()
+                found = offset_key(key)
+                if found is not None and found[0] == group and value is not None:
+                    offset, by = committed(value)
+                    commits.append(Commit(message.timestamp()[1] / 1000, found[1:], offset, by))
+                number = generation(key, value, group)
+                if number is not None:
+                    generations.add(number)
+    finally:
+        consumer.close()
+    return commits, len(generations)

@@ -1,0 +1,89 @@
+"""What a run was like, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+
+from tests.broker.chaos.history import FOREVER, Assignment, History, Span
+from tests.broker.chaos.verify import handed_out
+
+
+def without_owner(assignments: list[Assignment]) -> list[Span]:
+    """When a partition had no owner, between its first and its last one."""
+    spans = []
+    end = assignments[0].end
+    for each in assignments[1:]:
+        if each.start > end:
+            spans.append((end, each.start))
+        end = max(end, each.end)
+    return spans
+
+
+def rebalances(history: History) -> list[Span]:
+    """The times when some partition changed hands, those that touch joined."""
+    spans = sorted(span for each in history.by_partition().values() for span in without_owner(each))
+    joined: list[Span] = []
+    for start, end in spans:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def first_message_s(history: History) -> list[float]:
+    """From each assignment to its first message."""
+    return [each.got[0][0] - each.start for each in history.assignments() if each.got]
+
+
+def overlaps(history: History) -> int:
+    """How many assignments began while an expelled member didn't know yet."""
+    return sum(
+        later.start < earlier.end
+        for each in history.by_partition().values()
+        for index, earlier in enumerate(each)
+        for later in each[index + 1 :]
+    )
+
+
+def span_of(values: list[float]) -> str:
+    """Median and highest."""
+    return f"median {median(values):.2f} s, longest {max(values):.2f} s" if values else "none"
+
+
+def counted(counts: Counter[str] | dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
+
+
+def lines(history: History) -> list[str]:
+    """The figures as text."""
+    seen = handed_out(history)
+    times = sum(len(times) for offsets in seen.values() for times in offsets.values())
+    different = sum(len(offsets) for offsets in seen.values())
+    callbacks: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for life in history.lives:
+        callbacks.update(life.callbacks)
+        refused.update(text.split(":")[0] for _, text in life.refused)
+        errors.update(text.split(":")[0] for _, text, _ in life.errors)
+    ends = Counter(life.how for life in history.lives)
+    closings = [life.closing for life in history.lives if life.closing is not None]
+    closes = [end - start for start, end in closings if end < FOREVER]
+    away = [end - start for start, end in rebalances(history)]
+    acked = sum(map(len, history.acked.values()))
+    settled = [each.settled - each.healed for each in history.settlings if each.settled is not None]
+    return [
+        f"{history.seconds:.0f} s, faults: {counted(history.faults)}",
+        f"messages: {acked} acked, {different} handed out, {times - different} of them again",
+        f"processes: {len(history.lives)}, ended: {counted(ends)}",
+        f"generations (the broker's count): {history.generations}; callbacks: {counted(callbacks)}",
+        f"partitions without an owner: {len(away)} times, {span_of(away)}",
+        f"from on_assign to the first message: {span_of(first_message_s(history))}",
+        f"assignments that began before an expelled member knew: {overlaps(history)}",
+        f"rounds: {len(history.settlings)}, stable after the last fault: {span_of(settled)}",
+        f"close(): {span_of(closes)}",
+        f"commits in the broker's log: {len(history.commits)}; refused: {counted(refused)}",
+        f"errors shown to the application: {counted(errors)}",
+    ]

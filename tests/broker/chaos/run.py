@@ -1,0 +1,463 @@
+"""A run: members, load and faults on a cluster; its history at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewPartitions
+
+from tests.broker.chaos import commit_log
+from tests.broker.chaos.history import FOREVER, History, Key, Life, Settling
+from tests.broker.chaos.load import Load
+from tests.broker.chaos.member import Settings
+from tests.broker.cluster import GUARD, Cluster
+from tests.broker.support import create, leaders, wait_for
+
+SLOTS = 6
+PARTITIONS = (6, 3)  # of the two topics, at first
+MOST_PARTITIONS = 16
+ROUND_S = 25.0
+FAULT_EVERY_S = (0.3, 2.5)
+AWAY_S = (0.5, 4.0)
+IN_SYNC_S = 90
+END_S = 40.0  # for a member to end after it was told to
+ROOT = Path(__file__).resolve().parents[3]
+
+# One of each is drawn before any comes again.
+DECK = (
+    *("crash", "join", "leave", "join", "pause", "freeze", "stall", "resubscribe", "partitions", "broker"),
+    *("crash", "join", "freeze", "join"),
+)
+
+
+@dataclass
+class Options:
+    """What to run. ``client``: ours, confluent or mixed; ``assignor`` only where the members assign."""
+
+    protocol: str = "classic"
+    assignor: str = "range"
+    client: str = "ours"
+    seconds: float = 60.0
+    seed: int = 0
+    rate: int = 500
+    take: str = "consume"
+    commits: str = "mixed"  # sync, async, store
+    static: bool = False
+    regex: bool = False
+    bug: str = ""
+    session_s: float = 6.0
+    max_poll_s: float = 8.0
+    settle_s: float = 30.0
+    round_s: float = ROUND_S
+    faults: tuple[str, ...] = field(default=DECK)
+
+    def __str__(self) -> str:
+        how = self.assignor if self.protocol == "classic" else "the broker assigns"
+        more = [name for name in ("static", "regex") if getattr(self, name)]
+        return " ".join([self.client, self.protocol, how, *more, f"--seed {self.seed}"])
+
+
+class Process:
+    """A member's process."""
+
+    def __init__(self, life: Life, settings: Settings, output: Path) -> None:
+        self.life = life
+        with output.open("ab") as printed:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", str(GUARD), str(os.getpid()), sys.executable, "-m", "tests.broker.chaos.member"],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                cwd=ROOT,
+                text=True,
+            )
+        self.tell(settings.text())
+        self.resume_at: float | None = None
+        self.busy_until = 0.0
+        self.leaving: float | None = None
+
+    def tell(self, line: str) -> None:
+        """A command; a process that has just died doesn't read it."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+
+    def crash(self) -> None:
+        self._process.kill()
+        self._process.wait(20)
+        self.life.end(time.time(), "killed")
+
+    def stop(self, seconds: float) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+        self.life.pauses.append((time.time(), FOREVER))
+        self.resume_at = time.monotonic() + seconds
+
+    def resume(self) -> None:
+        if self.resume_at is not None:
+            self.life.pauses[-1] = (self.life.pauses[-1][0], time.time())
+            self._process.send_signal(signal.SIGCONT)
+            self.resume_at = None
+
+    def leave(self) -> None:
+        self.tell("leave")
+        self.leaving = time.monotonic() + END_S
+
+    def ended(self) -> bool:
+        """Whether it has ended; then its life has, too."""
+        code = self._process.poll()
+        if code is None:
+            if self.leaving is not None and self.resume_at is None and time.monotonic() > self.leaving:
+                self.life.errors.append((time.time(), f"did not end in {END_S:g} s after it was told to leave", True))
+                self.crash()
+                return True
+            return False
+        if self.life.alive:
+            self.life.end(time.time(), "closed" if code == 0 and self.leaving is not None else "died")
+        return True
+
+    @property
+    def free(self) -> bool:
+        """Whether something may be done to it."""
+        return self.resume_at is None and self.leaving is None and time.monotonic() >= self.busy_until
+
+
+class Run:
+    """Use `Run(cluster, options).run()`."""
+
+    def __init__(self, cluster: Cluster, options: Options, say: Callable[[str], None] = print) -> None:
+        self._cluster, self._options, self._say = cluster, options, say
+        self._random = random.Random(options.seed)
+        self.history = History(options.session_s, options.max_poll_s, options.settle_s)
+        self.directory = Path(tempfile.mkdtemp(prefix="chaos-"))
+        mark = uuid.uuid4().hex[:8]
+        self._group = f"chaos-{mark}"
+        self._topics = [f"chaos-{mark}-{letter}" for letter in "ab"]
+        self._counts = dict(zip(self._topics, PARTITIONS, strict=True))
+        self._load = Load(cluster, options.rate, self.history.acked)
+        self._slots: dict[int, Process | None] = dict.fromkeys(range(SLOTS))
+        self._lives = itertools.count()
+        self._deck: list[str] = []
+        self._cluster_work: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(1)
+        self._started = time.time()
+
+    # --- the whole ---
+
+    def run(self) -> History:
+        """Everything; the processes are gone at the end, however it ends."""
+        try:
+            self._prepare()
+            deadline = time.monotonic() + self._options.seconds
+            while time.monotonic() < deadline:
+                self._round(min(deadline, time.monotonic() + self._options.round_s))
+            self._finish()
+        finally:
+            self._clean_up()
+        return self.history
+
+    def _prepare(self) -> None:
+        for topic, count in self._counts.items():
+            create(self._cluster, topic, count)
+            self._load.widen(topic, count)
+        self._load.start()
+        for slot in (0, 1, 2):
+            self._join(slot)
+        self._settle()
+
+    def _round(self, until: float) -> None:
+        """Faults until some time, then all is healed and has to become stable."""
+        while time.monotonic() < until:
+            self._fault()
+            pause = self._random.uniform(*FAULT_EVERY_S)
+            self._watch(min(time.monotonic() + pause, until))
+        self._heal()
+        self._settle()
+
+    def _finish(self) -> None:
+        """All six members, no more load: everything is read and committed, and everybody leaves."""
+        for slot, process in self._slots.items():
+            if process is None:
+                self._join(slot)
+        self._load.end()
+        self._settle(end=True)
+        for process in self._living():
+            process.leave()
+        wait_for(self._all_gone, "members that leave", 2 * END_S)
+        self.history.seconds = time.time() - self._started
+        self.history.commits, self.history.generations = commit_log.read(self._cluster, self._group)
+
+    def _clean_up(self) -> None:
+        for process in self._living():
+            process.crash()
+        if self._cluster_work is not None:
+            self._cluster_work.result(IN_SYNC_S * 2)
+        self._pool.shutdown()
+        admin = self._cluster.admin()
+        for topic, future in admin.delete_topics(self._topics, operation_timeout=5).items():
+            try:
+                future.result(6)
+            except (TimeoutError, KafkaException) as error:  # the run has its result; the cluster ends soon
+                self._say(f"  {topic} stays: {error!r}")
+
+    def _all_gone(self) -> bool:
+        self._watch(0)
+        return not self._living()
+
+    def _living(self) -> list[Process]:
+        return [process for process in self._slots.values() if process is not None]
+
+    def _watch(self, until: float) -> None:
+        """Resumes who is due, and sees who has ended, until some time."""
+        while True:
+            for slot, process in self._slots.items():
+                if process is None:
+                    continue
+                if process.resume_at is not None and time.monotonic() >= process.resume_at:
+                    process.resume()
+                if process.ended():
+                    self._slots[slot] = None
+            self.history.feed()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, 0.05))
+
+    # --- members ---
+
+    def _client(self, slot: int) -> str:
+        return ("ours", "confluent")[slot % 2] if self._options.client == "mixed" else self._options.client
+
+    def _join(self, slot: int) -> None:
+        name = f"m{slot}.{next(self._lives)}"
+        options = self._options
+        commits = self._random.choice(["sync", "async", "store"]) if options.commits == "mixed" else options.commits
+        log = self.directory / f"{name}.log"
+        topics = [f"^{self._group.replace('-', '[-]')}-.*"] if options.regex else self._topics
+        settings = Settings(
+            *(name, str(log), self._client(slot), self._conf(name, slot, commits), topics),
+            *(options.take, commits, options.bug if slot == 0 else ""),
+        )
+        life = Life(name, slot, log, time.time(), client=self._client(slot))
+        self.history.lives.append(life)
+        self._slots[slot] = Process(life, settings, self.directory / f"{name}.out")
+
+    def _conf(self, name: str, slot: int, commits: str) -> dict[str, Any]:
+        options = self._options
+        conf: dict[str, Any] = {
+            "bootstrap.servers": self._cluster.bootstrap,
+            "group.id": self._group,
+            "client.id": name,
+            "group.protocol": options.protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": commits == "store",
+            "enable.auto.offset.store": False,
+            "auto.commit.interval.ms": 300,
+            "max.poll.interval.ms": int(options.max_poll_s * 1000),
+            "topic.metadata.refresh.interval.ms": 1000,
+            "reconnect.backoff.max.ms": 500,
+        }
+        if options.protocol == "classic":
+            conf["session.timeout.ms"] = int(options.session_s * 1000)
+            conf["heartbeat.interval.ms"] = 500
+            conf["partition.assignment.strategy"] = options.assignor
+        if options.static:
+            conf["group.instance.id"] = f"slot-{slot}"
+        if self._client(slot) == "confluent":
+            conf["log_level"] = 0
+        return conf
+
+    # --- faults ---
+
+    def _fault(self) -> None:
+        if not self._deck:
+            self._deck = list(self._options.faults)
+            self._random.shuffle(self._deck)
+        kind = self._deck.pop()
+        if getattr(self, f"_fault_{kind}")():
+            self.history.faults[kind] = self.history.faults.get(kind, 0) + 1
+
+    def _victim(self, keep: int) -> Process | None:
+        """A member that is well and was there long enough to subscribe, if more than some are left."""
+        free = [process for process in self._living() if process.free and process.life.ready is not None]
+        return self._random.choice(free) if len(free) > keep else None
+
+    def _fault_join(self) -> bool:
+        slots = [slot for slot, process in self._slots.items() if process is None]
+        if slots:
+            self._join(self._random.choice(slots))
+        return bool(slots)
+
+    def _fault_crash(self) -> bool:
+        victim = self._victim(1)
+        if victim is not None:
+            victim.crash()
+            self._slots[victim.life.slot] = None
+        return victim is not None
+
+    def _fault_leave(self) -> bool:
+        victim = self._victim(1)
+        if victim is not None:
+            victim.leave()
+        return victim is not None
+
+    def _fault_pause(self) -> bool:
+        """Shorter than the session."""
+        return self._stop(self._random.uniform(0.1, 0.5) * self._options.session_s)
+
+    def _fault_freeze(self) -> bool:
+        """Longer than the session."""
+        return self._stop(self._random.uniform(1.1, 1.8) * self._options.session_s)
+
+    def _stop(self, seconds: float) -> bool:
+        victim = self._victim(1)
+        if victim is not None:
+            victim.stop(seconds)
+        return victim is not None
+
+    def _fault_stall(self) -> bool:
+        """The application doesn't poll for longer than it may."""
+        victim = self._victim(1)
+        if victim is not None:
+            seconds = self._options.max_poll_s * self._random.uniform(1.1, 1.4)
+            victim.tell(f"stall {seconds:.1f}")
+            victim.busy_until = time.monotonic() + seconds + 1
+        return victim is not None
+
+    def _fault_resubscribe(self) -> bool:
+        victim = self._victim(1)
+        if victim is not None:
+            victim.tell("resubscribe")
+            victim.busy_until = time.monotonic() + 1
+        return victim is not None
+
+    def _fault_partitions(self) -> bool:
+        topic = self._random.choice(self._topics)
+        count = self._counts[topic] + self._random.randint(1, 2)
+        if count > MOST_PARTITIONS or self._cluster_busy():
+            return False
+
+        def work() -> None:
+            wait_for(lambda: self._widened(topic, count), f"more partitions of {topic}", IN_SYNC_S)
+            self._load.widen(topic, count)
+            self._counts[topic] = count
+
+        self._cluster_work = self._pool.submit(work)
+        return True
+
+    def _widened(self, topic: str, count: int) -> bool:
+        """Asks for more partitions, with a new client each time: one that has lost its controller waits for long."""
+        admin = self._cluster.admin()
+        if len(leaders(self._cluster, topic, admin)) == count:
+            return True
+        with contextlib.suppress(TimeoutError, KafkaException):
+            admin.create_partitions([NewPartitions(topic, count)], operation_timeout=5)[topic].result(6)
+        return False
+
+    def _fault_broker(self) -> bool:
+        if self._cluster_busy() or not self._cluster.brokers:
+            return False
+        broker = self._random.choice(list(self._cluster.brokers.values()))
+        end = self._random.choice([broker.stop, broker.kill])
+        away_s = self._random.uniform(*AWAY_S)
+
+        def work() -> None:
+            self.history.outages.append((time.time(), FOREVER))
+            try:
+                end()
+                time.sleep(away_s)
+            finally:
+                broker.start()
+            self._cluster.wait_until_up()
+            topics = [*self._topics, commit_log.TOPIC]
+            wait_for(lambda: all(in_sync(self._cluster, topic) for topic in topics), "replicas in sync", IN_SYNC_S)
+            self.history.outages[-1] = (self.history.outages[-1][0], time.time())
+
+        self._cluster_work = self._pool.submit(work)
+        return True
+
+    def _cluster_busy(self) -> bool:
+        if self._cluster_work is None or not self._cluster_work.done():
+            return self._cluster_work is not None
+        self._cluster_work.result()
+        return False
+
+    # --- becoming stable ---
+
+    def _heal(self) -> None:
+        """Everything is well from now on; the members that aren't there stay away."""
+        for process in self._living():
+            process.resume()
+        self._watch(max([0.0, *(process.busy_until for process in self._living())]))
+        deadline = time.monotonic() + 2 * IN_SYNC_S
+        while self._cluster_busy():
+            assert time.monotonic() < deadline, "the cluster did not become well"
+            self._watch(time.monotonic() + 0.1)
+
+    def _settle(self, end: bool = False) -> None:
+        """Waits until each partition has one owner that has read on, at the end to its end, which is committed."""
+        healed = time.time()
+        wanted = dict(self._load.ends)
+        deadline = time.monotonic() + self._options.settle_s
+        while why := self._unsettled(wanted, end):
+            if time.monotonic() > deadline:
+                self.history.settlings.append(Settling(healed, None, why))
+                self._say(f"  not settled: {why}")
+                return
+            self._watch(time.monotonic() + 0.1)
+        self.history.settlings.append(Settling(healed, time.time()))
+
+    def _unsettled(self, wanted: dict[Key, int], everybody: bool) -> str:
+        """What is missing."""
+        self.history.feed()
+        living = [life for life in self.history.lives if life.alive]
+        partitions = [(topic, number) for topic, count in self._counts.items() for number in range(count)]
+        for key in partitions:
+            owners = [life for life in living if key in life.owned]
+            if len(owners) != 1:
+                return f"{key[0]} [{key[1]}] has the owners {[life.name for life in owners]}"
+            got = owners[0].owned[key].got
+            end = wanted.get(key, 0)
+            if not (got and got[-1][1] + 1 >= end) and not self._was_read(key, end):
+                return f"{owners[0].name} has read {key[0]} [{key[1]}] to {got[-1][1] if got else None} of {end}"
+        if everybody:
+            committed = {(key, offset) for life in self.history.lives for _, key, offset in life.reported}
+            for key, end in wanted.items():
+                if (key, end) not in committed:
+                    return f"the end of {key[0]} [{key[1]}], {end}, isn't committed"
+        idle = [life.name for life in living if not life.owned]
+        if everybody and (len(living) < SLOTS or idle):
+            return f"{len(living)} members, without partitions: {idle}"
+        return ""
+
+    def _was_read(self, key: Key, end: int) -> bool:
+        """Whether somebody had read all before this owner came, so that nothing was left for it."""
+        return end == 0 or any(
+            each.got and each.got[-1][1] + 1 >= end
+            for life in self.history.lives
+            for each in life.assignments
+            if each.key == key
+        )
+
+
+def in_sync(cluster: Cluster, topic: str) -> bool:
+    """Whether every replica of every partition has caught up."""
+    found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
+    return bool(found) and all(len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in found)
