@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafka_native._native.message import Message, MessageStatus
 from kafka_native._native.records import features
 from kafka_native.consumer import Consumer
+from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo
 from kafka_native.errors import (
     ConcurrentModificationException,
     IllegalStateException,
@@ -41,14 +42,17 @@ __all__ = [
     "TIMESTAMP_CREATE_TIME",
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
+    "Assignor",
     "ConcurrentModificationException",
     "Consumer",
     "IllegalStateException",
     "KafkaError",
     "KafkaException",
+    "MemberSubscription",
     "Message",
     "MessageStatus",
     "Node",
+    "PartitionInfo",
     "Producer",
     "ThrottleEvent",
     "TopicPartition",

@@ -56,7 +56,8 @@ IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 
 _ATTRIBUTES: Final = {name.replace(".", "_"): name for name in PROPERTIES}
 _KIND_NAMES: Final = {"integer": "Integer", "float": "Float", "boolean": "Bool"}
-_ASSIGNORS: Final = ("range", "roundrobin", "cooperative-sticky")
+_STRATEGY: Final = "partition.assignment.strategy"
+_STRATEGIES: Final = {"range": "EAGER", "roundrobin": "EAGER", "sticky": "EAGER", "cooperative-sticky": "COOPERATIVE"}
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 _REDACTED: Final = "[redacted]"
@@ -290,6 +291,8 @@ def _convert(declared: Property, raw: object) -> object:
         return _convert_callable(declared.name, raw)
     if kind == "object":
         return _convert_logger(raw)
+    if name == _STRATEGY and raw is not None and not isinstance(raw, str):
+        return _convert_strategies(raw)
     if raw is None or raw == "":
         if kind in _KIND_NAMES:
             _fail(f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value')
@@ -318,6 +321,17 @@ def _convert_logger(raw: object) -> object:
     if raw is not None and not callable(getattr(raw, "log", None)):
         _fail("logger requires a logging.Logger", 'for instance logging.getLogger("my-client")')
     return raw
+
+
+def _convert_strategies(raw: object) -> tuple[object, ...]:
+    """A list of names and assignors, or one assignor."""
+    given = tuple(raw) if isinstance(raw, (list, tuple)) else (raw,)
+    for each in given:
+        named = isinstance(getattr(each, "name", None), str) and callable(getattr(each, "assign", None))
+        if not isinstance(each, str) and (isinstance(each, type) or not named):
+            hint = "names, Assignor objects, or a list of them"
+            _fail(f'Invalid value for configuration property "{_STRATEGY}"', hint)
+    return given
 
 
 def _convert_boolean(name: str, raw: str | int | float) -> bool:
@@ -472,9 +486,26 @@ def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) ->
         _fail(prefix + "`receive.message.max.bytes` must be >= `fetch.max.bytes` + 512")
     if values["max.poll.interval.ms"] < values["session.timeout.ms"]:
         _fail(prefix + "`max.poll.interval.ms`must be >= `session.timeout.ms`")
-    for assignor in values["partition.assignment.strategy"].split(","):
-        if assignor.strip() not in _ASSIGNORS:
-            _fail(prefix + f"Unsupported partition.assignment.strategy: {assignor.strip()}")
+    _check_strategies(values[_STRATEGY], prefix)
+
+
+def _check_strategies(value: str | tuple[Any, ...], prefix: str) -> None:
+    """Refuse assignors that don't exist or can't be in one group together."""
+    protocols: dict[str, str] = {}
+    for each in (value,) if isinstance(value, str) else value:
+        if not isinstance(each, str):
+            protocols[each.name] = getattr(each, "protocol", "EAGER")
+            continue
+        for name in (part.strip() for part in each.split(",")):
+            if name and name not in _STRATEGIES:
+                _fail(prefix + f"Unsupported {_STRATEGY}: {name}")
+            if name:
+                protocols[name] = _STRATEGIES[name]
+    if len(set(protocols.values())) > 1:
+        _fail(
+            prefix + f"All {_STRATEGY} ({','.join(protocols)}) assignors must have the same protocol type, "
+            "online migration between assignors with different protocol types is not supported"
+        )
 
 
 _SERVER: Final = re.compile(

@@ -144,6 +144,7 @@ def test_unknown_property_comes_with_a_suggestion(name: str, meant: str) -> None
         ({"receive.message.max.bytes": 1000}, "consumer"),
         ({"max.poll.interval.ms": 100}, "consumer"),
         ({"partition.assignment.strategy": "foo"}, "consumer"),
+        ({"partition.assignment.strategy": "range,cooperative-sticky"}, "consumer"),
         ({"debug": "all,foo"}, "producer"),
         ({"message.max.bytes": b"2000"}, "producer"),
         ({"message.max.bytes": []}, "producer"),
