@@ -20,6 +20,7 @@ from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Ta
 from kafka_native.mock.group_registry import Groups
 from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
 from kafka_native.mock.log import Refused
+from kafka_native.mock.log_verbs import LogVerbs
 from kafka_native.mock.membership import Settings
 from kafka_native.mock.server import Broker
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
@@ -54,7 +55,7 @@ class SeenRequest(NamedTuple):
     time: float
 
 
-class MockCluster(GroupVerbs):
+class MockCluster(GroupVerbs, LogVerbs):
     """A Kafka cluster in this process, on real sockets of 127.0.0.1 and with the real protocol.
 
     It keeps everything in memory and stores record batches as the bytes that came. Brokers are numbered from 1 on, and
@@ -75,6 +76,7 @@ class MockCluster(GroupVerbs):
     :param group_heartbeat: Seconds between heartbeats that members of the consumer protocol are told (Kafka: 5).
     :param group_session: Seconds after which a silent member of the consumer protocol is out.
     :param group_max_size: The most members of a group, None for no limit.
+    :param racks: Where the brokers stand, in their order; ``set_rack()`` tells what comes of it.
     :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
     """
 
@@ -96,6 +98,7 @@ class MockCluster(GroupVerbs):
         group_heartbeat: float = 0.5,
         group_session: float = 45.0,
         group_max_size: int | None = None,
+        racks: Sequence[str | None] = (),
         partial_batches: bool = False,
     ) -> None:
         """Start the brokers; see the class for the arguments."""
@@ -131,6 +134,8 @@ class MockCluster(GroupVerbs):
                 own_port = port + index if port else 0
                 node = index + 1
                 self._brokers[node] = Broker(self, node, HOST, own_port, session_limit=fetch_session_limit)
+            for broker, rack in zip(self._brokers.values(), racks, strict=False):
+                broker.rack = rack
             for broker in self._brokers.values():
                 broker.start()
                 self._live.add(broker.id)
@@ -441,6 +446,10 @@ class MockCluster(GroupVerbs):
         """The brokers that are up."""
         return [broker for broker in self._brokers.values() if broker.id in self._live]
 
+    def rack_of(self, broker: int) -> str | None:
+        """Where a broker stands."""
+        return self._brokers[broker].rack
+
     def controller_id(self) -> int:
         """The lowest broker that is up."""
         return min(self._live, default=-1)
@@ -509,7 +518,7 @@ class MockCluster(GroupVerbs):
         del self._topic_ids[topic.id]
         self.groups.forget_topic(topic.name)
         for partition in topic.partitions:
-            self.truncate(
+            self.begin_at(
                 partition, partition.log.end_offset
             )  # its entries in the queue of the oldest stand for nothing
             partition.wake()
@@ -543,7 +552,7 @@ class MockCluster(GroupVerbs):
         if partition.waiters:
             partition.wake()
 
-    def truncate(self, partition: Partition, offset: int) -> None:
+    def begin_at(self, partition: Partition, offset: int) -> None:
         """Let a partition begin at an offset."""
         freed = partition.log.truncate_before(offset)
         if self.retention_bytes is not None:

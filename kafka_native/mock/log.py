@@ -205,20 +205,40 @@ class PartitionLog:
             freed += self.drop_oldest()
         return freed
 
+    def truncate_from(self, offset: int) -> None:
+        """Lose what is at this offset and behind it, and what is known of the producers that wrote it."""
+        while self._batches and self._batches[-1].last_offset >= offset:
+            self.size_bytes -= len(self._batches.pop().data)
+            self._bases.pop()
+        self.end_offset = offset
+        self.epochs = [entry for entry in self.epochs if entry[1] < offset]
+        for number, producer in list(self._producers.items()):
+            while producer.batches and producer.batches[-1].base_offset >= offset:
+                producer.batches.pop()
+            if not producer.batches:
+                del self._producers[number]
+
+    def reach(self, offset: int) -> None:
+        """Let the log end at this offset if it ends before, as if there had been records that are gone."""
+        self.end_offset = max(self.end_offset, offset)
+
     # --- reading ---
 
     def read(
-        self, offset: int, max_bytes: int, *, at_least_one: bool = True, cut: bool = False
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True, cut: bool = False, end: int | None = None
     ) -> tuple[list[memoryview], int]:
         """Batches from the one that holds ``offset`` on, as slices, and their total size.
 
         The first one comes whole even if it is larger than ``max_bytes``, unless ``at_least_one`` is False. ``cut``
-        adds the beginning of the batch that doesn't fit, as a broker does that reads from a file.
+        adds the beginning of the batch that doesn't fit, as a broker does that reads from a file; batches that end
+        behind ``end`` are left out.
         """
         slices: list[memoryview] = []
         taken = 0
         for index in range(self._index_of(offset), len(self._batches)):
             data = self._batches[index].data
+            if end is not None and self._batches[index].last_offset >= end:
+                break
             if taken + len(data) > max_bytes and not (at_least_one and not slices):
                 if cut and slices and max_bytes > taken:
                     slices.append(data[: max_bytes - taken])

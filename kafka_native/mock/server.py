@@ -47,6 +47,7 @@ class Broker:
         self.host = host
         self.sessions = Sessions(session_limit)
         self.is_up = False
+        self.rack: str | None = None
         self.advertised: tuple[str, int] | None = None
         self._socket = self._bind(port)
         self.port: int = self._socket.getsockname()[1]

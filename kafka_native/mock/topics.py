@@ -56,10 +56,17 @@ class Partition:
         self.leader_epoch = 0
         self.log = PartitionLog()
         self.waiters: set[Waiter] = set()
+        self.lags: dict[int, int] = {}  # how many records a follower lacks
 
     def in_sync(self) -> list[int]:
         """The replicas that are up: each of them is in sync."""
         return [node for node in self.replicas if node in self._live]
+
+    def end_at(self, broker: int) -> int:
+        """Where the log ends that a replica has."""
+        if broker == self.leader or not self.lags:
+            return self.log.end_offset
+        return max(self.log.end_offset - self.lags.get(broker, 0), self.log.start_offset)
 
     def lead(self, broker: int) -> None:
         """Make a broker the leader, in a new epoch."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_HINTS = 16
 _FIRST_WITH_SESSIONS = 7
+_FIRST_FROM_FOLLOWERS = 11
 # Errors about the request as a whole; all others stand at each partition.
 _WHOLE = frozenset(
     {
@@ -42,6 +43,7 @@ class _Round:
         self.answers: list[tuple[Wanted, FetchResponse.Topic.Partition, list[memoryview]]] = []
         self.size_bytes = 0
         self.has_error = False
+        self.has_redirect = False
         self.partitions: list[Partition] = []
 
     def look(self, wanted: Iterable[Wanted]) -> None:
@@ -53,7 +55,9 @@ class _Round:
         answer = FetchResponse.Topic.Partition(
             partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
         )
-        found = find(self.call, wanted.topic, wanted.topic_id, wanted.index, wanted.last_leader_epoch)
+        any_replica = self.call.version >= _FIRST_FROM_FOLLOWERS and self.call.broker.rack is not None
+        epoch = wanted.last_leader_epoch
+        found = find(self.call, wanted.topic, wanted.topic_id, wanted.index, epoch, or_follower=any_replica)
         error: int = found.error
         partition = found.partition
         name = wanted.topic if found.topic is None else found.topic.name
@@ -63,13 +67,19 @@ class _Round:
         slices: list[memoryview] = []
         if error == ErrorCode.NO_ERROR and partition is not None:
             log = partition.log
-            answer.high_watermark = answer.last_stable_offset = log.end_offset
-            answer.log_start_offset = log.start_offset
+            end = partition.end_at(self.call.broker.id)
+            closer = self._closer_replica(partition, wanted.offset)
             if self.request.isolation_level == 1:
                 answer.aborted_transactions = []
-            if not log.start_offset <= wanted.offset <= log.end_offset:
-                error = ErrorCode.OFFSET_OUT_OF_RANGE
+            if closer is not None:
+                answer.preferred_read_replica = closer
+                self.has_redirect = True
             else:
+                answer.high_watermark = answer.last_stable_offset = end
+                answer.log_start_offset = log.start_offset
+            if not log.start_offset <= wanted.offset <= end:
+                error = ErrorCode.OFFSET_OUT_OF_RANGE
+            elif closer is None:
                 slices = self._read(partition, wanted)
                 self.partitions.append(partition)
         if error != ErrorCode.NO_ERROR:
@@ -82,6 +92,16 @@ class _Round:
             answer.records = RECORDS_HERE
         self.answers.append((wanted, answer, slices))
 
+    def _closer_replica(self, partition: Partition, offset: int) -> int | None:
+        """The follower in the client's rack that the leader sends it to (KIP-392)."""
+        rack = self.request.rack_id
+        if not rack or partition.leader != self.call.broker.id or self.call.broker.rack == rack:
+            return None
+        cluster = self.call.cluster
+        near = [node for node in partition.in_sync() if cluster.rack_of(node) == rack]
+        near = [node for node in near if partition.log.start_offset <= offset <= partition.end_at(node)]
+        return max(near, key=partition.end_at, default=None)
+
     def _read(self, partition: Partition, wanted: Wanted) -> list[memoryview]:
         left = self.request.max_bytes - self.size_bytes
         if left <= 0 and self.size_bytes:
@@ -91,6 +111,7 @@ class _Round:
             min(wanted.max_bytes, left),
             at_least_one=self.size_bytes == 0,
             cut=self.call.cluster.partial_batches,
+            end=partition.end_at(self.call.broker.id) if partition.lags else None,
         )
         self.size_bytes += size
         return slices
@@ -112,7 +133,9 @@ class _Round:
                 if session is not None:
                     session.served(wanted)
         response.node_endpoints = [
-            FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+            FetchResponse.NodeEndpoint(
+                node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+            )
             for broker in self.hints.brokers.values()
         ]
         return Reply(response, records)
@@ -138,7 +161,8 @@ def _has_news(wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: lis
     wanted.high_watermark, wanted.log_start = answer.high_watermark, answer.log_start_offset
     changed = told != (answer.high_watermark, answer.log_start_offset)
     # An error is told every time until the client drops the partition or asks at another offset.
-    return changed or bool(slices) or answer.error_code != ErrorCode.NO_ERROR
+    is_redirect = answer.preferred_read_replica >= 0
+    return changed or bool(slices) or is_redirect or answer.error_code != ErrorCode.NO_ERROR
 
 
 def fetch(call: Call, request: FetchRequest) -> Reply:
@@ -163,7 +187,8 @@ def fetch(call: Call, request: FetchRequest) -> Reply:
             done = _Round(call, request)
             done.look(wanted)
             left = deadline - time.monotonic()
-            if done.has_error or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:
+            is_news = done.has_error or done.has_redirect
+            if is_news or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:
                 return done.reply(session, is_full)
             for partition in done.partitions:
                 partition.waiters.add(waiter)
@@ -206,7 +231,9 @@ def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
                 FetchResponse.Topic(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[answer])
             )
     response.node_endpoints = [
-        FetchResponse.NodeEndpoint(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+        FetchResponse.NodeEndpoint(
+            node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+        )
         for broker in hints.brokers.values()
     ]
     return response

@@ -32,7 +32,9 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     with cluster.lock:
         return MetadataResponse(
             brokers=[
-                MetadataResponse.Broker(node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+                MetadataResponse.Broker(
+                    node_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+                )
                 for broker in cluster.live_brokers()
             ],
             cluster_id=cluster.cluster_id,
@@ -146,7 +148,9 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
             cluster_id=cluster.cluster_id,
             controller_id=cluster.controller_id(),
             brokers=[
-                DescribeClusterResponse.Broker(broker_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1])
+                DescribeClusterResponse.Broker(
+                    broker_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+                )
                 for broker in cluster.live_brokers()
             ],
         )
