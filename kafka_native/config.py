@@ -413,10 +413,38 @@ def _check_pattern(pattern: str) -> None:
 
 def _convert_enum(declared: Property, name: str, text: str) -> str:
     value = text.lower()
+    if declared.duration_prefix and value.startswith(declared.duration_prefix):
+        duration = text[len(declared.duration_prefix) :].upper()
+        if duration_ms(duration) is None:
+            _fail(
+                f'Invalid value "{text}" for configuration property "{name}"',
+                f"write {declared.duration_prefix} and an ISO-8601 duration, for instance PT1H30M or P7D",
+            )
+        return declared.duration_prefix + duration
     if value not in (choice.lower() for choice in declared.choices):
         _fail(f'Invalid value "{text}" for configuration property "{name}"', _suggest(text, declared.choices))
     value = next(choice for choice in declared.choices if choice.lower() == value)
     return str(dict(declared.synonyms).get(value, value))
+
+
+_DURATION: Final = re.compile(
+    r"P(?:(?P<days>\d{1,9})D)?(?:T(?=\d)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
+    r"(?:(?P<seconds>\d{1,9})(?:\.(?P<fraction>\d{1,9}))?S)?)?",
+    re.ASCII,
+)
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of an ISO-8601 duration of days, hours, minutes and seconds, as Java's Duration reads it.
+
+    None for anything else, and for a negative one: there is no message from the future to start at.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or match.lastgroup is None:
+        return None
+    days, hours, minutes, seconds = (int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
+    fraction_ms = int((match["fraction"] or "").ljust(3, "0")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
 
 def _suggest(text: str, choices: tuple[str, ...]) -> str:

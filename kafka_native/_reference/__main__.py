@@ -58,7 +58,8 @@ def _range(declared: Property) -> str:
         return "true, false"
     if declared.name == "partitioner":
         return ", ".join(PARTITIONERS)
-    return ", ".join(declared.choices)
+    durations = (f"{declared.duration_prefix}PT1H (any ISO-8601 duration)",) if declared.duration_prefix else ()
+    return ", ".join((*declared.choices, *durations))
 
 
 def _default(declared: Property) -> str:

@@ -268,8 +268,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("none", "file", "broker"),
         deprecated=True,
         state=State.INERT,
-        note="offsets go to the broker",
-        doc="Where offsets are stored.",
+        note="commits",
+        doc="Where offsets are kept: by the broker, in local files, or nowhere (nothing is committed by itself).",
     ),
     Property(
         "isolation.level",
@@ -373,11 +373,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             ("largest", "latest"),
             ("end", "latest"),
         ),
+        duration_prefix="by_duration:",
         state=State.EFFECTIVE,
         note="poll(), consume()",
         doc=(
-            "Where to start if there is no offset or it is out of range: at the oldest message, at the end, or "
-            "with an error."
+            "Where to start if there is no offset or it is out of range: at the oldest message, at the end, at the "
+            "first message that is younger than a duration (KIP-1106), or with an error."
         ),
     ),
     Property(
@@ -388,8 +389,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=".",
         deprecated=True,
         state=State.INERT,
-        note="offsets go to the broker",
-        doc="Was the directory of local offset files.",
+        note="commits, with offset.store.method=file",
+        doc="The directory of local offset files, or the file of the one partition that is consumed.",
     ),
     Property(
         "offset.store.sync.interval.ms",
@@ -401,8 +402,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=86_400_000,
         deprecated=True,
         state=State.INERT,
-        note="offsets go to the broker",
-        doc="Was the sync interval of local offset files.",
+        note="commits, with offset.store.method=file",
+        doc="How often local offset files are synced to disk: 0 at each commit, -1 never.",
     ),
     Property(
         "consume.callback.max.messages",

@@ -49,6 +49,8 @@ class Property:
     maximum: int = 0
     """Of a number: its range. Of a string: its greatest length in bytes of UTF-8, 0 for any."""
     choices: tuple[str, ...] = ()
+    duration_prefix: str = ""
+    """Of an enum: this and an ISO-8601 duration behind it are a value, too."""
     synonyms: tuple[tuple[str, object], ...] = ()
     """Values that stand for another one, for instance ``all`` for -1."""
     harmless: tuple[object, ...] = ()

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # enum kn_event_kind, csrc/engine/events.h
-CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED, OUT_OF_SEQUENCE, FATAL = range(1, 10)
+CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED, OUT_OF_SEQUENCE, FATAL, REPLICA = range(
+    1, 11
+)
 
 JOIN_TIMEOUT_S = 10.0
 
@@ -181,6 +183,8 @@ class MainThread:
             self.pool.on_disconnected(event)
             if event.attempts:
                 self.metadata.on_broker_down(now)
+                if self.fetching is not None:
+                    self.fetching.on_broker_down(event.broker)
         elif event.kind == TOPIC_WANTED and self.routing is not None:
             self.routing.on_topic_wanted(event, now)
         elif event.kind == PARTITION and self.routing is not None:
@@ -192,6 +196,8 @@ class MainThread:
             self.on_fatal(self.routing.fatal_error(event))
         elif event.kind == CURSOR and self.fetching is not None:
             self.fetching.on_cursor_error(event, now)
+        elif event.kind == REPLICA and self.fetching is not None:
+            self.fetching.on_replica(event, now)
         elif event.kind == THROTTLED:
             broker = self.pool.by_handle(event.broker)
             if broker is not None:

@@ -14,11 +14,13 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 
 from kafka_native.control.calls import NEVER
 from kafka_native.control.positions import NOWHERE, Key, Place
 from kafka_native.errors import KafkaError
+
+ESCAPED = str.maketrans({"/": "%2F", ":": "%3A", "\\": "%5C", "\0": "%00"})
+"""What a file's name can't have, or not everywhere; librdkafka's escapes."""
 
 MOST_BYTES = 64
 """A file that is longer holds something else."""
@@ -50,9 +52,8 @@ class OffsetFiles:
                 return KafkaError(KafkaError._FS, text)
             self._owner = key
             return self._path
-        parts = [key[0], str(key[1]), *([quote(self._group_id, safe=" ")] if self._group_id else [])]
-        name = "-".join(parts) + ".offset"
-        return self._path / name
+        parts = [key[0], str(key[1]), *([self._group_id] if self._group_id else [])]
+        return self._path / ("-".join(parts).translate(ESCAPED) + ".offset")
 
     def read(self, key: Key) -> Place | KafkaError:
         """The offset in the file, `NOWHERE` if there is no file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from kafka_native.config import duration_ms
 from kafka_native.types import OFFSET_INVALID
 
 Key: TypeAlias = tuple[str, int]
@@ -36,3 +37,14 @@ class Ago(NamedTuple):
 
 Reset: TypeAlias = "int | Ago | None"
 """auto.offset.reset: EARLIEST, LATEST, so long ago, or None: an error."""
+
+
+def reset_of(text: str) -> Reset:
+    """From the value of auto.offset.reset."""
+    kind, _, duration = text.partition(":")
+    if kind == "by_duration":
+        ms = duration_ms(duration)
+        if ms is None:
+            raise ValueError(f"{duration!r} is no duration")
+        return Ago(ms)
+    return {"earliest": EARLIEST, "latest": LATEST, "error": None}[kind]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kafka_native import config
 from kafka_native._reference.property import CONSUMER
-from kafka_native.config import PROPERTIES, Config, Property, State, parse
+from kafka_native.config import PROPERTIES, Config, Property, State, duration_ms, parse
 from kafka_native.errors import KafkaError, KafkaException
 
 LIBRDKAFKA = [p for p in PROPERTIES.values() if not p.python_only]
@@ -425,3 +425,22 @@ def test_older_broker_versions_are_refused(version: str) -> None:
     with pytest.raises(KafkaException, match=rf'"broker\.version\.fallback": {version}') as caught:
         parse({"broker.version.fallback": version}, "consumer")
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
+
+
+@pytest.mark.parametrize("text", ["by_duration:PT1H", "By_Duration:p7dt1h2m3.5s"])
+def test_auto_offset_reset_takes_a_duration(text: str) -> None:
+    config = parse({"bootstrap.servers": "a", "auto.offset.reset": text}, "consumer")
+    assert config["auto.offset.reset"] == "by_duration:" + text.split(":")[1].upper()
+
+
+@pytest.mark.parametrize("text", ["", "1h", "PT", "P", "P1", "P1W", "PT-1H", "-PT1H", "PT1H2", "PT1.5H", "P1Y", "PT٣H"])
+def test_auto_offset_reset_refuses_what_is_no_duration(text: str) -> None:
+    with pytest.raises(KafkaException, match="duration"):
+        parse({"bootstrap.servers": "a", "auto.offset.reset": f"by_duration:{text}"}, "consumer")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("PT1H", 3_600_000), ("P2DT3H4M5.6789S", 183_845_678), ("PT0S", 0), ("P1D", 86_400_000)]
+)
+def test_durations_are_read_as_java_reads_them(text: str, expected: int) -> None:
+    assert duration_ms(text) == expected

@@ -7,7 +7,7 @@ import pytest
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.fetching import OFFSET_TAIL_BASE, Fetching
 from kafka_native.control.offsets import EARLIEST, LATEST
-from kafka_native.control.positions import Reset
+from kafka_native.control.positions import Ago, Place, Reset
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_native.types import OFFSET_INVALID
@@ -251,3 +251,320 @@ def test_back_off_doubles_within_its_bounds():
     assert backoff.next_s() == pytest.approx(0.1)
     jittered = Backoff(1.0, 1.0)
     assert all(0.8 <= jittered.next_s() <= 1.2 for _ in range(100))
+
+
+# --- what is assigned ---
+
+
+def test_partitions_come_and_go_beside_those_that_stay():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 3))
+    cluster.fetching.add([("t", 1, 7, None)], cluster.clock.now)
+    cluster.go()
+    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 3, 5)]
+    cluster.fetching.remove([("t", 0), ("t", 9)])
+    cluster.go()
+    assert set(cluster.fetching.assigned) == {("t", 1)}
+    assert cluster.engine.cursors[0] is None
+    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
+
+
+def test_answer_for_a_partition_that_was_taken_away_and_given_back_is_not_its_answer():
+    cluster = Consuming()
+    cluster.assign(("t", 0, -2))
+    cluster.fetching.remove([("t", 0)])
+    cluster.fetching.add([("t", 0, 50)], cluster.clock.now)
+    cluster.go()
+    cluster.offsets(7)
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 50, 5)]
+
+
+def test_idle_partitions_are_not_looked_at():
+    cluster = Consuming()
+    cluster.fetching.assign([("t", number, 0) for number in range(2000)], cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)] * 2000))
+    cluster.go()
+    assert len(cluster.engine.cursors) == 2000
+    cluster.fetching.assigned = None  # type: ignore[assignment]  # nothing may want to look
+    assert cluster.fetching.poll(cluster.clock.now) == ([], float("inf"))
+
+
+def test_initial_offset_comes_before_auto_offset_reset():
+    cluster = Consuming()
+    cluster.fetching.initial_offsets = {("t", 1): Place(40)}
+    cluster.assign(("t", 0, OFFSET_INVALID), ("t", 1, OFFSET_INVALID))
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 40, 5)]
+    cluster.offsets(7)
+    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 7, 5)]
+
+
+def test_reset_by_duration_starts_at_what_is_young_enough():
+    cluster = Consuming(reset=Ago(3_600_000))
+    cluster.assign(("t", 0, OFFSET_INVALID))
+    assert cluster.offsets(90).topics[0].partitions[0].timestamp == LATEST
+    assert cluster.offsets(33).topics[0].partitions[0].timestamp == 1_700_000_000_000 - 3_600_000
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 33, 5)]
+
+
+def test_reset_by_duration_starts_at_the_end_that_was_before_if_nothing_is_young_enough():
+    cluster = Consuming(reset=Ago(1000))
+    cluster.assign(("t", 0, OFFSET_INVALID))
+    cluster.offsets(90)
+    cluster.offsets(-1)
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 90, 5)]
+
+
+# --- seeking and pausing ---
+
+
+def test_seek_of_many_is_all_or_nothing():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    before = [list(cursor.log) for cursor in cluster.engine.cursors]
+    assert cluster.fetching.seek_many([("t", 0, 5, None), ("t", 3, 5, None)]) == KafkaError._STATE
+    assert cluster.fetching.seek_many([("t", 0, 5, None), ("t", 1, -77, None)]) == KafkaError._INVALID_ARG
+    cluster.go()
+    assert [cursor.log for cursor in cluster.engine.cursors] == before
+    assert cluster.fetching.seek_many([("t", 0, 5, None), ("t", 1, 6, 5)]) is None
+    cluster.go()
+    assert [cursor.log[-1][2] for cursor in cluster.engine.cursors] == [5, 6]
+
+
+def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    done: list[KafkaError | None] = []
+    cluster.fetching.seek_to_times([("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60)
+    cluster.go()
+    assert cluster.offsets(12).topics[0].partitions[0].timestamp == 1000
+    assert done == []
+    assert cluster.offsets(-1).topics[0].partitions[0].timestamp == 2000
+    assert done == [None]
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 12, 5)
+    assert cluster.offsets(99).topics[0].partitions[0].timestamp == LATEST
+    assert cluster.engine.cursors[1].log[-1] == ("start", cluster.pool.handle(2), 99, 5)
+
+
+def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 10))
+    cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it handed out
+    cluster.fetching.pause("t", 0)
+    cluster.fetching.resume("t", 0)
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
+
+
+def test_pause_of_many_is_all_or_nothing_and_lasts_through_a_new_leader():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    assert cluster.fetching.pause_many([("t", 0), ("t", 7)]) == KafkaError._UNKNOWN_PARTITION
+    assert not cluster.fetching.assigned["t", 0].paused
+    cluster.engine.cursors[0].position = 12
+    assert cluster.fetching.pause_many([("t", 0), ("t", 1)]) is None
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("stop",)
+    assert cluster.fetching.resume_many([("t", 0), ("t", 1)]) is None
+    cluster.go()
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 12, 6)
+    assert cluster.fetching.resume("t", 0) is None
+    cluster.go()
+    assert len(cluster.engine.cursors[0].log) == 3
+
+
+def test_resume_does_not_bring_back_a_partition_that_was_given_up():
+    cluster = Consuming(reset=None)
+    cluster.assign(("t", 0, 100))
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.fetching.pause("t", 0)
+    cluster.fetching.resume("t", 0)
+    cluster.go()
+    assert len(cluster.told) == 1
+    assert cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
+
+
+# --- errors ---
+
+
+def test_new_leader_that_is_named_in_the_answer_is_turned_to_at_once():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 0))
+    cluster.stop(1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6)
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
+
+
+def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    token = next(cursor.token for cursor in cluster.engine.cursors if cursor.partition == 0)
+    for _ in range(4):
+        cluster.stop(token, 0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        cluster.clock.now += 15
+        cluster.go()
+    assert [(topic, partition) for topic, partition, *_ in cluster.told] == [("t", 0)]
+    starts = [entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")]
+    assert len(starts) == 5
+    assert cluster.engine.cursors[2 - token].log == [("start", cluster.pool.handle(2), 0, 5)]
+
+
+def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
+    cluster = Consuming()
+    cluster.fetching.assign([("t", 0, 0)], cluster.clock.now)
+    for _ in range(4):
+        cluster.go()
+        refusal = cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        cluster.answer(refusal)
+        cluster.clock.now += 40
+    assert [error.code() for *_, error in cluster.told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.go()
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 5)]
+
+
+def test_partition_that_comes_to_be_is_fetched():
+    cluster = Consuming()
+    cluster.assign(("t", 2, 0))
+    assert [error.code() for *_, error in cluster.told] == [KafkaError._UNKNOWN_PARTITION]
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5), (1, 0)]))
+    cluster.go()
+    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 0)]
+
+
+def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_dropped():
+    cluster = Consuming(reset=LATEST)
+    cluster.assign(("t", 0, 0))
+    cursor = cluster.engine.cursors[0]
+    cursor.position = 60  # up to 100 is queued
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.offsets(3000)
+    assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
+    cluster.fetching.pause("t", 0)
+    cluster.fetching.resume("t", 0)
+    cluster.go()
+    assert cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)
+    cluster.stop(1, 60, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
+    assert cluster.engine.submitted == []
+
+
+def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
+    cluster = Consuming(reset=LATEST)
+    cluster.assign(("t", 0, 0))
+    cursor = cluster.engine.cursors[0]
+    cursor.position = 100
+    cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.offsets(3000)
+    cluster.fetching.pause("t", 0)
+    cluster.fetching.resume("t", 0)
+    cluster.go()
+    assert cursor.log[-1] == ("start", cluster.pool.handle(1), 3000, 5)
+    assert "out of range" in cluster.logged[0]
+
+
+def test_back_off_starts_over_once_something_was_fetched():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 0))
+    for number in range(1, 20):
+        cluster.stop(1, number * 10, status=-4)
+        cluster.clock.now += 0.2  # enough for the first back-off only
+        cluster.go()
+        assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), number * 10, 5)
+
+
+# --- a nearer replica ---
+
+
+class Near(Consuming):
+    """Partition 0 is fetched from its leader, broker 1, and broker 2 is nearer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.assign(("t", 0, 0))
+        self.cursor = self.engine.cursors[0]
+        self.leader, self.follower = self.pool.handle(1), self.pool.handle(2)
+
+    def prefer(self, node: int, offset: int) -> None:
+        self.fetching.on_replica(event(token=1, epoch=self.cursor.epoch, offset=offset, leader_id=node), self.clock.now)
+        self.go()
+
+
+def test_preferred_replica_is_fetched_from_and_what_is_queued_stays():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
+
+
+def test_leader_is_asked_again_when_the_choice_of_a_replica_is_old():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.cursor.position = 35
+    cluster.clock.now += 301
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("start", cluster.leader, 35, 5)
+
+
+def test_offset_out_of_range_at_a_follower_is_the_leaders_to_judge():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.stop(1, 40, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)
+    assert cluster.engine.submitted == []
+    cluster.stop(1, 40, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
+    cluster.offsets(3)
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 3, 5)
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED])
+def test_error_of_a_follower_leads_back_to_the_leader(code):
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.stop(1, 45, error_code=code)
+    cluster.clock.now += 1
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 45, 5)
+    assert cluster.told == []
+
+
+def test_follower_that_goes_down_is_left():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.cursor.position = 38
+    cluster.fetching.on_broker_down(cluster.leader)
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
+    cluster.fetching.on_broker_down(cluster.follower)
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("start", cluster.leader, 38, 5)
+
+
+def test_new_leader_ends_the_choice_of_a_replica():
+    cluster = Near()
+    cluster.prefer(2, 40)
+    cluster.cursor.position = 38
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("start", cluster.follower, 38, 6)
+    assert cluster.fetching.assigned["t", 0].replica == -1
+
+
+def test_replica_that_nobody_knows_is_not_fetched_from():
+    cluster = Near()
+    cluster.prefer(9, 40)
+    cluster.clock.now += 1
+    cluster.go()
+    assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)

@@ -1,0 +1,118 @@
+"""Offsets that the application asks for: batched by leader, asked for again while leaders move, bounded in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_native.control.offsets import EARLIEST, LATEST
+from kafka_native.errors import KafkaError
+
+from .test_fetching import Consuming
+
+
+class Asking(Consuming):
+    """Nothing is assigned; the topic is known to nobody yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Any] = []
+
+    def ask(self, *questions: tuple[str, int, int], deadline: float = 60.0) -> None:
+        self.fetching.lookup_times(questions, self.found.append, self.clock.now + deadline)
+        self.go()
+
+    def tell(self, *leaders: tuple[int, int]) -> None:
+        self.answer(self.metadata_reply("t", list(leaders)))
+        for handle in (1, 2):
+            if not self.pool.nodes[handle].up:
+                self.bring_up(handle)
+        self.go()
+
+
+def test_times_are_asked_in_one_request_a_leader_and_answered_in_order():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100), ("t", 1, 200), ("t", 2, 300))
+    cluster.tell((1, 5), (2, 5), (1, 5))
+    assert len(cluster.engine.submitted) == 2
+    first = cluster.offsets(7)
+    assert [(each.partition_index, each.timestamp) for each in first.topics[0].partitions] == [(0, 100), (2, 300)]
+    assert cluster.found == []
+    cluster.offsets(-1)
+    assert cluster.found == [[(7, 5), (-1, 5), (7, 5)]]
+
+
+def test_times_of_one_partition_share_no_request():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100), ("t", 0, 200))
+    cluster.tell((1, 5))
+    assert len(cluster.engine.submitted) == 2
+    assert cluster.offsets(1).topics[0].partitions[0].timestamp == 100
+    assert cluster.offsets(2).topics[0].partitions[0].timestamp == 200
+    assert cluster.found == [[(1, 5), (2, 5)]]
+
+
+def test_question_follows_its_leader():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100))
+    cluster.tell((1, 5))
+    cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
+    cluster.answer(cluster.metadata_reply("t", [(2, 6)]))
+    cluster.clock.now += 1
+    cluster.go()
+    assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
+    cluster.offsets(9)
+    assert cluster.found == [[(9, 5)]]
+
+
+def test_question_ends_at_its_deadline_and_says_what_stood_in_its_way():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100), ("t", 1, 100), deadline=2.0)
+    cluster.tell((-1, 5), (2, 5))
+    cluster.offsets(3)
+    cluster.clock.now += 2.1
+    cluster.go()
+    [[late, found]] = cluster.found
+    assert late == KafkaError._TIMED_OUT
+    assert "leader" in late.str()
+    assert found == (3, 5)
+
+
+def test_error_of_one_partition_leaves_the_answers_of_others():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100), ("t", 1, 100), ("t", 5, 100))
+    cluster.tell((1, 5), (2, 5))
+    cluster.offsets(3)
+    cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert cluster.found == [[(3, 5), KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_PARTITION]]
+
+
+def test_topic_that_cannot_be_had_is_an_error_at_once():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100))
+    cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    cluster.go()
+    assert cluster.found == [[KafkaError.TOPIC_AUTHORIZATION_FAILED]]
+
+
+def test_watermarks_of_many_partitions_are_two_requests_a_leader():
+    cluster = Asking()
+    cluster.fetching.watermarks([("t", 0), ("t", 1)], cluster.found.append, cluster.clock.now + 60)
+    cluster.go()
+    cluster.tell((1, 5), (1, 5))
+    assert len(cluster.engine.submitted) == 2
+    assert {each.timestamp for each in cluster.offsets(2).topics[0].partitions} == {EARLIEST}
+    assert {each.timestamp for each in cluster.offsets(80).topics[0].partitions} == {LATEST}
+    assert cluster.found == [[(2, 80), (2, 80)]]
+
+
+def test_closing_ends_questions():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100))
+    cluster.fetching.close(KafkaError(KafkaError._DESTROY))
+    assert cluster.found == [[KafkaError._DESTROY]]
+
+
+def test_no_questions_are_answered_at_once():
+    cluster = Asking()
+    cluster.ask()
+    assert cluster.found == [[]]
