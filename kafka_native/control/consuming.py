@@ -1,0 +1,249 @@
+"""A consumer's managers, held together: what the public API asks for goes to the one whose business it is.
+
+Thread: the control thread only; the public API gets here through `MainThread.run()`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.committing import Committing
+from kafka_native.control.coordinator import Coordinator
+from kafka_native.control.fetching import Fetching
+from kafka_native.control.member import Member
+from kafka_native.control.membership import GroupSettings, Membership, PollWatch
+from kafka_native.control.membership_classic import ClassicMembership
+from kafka_native.control.membership_consumer import ConsumerMembership
+from kafka_native.control.offset_files import OffsetFiles
+from kafka_native.control.offsets import EARLIEST, LATEST
+from kafka_native.control.positions import Reset
+from kafka_native.control.rebalance import Key, Kind, Listener, Rebalance
+from kafka_native.control.settings import ISOLATION_LEVELS
+from kafka_native.control.subscription import Subscription
+from kafka_native.errors import KafkaError
+from kafka_native.types import OFFSET_INVALID, TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_native.config import Config
+    from kafka_native.control.assignors import Assignor
+    from kafka_native.control.main_thread import MainThread
+
+UNSUBSCRIBED = "the consumer unsubscribed from all topics"
+CLOSED = "the consumer is being closed"
+"""Reasons for leaving that the coordinator is told (KIP-800)."""
+
+
+def reset_of(text: str) -> Reset:
+    """auto.offset.reset: where to start without an offset; None for ``error``."""
+    return {"earliest": EARLIEST, "latest": LATEST, "error": None}[text]
+
+
+@dataclass(slots=True)
+class Hooks:
+    """How the managers reach the application."""
+
+    on_error: Callable[[str | None, int | None, int, KafkaError], None]
+    """A message of its next poll(): topic, partition, offset and the error."""
+    on_fatal: Callable[[KafkaError], None]
+    on_commit: Callable[[KafkaError | None, list[TopicPartition]], None]
+    call_back: Callable[[Callable[[], None]], None]
+    """Called by its next poll()."""
+    polls: Callable[[], tuple[int, bool]]
+    """How many polls it has begun, and whether it is inside one."""
+
+    def on_group_error(self, error: KafkaError) -> None:
+        """An error that is of no partition."""
+        self.on_error(None, None, OFFSET_INVALID, error)
+
+    def on_topic_error(self, topic: str, error: KafkaError) -> None:
+        """An error of a whole topic."""
+        self.on_error(topic, None, OFFSET_INVALID, error)
+
+
+class Consuming:
+    """One consumer's side of the cluster: what is assigned, by hand or by its group, and what is committed."""
+
+    def __init__(
+        self,
+        main: MainThread,
+        config: Config,
+        hooks: Hooks,
+        logger: logging.Logger,
+        assignors: list[Assignor],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Makes the managers and puts them into the main thread, which isn't running yet."""
+        self._main = main
+        self._config = config
+        self._hooks = hooks
+        self._logger = logger
+        self._clock = clock
+        self._timeout_s = config.integer("socket.timeout.ms") / 1000
+        self.member = Member(
+            config.text("group.id"), config.text("group.instance.id") or None, config.text("group.protocol")
+        )
+        self.coordinator = Coordinator(
+            main.pool,
+            self.member.group_id,
+            timeout_s=self._timeout_s,
+            query_interval_s=config.integer("coordinator.query.interval.ms") / 1000,
+            backoff=self._backoff(),
+            clock=clock,
+        )
+        self.fetching = self._make_fetching()
+        self.committing = self._make_committing()
+        self.subscription = self._make_subscription()
+        self.rebalance = Rebalance(
+            self.fetching, self.committing, call_back=hooks.call_back, post=main.post, clock=clock
+        )
+        self.settings = GroupSettings.of(config)
+        self.membership: Membership = (
+            self._make_consumer() if self.member.protocol == "consumer" else self._make_classic(assignors)
+        )
+        self.watch = PollWatch(
+            self.membership,
+            lambda: bool(self.subscription.wanted),
+            hooks.polls,
+            interval_s=self.settings.rebalance_timeout_s,
+            on_error=hooks.on_group_error,
+        )
+        self.committing.subscribed = lambda: bool(self.subscription.wanted)
+        main.fetching = self.fetching
+        main.managers += [self.subscription, self.watch, self.membership, self.committing, self.coordinator]
+        main.on_close.append(self._on_close)
+
+    # --- the parts ---
+
+    def _make_fetching(self) -> Fetching:
+        config, main = self._config, self._main
+        return Fetching(
+            main.engine,
+            main.metadata,
+            main.pool,
+            reset=reset_of(config.text("auto.offset.reset")),
+            isolation_level=ISOLATION_LEVELS[config.text("isolation.level")],
+            timeout_s=self._timeout_s,
+            create_topics=config.flag("allow.auto.create.topics"),
+            on_error=self._hooks.on_error,
+            replica_s=config.integer("metadata.max.age.ms") / 1000,
+            log=self._logger.info,
+            clock=self._clock,
+        )
+
+    def _make_committing(self) -> Committing:
+        config = self._config
+        files = None
+        if config.text("offset.store.method") == "file":
+            sync_ms = config.integer("offset.store.sync.interval.ms")
+            sync_s = sync_ms / 1000 if sync_ms > 0 else float(sync_ms)
+            files = OffsetFiles(config.text("offset.store.path"), self.member.group_id, sync_interval_s=sync_s)
+        keeps = config.text("offset.store.method") != "none" and (self.member.group_id != "" or files is not None)
+        return Committing(
+            self.member,
+            self.coordinator,
+            self.fetching,
+            auto_commit=keeps and config.flag("enable.auto.commit"),
+            interval_s=config.integer("auto.commit.interval.ms") / 1000,
+            timeout_s=self._timeout_s,
+            on_commit=self._hooks.on_commit,
+            auto_store=config.flag("enable.auto.offset.store"),
+            polls=self._hooks.polls,
+            files=files,
+            backoff=self._backoff(),
+            clock=self._clock,
+        )
+
+    def _make_classic(self, assignors: list[Assignor]) -> ClassicMembership:
+        return ClassicMembership(
+            self.member,
+            self.coordinator,
+            self._main.pool,
+            self._main.metadata,
+            self.subscription,
+            self.rebalance,
+            assignors,
+            self.settings,
+            on_error=self._hooks.on_group_error,
+            on_fatal=self._hooks.on_fatal,
+            logger=self._logger,
+            clock=self._clock,
+        )
+
+    def _make_consumer(self) -> ConsumerMembership:
+        return ConsumerMembership(
+            self.member,
+            self.coordinator,
+            self._main.pool,
+            self._main.metadata,
+            self.subscription,
+            self.rebalance,
+            self.settings,
+            assignor=self._config.text("group.remote.assignor") or None,
+            on_error=self._hooks.on_group_error,
+            on_fatal=self._hooks.on_fatal,
+            logger=self._logger,
+            clock=self._clock,
+        )
+
+    def _backoff(self) -> Backoff:
+        first_s = self._config.integer("retry.backoff.ms") / 1000
+        return Backoff(first_s, max(first_s, self._config.integer("retry.backoff.max.ms") / 1000))
+
+    def _make_subscription(self) -> Subscription:
+        config = self._config
+        return Subscription(
+            self._main.metadata,
+            refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
+            timeout_s=self._timeout_s,
+            backoff=self._backoff(),
+            create_topics=config.flag("allow.auto.create.topics"),
+            excluded=(config.text("topic.blacklist") or "").split(","),
+            server_side=self.member.protocol == "consumer",
+            on_error=self._hooks.on_topic_error,
+            clock=self._clock,
+        )
+
+    # --- for the public API ---
+
+    def subscribe(self, topics: Iterable[str], listeners: Mapping[Kind, Listener], now: float) -> None:
+        """Joins the group with these topics and patterns. ValueError for a pattern that can't be."""
+        if not self.subscription.wanted and self.fetching.assigned:
+            self.unassign(list(self.fetching.assigned), lambda: None)
+        self.subscription.replace(topics, now)
+        self.rebalance.listeners = dict(listeners)
+        self.membership.subscribe(now)
+
+    def unsubscribe(self, done: Callable[[], None], now: float) -> None:
+        """Gives everything back and leaves the group."""
+        self._leave(UNSUBSCRIBED, done, now)
+
+    def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
+        if not self.subscription.wanted:
+            done()
+            return
+        self.subscription.replace([], now)
+
+        def left() -> None:
+            if not self.subscription.wanted:
+                self.rebalance.forget_pauses()
+            done()
+
+        self.membership.leave(reason, left, now)
+
+    def unassign(self, keys: Iterable[Key], done: Callable[[], None]) -> None:
+        """Reads these no more; what is stored of them is committed (enable.auto.commit), then ``done``."""
+        self.rebalance.remove(keys, done)
+
+    def close(self, done: Callable[[], None], now: float) -> None:
+        """Leaves the group, commits what is stored (enable.auto.commit) and waits for commits that are under way."""
+        self._leave(CLOSED, lambda: self.unassign(list(self.fetching.assigned), done), now)
+
+    def _on_close(self, error: KafkaError) -> None:
+        self.membership.close()
+        self.committing.close(error)
