@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
+from kafka_native.protocol.groups import LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import (
     ListOffsetsRequest,
@@ -119,6 +120,12 @@ def adapted(message: Request, version: int) -> Request:
             message.key = ""
         else:
             message.coordinator_keys = []
+    elif isinstance(message, LeaveGroupRequest):
+        message = copy.copy(message)
+        if version >= 3:
+            message.member_id = ""
+        else:
+            message.members = []
     return message
 
 

@@ -7,6 +7,7 @@ import pytest
 from kafka_native.control.versions import Fallback, adapted
 from kafka_native.errors import KafkaError
 from kafka_native.protocol import ApiKey, releases
+from kafka_native.protocol.groups import LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.schema import Request
@@ -138,3 +139,10 @@ def test_what_an_old_version_cannot_say_is_left_out_for_that_broker_alone(messag
     assert adapted(message, version).encode(version)
     assert message.encode(message.max_version) == before
     assert adapted(message, message.max_version) is message
+
+
+@pytest.mark.parametrize("version", range(LeaveGroupRequest.max_version + 1))
+def test_leaving_names_the_member_where_this_version_looks_for_it(version: int) -> None:
+    message = LeaveGroupRequest(group_id="g", member_id="m", members=[LeaveGroupRequest.Member(member_id="m")])
+    sent = LeaveGroupRequest.decode(adapted(message, version).encode(version), version)
+    assert (sent.member_id, [each.member_id for each in sent.members]) == (("", ["m"]) if version >= 3 else ("m", []))
