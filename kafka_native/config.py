@@ -55,6 +55,12 @@ IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 """The port of a bootstrap server that names none."""
 
 _ATTRIBUTES: Final = {name.replace(".", "_"): name for name in PROPERTIES}
+_CLASSIC_ONLY: Final = {
+    "session.timeout.ms": ": the broker decides (its group.consumer.session.timeout.ms)",
+    "heartbeat.interval.ms": ": the broker decides (its group.consumer.heartbeat.interval.ms)",
+    "partition.assignment.strategy": ": the broker assigns; use `group.remote.assignor`",
+    "group.protocol.type": "",
+}
 _KIND_NAMES: Final = {"integer": "Integer", "float": "Float", "boolean": "Bool"}
 _STRATEGY: Final = "partition.assignment.strategy"
 _STRATEGIES: Final = {"range": "EAGER", "roundrobin": "EAGER", "sticky": "EAGER", "cooperative-sticky": "COOPERATIVE"}
@@ -512,7 +518,11 @@ def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) ->
         values["receive.message.max.bytes"] = max(values["receive.message.max.bytes"], fetch_max + 512)
     elif values["receive.message.max.bytes"] < fetch_max + 512:
         _fail(prefix + "`receive.message.max.bytes` must be >= `fetch.max.bytes` + 512")
-    if values["max.poll.interval.ms"] < values["session.timeout.ms"]:
+    if values["group.protocol"] == "consumer":
+        for name, instead in _CLASSIC_ONLY.items():
+            if name in given:
+                _fail(prefix + f"`{name}` is not supported for `group.protocol=consumer`{instead}")
+    elif values["max.poll.interval.ms"] < values["session.timeout.ms"]:
         _fail(prefix + "`max.poll.interval.ms`must be >= `session.timeout.ms`")
     _check_strategies(values[_STRATEGY], prefix)
 

@@ -172,8 +172,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=900_000,
         minimum=1,
         maximum=86_400_000,
-        state=State.INERT,
-        note="planned; topic.metadata.refresh.interval.ms keeps the metadata of the topics in use fresh",
+        state=State.EFFECTIVE,
+        note="how long a closer replica is read from before the leader is asked again (KIP-392)",
         doc="How old cached metadata may be before it has to be fetched again.",
     ),
     Property(
@@ -234,8 +234,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "patterns",
         BOTH,
         LOW,
-        state=State.INERT,
-        note="planned",
+        state=State.EFFECTIVE,
+        note="for patterns that the client matches: with the consumer protocol the broker does",
         doc="Comma-separated regular expressions of topics that metadata treats as absent.",
     ),
     Property(

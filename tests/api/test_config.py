@@ -357,7 +357,6 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
         ({"sasl.password": "s3cret-word"}, "producer"),
         ({"oauth_cb": print}, "producer"),
         ({"transactional.id": "t"}, "producer"),
-        ({"group.protocol": "consumer"}, "consumer"),
         ({"plugin.library.paths": "x"}, "producer"),
         ({"bootstrap.servers": "SSL://h:1"}, "producer"),
     ],
@@ -367,6 +366,18 @@ def test_what_would_be_dangerous_to_ignore_is_refused(conf: dict[str, Any], role
         parse({**PLAIN, **conf}, role)
     assert caught.value.args[0] == KafkaError._NOT_IMPLEMENTED
     assert "s3cret-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.protocol.type"]
+)
+def test_properties_of_the_classic_protocol_are_refused_in_the_other(name: str) -> None:
+    value = {"partition.assignment.strategy": "range", "group.protocol.type": "consumer"}.get(name, 6000)
+    conf = {**PLAIN, "group.id": "g", name: value}
+    parse(conf, "consumer")
+    with pytest.raises(KafkaException, match=f"`{name}` is not supported for `group.protocol=consumer`"):
+        parse({**conf, "group.protocol": "consumer"}, "consumer")
+    parse({**PLAIN, "group.id": "g", "group.protocol": "consumer", "max.poll.interval.ms": 1000}, "consumer")
 
 
 def test_defaults_of_refused_properties_are_accepted() -> None:
