@@ -7,20 +7,24 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from bench.adapters import ADAPTERS, SCENARIOS, Figures, Task
+from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, Figures, Task
 from bench.broker import broker, landed, topic
-from bench.report import Rounds, table, verdicts
+from bench.report import LATENCIES, Rounds, table, verdicts
+from kafka_native import Producer
 
 LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
 TIMEOUT_S = 600
-PRODUCING = ("produce", "many", "callback")
-USUAL = tuple(scenario for scenario in SCENARIOS if scenario != "spread")  # which makes a thousand topics
+# The others make a thousand topics, or a topic of ten thousand partitions.
+USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide"))
+SPREAD_OVER = 100  # messages in a row for one partition, where they are spread over many
 
 
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
@@ -44,6 +48,8 @@ def can(adapter: str, scenario: str, task: Task) -> bool:
     if adapter == "raw" and (task.codec != "none" or task.payload != "x"):
         return False  # prebuilt requests of compressed records are no ceiling for who has to compress them
     if adapter not in ("kafka_native", "confluent_kafka") and task.threads > 1:
+        return False
+    if adapter == "franz_go" and scenario in ("group", "cold") and task.protocol != "classic":
         return False
     return hasattr(importlib.import_module(f"bench.adapters.{adapter}"), scenario)
 
@@ -76,20 +82,61 @@ def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, conso
     """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left."""
     found: Rounds = {adapter: [] for adapter in adapters}
     for number in range(rounds):
-        with topic(task.bootstrap, task.partitions) as shared:
-            if scenario == "consume":
-                measure("kafka_native", "produce", dataclasses.replace(task, topic=shared))
+        with prepared(scenario, task) as ready:
             for adapter in adapters:
-                more = task.topics if scenario == "spread" else 0
-                with topic(task.bootstrap, task.partitions, more) as own:
-                    name = shared if scenario == "consume" else own
-                    figures = measure(adapter, scenario, dataclasses.replace(task, topic=name))
-                    if scenario in PRODUCING:
-                        check_landed(adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count))
+                figures = once(adapter, scenario, ready)
                 found[adapter].append(figures)
-                said = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us"
+                more = "".join(f", {value:.2f} {name}" for name, value in figures.more.items())
+                said = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us{more}"
                 console.print(f"  {scenario} round {number + 1}: {adapter} {said}", highlight=False)
     return found
+
+
+@contextmanager
+def prepared(scenario: str, task: Task) -> Iterator[Task]:
+    """A round's topics for a scenario that reads what is there; the others make their own each time."""
+    if scenario not in (*READING, "wide"):
+        yield task
+        return
+    with ExitStack() as topics:
+        ready = dataclasses.replace(task, topic=topics.enter_context(topic(task.bootstrap, task.partitions)))
+        if scenario == "wide":
+            beside = topics.enter_context(topic(task.bootstrap, 1))
+            ready = dataclasses.replace(ready, beside=beside)
+            measure("kafka_native", "produce", dataclasses.replace(task, topic=beside, partitions=1))
+            fill(ready)
+        else:
+            measure("kafka_native", "produce", ready)
+        yield ready
+
+
+def fill(task: Task) -> None:
+    """The same number of messages for each partition, some in a row, so that no batch is of one message only."""
+    values = task.values()
+    with Producer(task.config) as producer:
+        for number in range(task.count):
+            partition = number // SPREAD_OVER % task.partitions
+            while True:
+                try:
+                    producer.produce(task.topic, values[number % len(values)], partition=partition)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        left = producer.flush(TIMEOUT_S)
+    if left:
+        raise click.ClickException(f"{left} messages were not delivered")
+
+
+def once(adapter: str, scenario: str, task: Task) -> Figures:
+    """One measurement, on a topic of its own unless one is prepared."""
+    if task.topic:
+        return measure(adapter, scenario, task)
+    more = task.topics if scenario == "spread" else 0
+    with topic(task.bootstrap, task.partitions, more) as own:
+        figures = measure(adapter, scenario, dataclasses.replace(task, topic=own))
+        if scenario in PRODUCING and scenario != "spread":
+            check_landed(adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count))
+        return figures
 
 
 @click.command()
@@ -105,6 +152,9 @@ def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, conso
 @click.option("--payload", default="x", show_default=True, type=click.Choice(["x", "json"]))
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Python threads in produce.")
 @click.option("--topics", default=1000, show_default=True, type=click.IntRange(1), help="Of spread.")
+@click.option("--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide.")
+@click.option("--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"]))
+@click.option("--delay", default=0, show_default=True, help="group.initial.rebalance.delay.ms of a broker of our own.")
 @click.option("--adapters", default=",".join(ADAPTERS), show_default=True)
 @click.option("--output", default="build/bench", type=click.Path(file_okay=False, path_type=Path), show_default=True)
 def main(
@@ -120,6 +170,9 @@ def main(
     payload: str,
     threads: int,
     topics: int,
+    wide: int,
+    protocol: str,
+    delay: int,
     adapters: str,
     output: Path,
 ) -> None:
@@ -129,15 +182,17 @@ def main(
     """
     console = Console(width=110)
     results = {}
-    with broker(bootstrap) as servers:
+    with broker(bootstrap, delay) as servers:
         console.print(f"Broker: {servers}")
         names = usable(adapters, console)
         task = Task(servers, "", messages, size, partitions, acks, idempotent, codec, payload, threads, topics)
+        task = dataclasses.replace(task, protocol=protocol)
         warm_up(names, task)
         for scenario in scenarios or USUAL:
-            count = min(messages, LATENCY_MESSAGES) if scenario == "latency" else messages
+            count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages
             able = [adapter for adapter in names if can(adapter, scenario, task)]
-            found = rounds_of(scenario, able, dataclasses.replace(task, count=count), rounds, console)
+            each = dataclasses.replace(task, count=count, partitions=wide if scenario == "wide" else partitions)
+            found = rounds_of(scenario, able, each, rounds, console)
             console.print(table(scenario, found, count))
             for line in verdicts(scenario, found):
                 console.print(f"  {line}", highlight=False)

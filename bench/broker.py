@@ -15,14 +15,17 @@ LANDING_S = 5.0
 
 
 @contextmanager
-def broker(bootstrap: str | None) -> Iterator[str]:
-    """The cluster that was named, or a real Apache Kafka of our own with its compilers at full strength."""
+def broker(bootstrap: str | None, delay_ms: int = 0) -> Iterator[str]:
+    """The cluster that was named, or a real Apache Kafka of our own with its compilers at full strength.
+
+    ``delay_ms`` is how long the broker that is ours waits for more members of a new group.
+    """
     if bootstrap:
         yield bootstrap
         return
     from tests.broker.cluster import BENCH_OPTIONS, start
 
-    cluster = start(1, BENCH_OPTIONS)
+    cluster = start(1, BENCH_OPTIONS, {"group.initial.rebalance.delay.ms": str(delay_ms)})
     try:
         yield cluster.bootstrap
     finally:

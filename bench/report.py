@@ -14,14 +14,25 @@ Rounds = dict[str, list[Figures]]
 
 @dataclass(frozen=True)
 class Goal:
-    """What kafka_native is to reach in a scenario: a figure beside another client's in the same round, or alone."""
+    """What kafka_native is to reach in a scenario: a figure beside another client's in the same round, or alone.
+
+    ``than``: an adapter, BEST for the best of the other clients, or None. ``plus``: the figure less the other's, not
+    divided by it.
+    """
 
     scenario: str
     figure: str
     than: str | None
     limit: float
     at_least: bool = False
+    plus: bool = False
 
+
+BEST = "the best peer"
+LATENCIES = ("latency", "end_to_end")
+# Of a scenario with figures of its own, those that its table has a column for.
+MORE = {"memory": ["grown MiB"], "cold": ["first ms"], "wide": ["CPU / one partition's", "idle CPU %"]}
+QUEUE_MIB = 64  # queued.max.messages.kbytes as it is by default
 
 GOALS = (
     Goal("produce", "rate", "raw", 0.85, at_least=True),
@@ -31,8 +42,20 @@ GOALS = (
     Goal("produce", "CPU", "franz_go", 0.333),
     Goal("many", "rate", "raw", 0.95, at_least=True),
     Goal("callback", "rate", "confluent_kafka", 5, at_least=True),
-    Goal("consume", "rate", "confluent_kafka", 10, at_least=True),
+    Goal("consume", "rate", "confluent_kafka", 12, at_least=True),
+    Goal("consume", "rate", "franz_go", 3.5, at_least=True),
     Goal("consume", "CPU", "confluent_kafka", 0.1),
+    Goal("group", "rate", "confluent_kafka", 12, at_least=True),
+    Goal("group", "rate", "franz_go", 3.5, at_least=True),
+    Goal("group", "CPU", "confluent_kafka", 0.1),
+    Goal("poll", "rate", "confluent_kafka", 6, at_least=True),
+    Goal("iterate", "rate", "confluent_kafka", 6, at_least=True),
+    Goal("memory", "grown MiB", None, QUEUE_MIB + 64),
+    Goal("end_to_end", "p50", BEST, 1.2),
+    Goal("end_to_end", "p99", BEST, 1),
+    Goal("cold", "first ms", "raw", 50, plus=True),
+    Goal("wide", "idle CPU %", None, 2),
+    Goal("wide", "CPU / one partition's", None, 2),
     Goal("latency", "p50", "raw", 1.15),
     Goal("latency", "p99", "confluent_kafka", 1),
     Goal("call", "ns a call", None, 200),
@@ -43,6 +66,8 @@ def figure(name: str, figures: Figures) -> float:
     """One of the figures that goals are about."""
     if name in figures.percentiles:
         return figures.percentiles[name]
+    if name in figures.more:
+        return figures.more[name]
     return {"rate": figures.rate, "CPU": figures.cpu_us, "ns a call": figures.call_ns}[name]
 
 
@@ -60,16 +85,30 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
     """Each goal of the project beside what kafka_native had in this run; text only, a miss is no failure."""
     lines = []
     for goal in GOALS:
-        if goal.scenario != scenario or "kafka_native" not in rounds or (goal.than and goal.than not in rounds):
+        if goal.scenario != scenario or "kafka_native" not in rounds:
+            continue
+        theirs = others(goal, rounds)
+        if theirs is None:
             continue
         mine = [figure(goal.figure, each) for each in rounds["kafka_native"]]
-        theirs = [figure(goal.figure, each) for each in rounds[goal.than]] if goal.than else [1.0] * len(mine)
-        value = median(a / b for a, b in zip(mine, theirs, strict=True))
+        value = median(a - b if goal.plus else a / b for a, b in zip(mine, theirs, strict=True))
         met = value >= goal.limit if goal.at_least else value <= goal.limit
-        what = f"{goal.figure} / {goal.than}" if goal.than else goal.figure
+        sign = "-" if goal.plus else "/"
+        what = f"{goal.figure} {sign} {goal.than}" if goal.than else goal.figure
         word = "at least" if goal.at_least else "at most"
         lines.append(f"{what}: {value:.2f}, target {word} {goal.limit:g}: {'reached' if met else 'not reached'}")
     return lines
+
+
+def others(goal: Goal, rounds: Rounds) -> list[float] | None:
+    """What a goal's figure is held against, round by round; None when that wasn't measured."""
+    if goal.than is None:
+        return [1.0] * len(rounds["kafka_native"])
+    if goal.than != BEST:
+        return [figure(goal.figure, each) for each in rounds[goal.than]] if goal.than in rounds else None
+    peers = [every for name, every in rounds.items() if name not in ("kafka_native", "raw")]
+    best = max if goal.at_least else min
+    return [best(figure(goal.figure, each) for each in one) for one in zip(*peers, strict=True)] if peers else None
 
 
 def table(scenario: str, rounds: Rounds, count: int) -> Table:
@@ -77,8 +116,10 @@ def table(scenario: str, rounds: Rounds, count: int) -> Table:
     made = Table(title=f"{scenario}: {count:,} messages")
     made.add_column("client")
     headings = {
-        "latency": ["p50 ms", "p99 ms", "p99.9 ms", "CPU us/msg"],
+        **{name: ["p50 ms", "p99 ms", "p99.9 ms", "CPU us/msg"] for name in LATENCIES},
         "call": ["ns a call", "/ confluent"],
+        **{name: ["M msg/s", "CPU us/msg", *figures] for name, figures in MORE.items()},
+        "cold": MORE["cold"],
     }.get(scenario, ["M msg/s", "CPU us/msg", "rate / raw", "rate / confluent", "CPU / confluent"])
     for heading in headings:
         made.add_column(heading, justify="right")
@@ -91,12 +132,15 @@ def row(scenario: str, figures: list[Figures], rounds: Rounds) -> list[str]:
     """The cells behind the name."""
     theirs, raw = rounds.get("confluent_kafka"), rounds.get("raw")
     cpu = spread([each.cpu_us for each in figures], ".2f")
-    if scenario == "latency":
+    if scenario in LATENCIES:
         return [*(spread([each.percentiles[name] for each in figures], ".2f") for name in ("p50", "p99", "p99.9")), cpu]
     if scenario == "call":
         calls = [each.call_ns for each in figures]
         return [spread(calls, ".0f"), ratio(calls, [each.call_ns for each in theirs]) if theirs else "-"]
     rates = [each.rate for each in figures]
+    if scenario in MORE:
+        more = [spread([each.more[name] for each in figures], ".2f") for name in MORE[scenario]]
+        return more if scenario == "cold" else [spread([rate / 1e6 for rate in rates], ".2f"), cpu, *more]
     return [
         spread([rate / 1e6 for rate in rates], ".2f"),
         spread([each.cpu_us for each in figures], ".3f"),

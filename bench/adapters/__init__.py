@@ -15,12 +15,20 @@ from typing import Any
 ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "raw")
 QUEUE_MESSAGES = 2_000_000
 VALUES = 10_000
-SCENARIOS = ("produce", "many", "callback", "consume", "latency", "call", "spread")
+PRODUCING = ("produce", "many", "callback", "spread")
+READING = ("consume", "group", "poll", "iterate", "memory")  # what one run of produce has left
+SCENARIOS = (*PRODUCING, *READING, "latency", "call", "end_to_end", "cold", "wide")
+RATE = 1000  # messages a second, of end_to_end
+COLD_STARTS = 5
+IDLE_S = 5.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to do: ``count`` messages of ``size`` bytes, the topic has ``partitions``."""
+    """What to do: ``count`` messages of ``size`` bytes, the topic has ``partitions``.
+
+    ``protocol`` is the group's; ``beside`` a topic with one partition, to compare with.
+    """
 
     bootstrap: str
     topic: str
@@ -33,6 +41,17 @@ class Task:
     payload: str = "x"
     threads: int = 1
     topics: int = 1
+    protocol: str = "classic"
+    beside: str = ""
+
+    def group(self, number: int = 0) -> dict[str, Any]:
+        """The properties of a consumer in a group of its own, which reads from the beginning."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": f"{self.topic}-{number}",
+            "auto.offset.reset": "earliest",
+            **({} if self.protocol == "classic" else {"group.protocol": self.protocol}),
+        }
 
     @property
     def config(self) -> dict[str, Any]:
@@ -59,13 +78,14 @@ class Task:
 
 @dataclass
 class Figures:
-    """What came of it. ``percentiles`` in milliseconds, for latency; ``call_ns`` for call."""
+    """What came of it. ``percentiles`` in milliseconds; ``call_ns`` for call; ``more``: by name, with its unit."""
 
     count: int
     seconds: float
     cpu_seconds: float
     percentiles: dict[str, float] = field(default_factory=dict)
     call_ns: float = 0.0
+    more: dict[str, float] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:

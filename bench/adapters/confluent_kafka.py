@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import confluent_kafka
 
-from bench.adapters import Figures, Task, python_api
+from bench.adapters import Figures, Task, python_api, reading
+
+# With its defaults it pauses for a second whenever 100,000 messages of a partition are queued.
+TUNING = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
 
 
 def produce(task: Task) -> Figures:
@@ -23,9 +26,28 @@ def spread(task: Task) -> Figures:
 
 
 def consume(task: Task) -> Figures:
-    """See python_api. With its defaults it pauses for a second whenever 100,000 messages of a partition are queued."""
-    tuning = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
-    return python_api.consume(confluent_kafka, task, **tuning)
+    """See reading."""
+    return reading.consume(confluent_kafka, task, **TUNING)
+
+
+def group(task: Task) -> Figures:
+    """See reading."""
+    return reading.group(confluent_kafka, task, **TUNING)
+
+
+def poll(task: Task) -> Figures:
+    """See reading."""
+    return reading.poll(confluent_kafka, task, **TUNING)
+
+
+def iterate(task: Task) -> Figures:
+    """poll(): its consumer can't be iterated over."""
+    return reading.poll(confluent_kafka, task, **TUNING)
+
+
+def memory(task: Task) -> Figures:
+    """See reading."""
+    return reading.memory(confluent_kafka, task, **TUNING)
 
 
 def latency(task: Task) -> Figures:
@@ -36,3 +58,18 @@ def latency(task: Task) -> Figures:
 def call(task: Task) -> Figures:
     """See python_api."""
     return python_api.call(confluent_kafka, task)
+
+
+def end_to_end(task: Task) -> Figures:
+    """See reading."""
+    return reading.end_to_end(confluent_kafka, task)
+
+
+def cold(task: Task) -> Figures:
+    """See reading."""
+    return reading.cold(confluent_kafka, task)
+
+
+def wide(task: Task) -> Figures:
+    """See reading."""
+    return reading.wide(confluent_kafka, task, **TUNING)

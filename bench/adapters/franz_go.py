@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bench.adapters import Figures, Task
+from bench.adapters import COLD_STARTS, RATE, Figures, Task
 from bench.adapters.program import BUILT, SOURCES, figures_of
 
 PLACES = ("go", "/usr/local/go/bin/go", "/usr/lib/go/bin/go")
@@ -35,7 +35,8 @@ def _program() -> Path:
 
 def _run(scenario: str, task: Task) -> Figures:
     values = [value.decode() for value in task.values()]
-    text = json.dumps(dataclasses.asdict(task) | {"scenario": scenario, "values": values})
+    more = {"scenario": scenario, "values": values, "starts": COLD_STARTS, "rate": RATE}
+    text = json.dumps(dataclasses.asdict(task) | more)
     return figures_of([_program()], text.encode())
 
 
@@ -52,3 +53,23 @@ def callback(task: Task) -> Figures:
 def consume(task: Task) -> Figures:
     """Client.PollRecords(), 10,000 at a time."""
     return _run("consume", task)
+
+
+def poll(task: Task) -> Figures:
+    """Client.PollRecords(), one at a time."""
+    return _run("poll", task)
+
+
+def group(task: Task) -> Figures:
+    """Client.PollRecords(), 10,000 at a time, in a group; it has the classic protocol only."""
+    return _run("group", task)
+
+
+def cold(task: Task) -> Figures:
+    """From kgo.NewClient() to the first record in a group."""
+    return _run("cold", task)
+
+
+def end_to_end(task: Task) -> Figures:
+    """A goroutine produces at a steady rate, another one polls."""
+    return _run("end_to_end", task)

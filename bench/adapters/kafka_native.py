@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle, islice
 
 import kafka_native
-from bench.adapters import Figures, Stopwatch, Task, python_api
+from bench.adapters import Figures, Stopwatch, Task, python_api, reading
 
 
 def produce(task: Task) -> Figures:
@@ -47,8 +47,28 @@ def spread(task: Task) -> Figures:
 
 
 def consume(task: Task) -> Figures:
-    """See python_api."""
-    return python_api.consume(kafka_native, task)
+    """See reading."""
+    return reading.consume(kafka_native, task)
+
+
+def group(task: Task) -> Figures:
+    """See reading."""
+    return reading.group(kafka_native, task)
+
+
+def poll(task: Task) -> Figures:
+    """See reading."""
+    return reading.poll(kafka_native, task)
+
+
+def iterate(task: Task) -> Figures:
+    """See reading."""
+    return reading.iterate(kafka_native, task)
+
+
+def memory(task: Task) -> Figures:
+    """See reading."""
+    return reading.memory(kafka_native, task)
 
 
 def latency(task: Task) -> Figures:
@@ -59,3 +79,18 @@ def latency(task: Task) -> Figures:
 def call(task: Task) -> Figures:
     """See python_api."""
     return python_api.call(kafka_native, task)
+
+
+def end_to_end(task: Task) -> Figures:
+    """See reading."""
+    return reading.end_to_end(kafka_native, task)
+
+
+def cold(task: Task) -> Figures:
+    """See reading."""
+    return reading.cold(kafka_native, task)
+
+
+def wide(task: Task) -> Figures:
+    """See reading."""
+    return reading.wide(kafka_native, task)

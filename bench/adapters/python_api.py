@@ -113,33 +113,6 @@ def callback(client: ModuleType, task: Task) -> Figures:
     return figures
 
 
-def consume(client: ModuleType, task: Task, **tuning: Any) -> Figures:
-    """Consume 10,000 at a time, taking each value, from the beginning to the end of what was produced."""
-    conf: dict[str, Any] = {
-        "bootstrap.servers": task.bootstrap,
-        "group.id": "bench",
-        "enable.auto.commit": False,
-        **tuning,
-    }
-    consumer = client.Consumer(conf)
-    consumer.assign(
-        [client.TopicPartition(task.topic, number, client.OFFSET_BEGINNING) for number in range(task.partitions)]
-    )
-    first = consumer.consume(1, 30)
-    taken = len(first)
-    watch = Stopwatch()
-    while taken < task.count:
-        messages = consumer.consume(min(STEP, task.count - taken), 5.0)
-        for message in messages:
-            message.value()
-        taken += len(messages)
-        if not messages:
-            raise RuntimeError(f"only {taken} of {task.count} messages came")
-    figures = watch.figures(taken - len(first))
-    consumer.close()
-    return figures
-
-
 def latency(client: ModuleType, task: Task) -> Figures:
     """One message at a time with linger.ms=0, until its delivery report is there."""
     producer = client.Producer({"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0})

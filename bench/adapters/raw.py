@@ -160,3 +160,10 @@ def latency(task: Task) -> Figures:
     figures = watch.figures(task.count)
     figures.percentiles = percentiles(taken[WARM_UP:])
     return figures
+
+
+def cold(task: Task) -> Figures:
+    """See raw_group."""
+    from bench.adapters import raw_group
+
+    return raw_group.cold(task)

@@ -10,15 +10,18 @@ import pytest
 from click.testing import CliRunner
 
 from bench.__main__ import main
-from bench.adapters import Figures, percentiles
-from bench.report import ratio
+from bench.adapters import SCENARIOS, Figures, percentiles
+from bench.report import MORE, ratio
 from kafka_native.cli.mock import mock_cluster
+
+UNWIRED = {"group", "cold"}  # kafka_native joins no group yet
 
 
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
-        arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
-        result = CliRunner().invoke(main, [*arguments, "--adapters", "kafka_native,confluent_kafka,raw"])
+        arguments = ["--bootstrap", bootstrap, "--messages", "3000", "--rounds", "1", "--output", str(tmp_path)]
+        arguments += ["--wide", "20", "--topics", "5", "--adapters", "kafka_native,confluent_kafka,raw"]
+        result = CliRunner().invoke(main, [*arguments, *(set(SCENARIOS) - UNWIRED)])
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
     assert {name: sorted(found) for name, found in results.items()} == {
@@ -26,13 +29,23 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "many": ["kafka_native", "raw"],
         "callback": ["confluent_kafka", "kafka_native"],
         "consume": ["confluent_kafka", "kafka_native", "raw"],
+        "poll": ["confluent_kafka", "kafka_native"],
+        "iterate": ["confluent_kafka", "kafka_native"],
+        "memory": ["confluent_kafka", "kafka_native"],
         "latency": ["confluent_kafka", "kafka_native", "raw"],
         "call": ["confluent_kafka", "kafka_native"],
+        "spread": ["confluent_kafka", "kafka_native"],
+        "end_to_end": ["confluent_kafka", "kafka_native"],
+        "wide": ["confluent_kafka", "kafka_native"],
     }
     for found in results.values():
         for rounds in found.values():
             assert all(figures["seconds"] > 0 and figures["count"] > 0 for figures in rounds)
     assert all(found["call_ns"] > 0 for rounds in results["call"].values() for found in rounds)
+    for scenario, names in MORE.items():
+        if scenario not in UNWIRED:
+            assert all(set(found["more"]) == set(names) for rounds in results[scenario].values() for found in rounds)
+    assert all(found["percentiles"]["p50"] > 0 for rounds in results["end_to_end"].values() for found in rounds)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +76,7 @@ def test_peers_that_are_no_python(tmp_path: Path, peer: str) -> None:
         pytest.skip(f"{peer}: {reason}")
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
-        scenarios = ["produce", "callback", "consume"]
+        scenarios = ["produce", "callback", "consume", *([] if peer == "librdkafka" else ["poll"])]
         result = CliRunner().invoke(main, [*scenarios, *arguments, "--adapters", f"kafka_native,{peer}"])
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())

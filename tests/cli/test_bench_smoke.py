@@ -22,7 +22,7 @@ def test_targets_compare_medians_of_ratios_within_a_round() -> None:
         "CPU / confluent_kafka: 0.20, target at most 0.2: reached",
     ]
     assert verdicts("consume", rounds) == [
-        "rate / confluent_kafka: 4.00, target at least 10: not reached",
+        "rate / confluent_kafka: 4.00, target at least 12: not reached",
         "CPU / confluent_kafka: 0.20, target at most 0.1: not reached",
     ]
 
@@ -40,3 +40,23 @@ def test_messages_that_the_broker_lacks_fail_the_run() -> None:
 
 def test_a_disturbed_empty_loop_does_not_flatter_the_call() -> None:
     assert net_call_ns([2.0, 1.5, 3.0], [0.5, 4.0, 0.5], 10_000_000) == pytest.approx(100.0)
+
+
+def test_targets_beside_the_best_peer_and_by_difference() -> None:
+    def found(p50: float, p99: float) -> Figures:
+        return Figures(1, 1.0, 1.0, {"p50": p50, "p99": p99})
+
+    rounds = {
+        "kafka_native": [found(0.6, 2.0), found(0.4, 2.0)],
+        "confluent_kafka": [found(0.4, 3.0), found(0.4, 3.0)],
+        "franz_go": [found(0.5, 1.0), found(0.2, 4.0)],
+    }
+    assert verdicts("end_to_end", rounds) == [
+        "p50 / the best peer: 1.75, target at most 1.2: not reached",
+        "p99 / the best peer: 1.33, target at most 1: not reached",
+    ]
+    rounds = {
+        "kafka_native": [Figures(1, 1.0, 1.0, more={"first ms": 70.0})],
+        "raw": [Figures(1, 1.0, 1.0, more={"first ms": 25.0})],
+    }
+    assert verdicts("cold", rounds) == ["first ms - raw: 45.00, target at most 50: reached"]

@@ -3,9 +3,11 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
+	"sort"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,15 +26,22 @@ type task struct {
 	Idempotent bool     `json:"idempotent"`
 	Codec      string   `json:"codec"`
 	Values     []string `json:"values"`
+	Size       int      `json:"size"`
+	Starts     int      `json:"starts"`
+	Rate       int      `json:"rate"`
 }
 
 type figures struct {
 	Count      int     `json:"count"`
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpu_seconds"`
+
+	Percentiles map[string]float64 `json:"percentiles,omitempty"`
+	More        map[string]float64 `json:"more,omitempty"`
 }
 
 const step = 10_000
+const warmUp = 200
 const queueMessages = 2_000_000
 const timeout = 120 * time.Second
 
@@ -109,24 +118,104 @@ func produce(ctx context.Context, t task, report bool) (int, time.Duration, floa
 	return count, taken, used
 }
 
-func consume(ctx context.Context, t task) (int, time.Duration, float64) {
+// All partitions from their beginnings, by hand.
+func byHand(t task) kgo.Opt {
 	offsets := map[int32]kgo.Offset{}
 	for number := int32(0); number < t.Partitions; number++ {
 		offsets[number] = kgo.NewOffset().AtStart()
 	}
-	client, err := kgo.NewClient(append(options(t), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.Topic: offsets}))...)
+	return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.Topic: offsets})
+}
+
+// The only member of a new group, from the beginning. It speaks the classic protocol.
+func inGroup(t task, number int) []kgo.Opt {
+	return append(options(t), kgo.ConsumerGroup(fmt.Sprintf("%s-go-%d", t.Topic, number)), kgo.ConsumeTopics(t.Topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+}
+
+// Polls for `most` records at a time; the first record isn't counted.
+func consume(ctx context.Context, t task, most int, opts ...kgo.Opt) (int, time.Duration, float64) {
+	client, err := kgo.NewClient(opts...)
 	check(err)
 	defer client.Close()
 	first := client.PollRecords(ctx, 1).NumRecords()
 	taken, bytes := first, 0
 	cpu, started := cpuSeconds(), time.Now()
 	for taken < t.Count {
-		fetches := client.PollRecords(ctx, step)
+		fetches := client.PollRecords(ctx, most)
 		check(fetches.Err())
 		fetches.EachRecord(func(record *kgo.Record) { bytes += len(record.Value) })
 		taken += fetches.NumRecords()
 	}
 	return taken - first, time.Since(started), cpuSeconds() - cpu
+}
+
+// From making a client to its first record as the only member of a new group, several times; the median.
+func cold(ctx context.Context, t task) (int, time.Duration, float64, map[string]float64) {
+	producer, err := kgo.NewClient(options(t)...)
+	check(err)
+	check(producer.ProduceSync(ctx, &kgo.Record{Topic: t.Topic, Value: []byte("x")}).FirstErr())
+	producer.Close()
+	times := []float64{}
+	cpu, started := cpuSeconds(), time.Now()
+	for number := 0; number < t.Starts; number++ {
+		began := time.Now()
+		client, err := kgo.NewClient(inGroup(t, number)...)
+		check(err)
+		for taken := 0; taken == 0; {
+			fetches := client.PollRecords(ctx, 1)
+			check(fetches.Err())
+			taken = fetches.NumRecords()
+		}
+		times = append(times, float64(time.Since(began).Nanoseconds())/1e6)
+		client.Close()
+	}
+	sort.Float64s(times)
+	return t.Starts, time.Since(started), cpuSeconds() - cpu, map[string]float64{"first ms": times[len(times)/2]}
+}
+
+// A record at a steady rate without lingering; from Produce() to the record in the hands of the one who polls.
+func endToEnd(ctx context.Context, t task, warmUp int) (int, time.Duration, float64, map[string]float64) {
+	producer, err := kgo.NewClient(append(options(t), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	check(err)
+	defer producer.Close()
+	stamp := func() *kgo.Record {
+		value := make([]byte, max(t.Size, 8))
+		binary.LittleEndian.PutUint64(value, uint64(time.Now().UnixNano()))
+		return &kgo.Record{Topic: t.Topic, Value: value}
+	}
+	check(producer.ProduceSync(ctx, stamp()).FirstErr())
+	client, err := kgo.NewClient(append(options(t), byHand(t))...)
+	check(err)
+	defer client.Close()
+	check(client.PollRecords(ctx, 1).Err())
+	wanted := t.Count + warmUp
+	cpu, started := cpuSeconds(), time.Now()
+	go func() {
+		ticks := time.NewTicker(time.Second / time.Duration(t.Rate))
+		defer ticks.Stop()
+		for sent := 0; sent < wanted; sent++ {
+			<-ticks.C
+			producer.Produce(ctx, stamp(), func(_ *kgo.Record, err error) { check(err) })
+		}
+	}()
+	times := make([]float64, 0, wanted)
+	for len(times) < wanted {
+		fetches := client.PollRecords(ctx, step)
+		check(fetches.Err())
+		fetches.EachRecord(func(record *kgo.Record) {
+			sent := int64(binary.LittleEndian.Uint64(record.Value))
+			times = append(times, float64(time.Now().UnixNano()-sent)/1e6)
+		})
+	}
+	taken, used := time.Since(started), cpuSeconds()-cpu
+	times = times[warmUp:]
+	sort.Float64s(times)
+	found := map[string]float64{}
+	for name, share := range map[string]float64{"p50": 0.5, "p99": 0.99, "p99.9": 0.999} {
+		found[name] = times[min(len(times)-1, int(float64(len(times))*share))]
+	}
+	return wanted, taken, used, found
 }
 
 func main() {
@@ -137,13 +226,22 @@ func main() {
 	var count int
 	var taken time.Duration
 	var used float64
+	var percentiles, more map[string]float64
 	switch t.Scenario {
 	case "produce", "callback":
 		count, taken, used = produce(ctx, t, t.Scenario == "callback")
 	case "consume":
-		count, taken, used = consume(ctx, t)
+		count, taken, used = consume(ctx, t, step, append(options(t), byHand(t))...)
+	case "poll":
+		count, taken, used = consume(ctx, t, 1, append(options(t), byHand(t))...)
+	case "group":
+		count, taken, used = consume(ctx, t, step, inGroup(t, 0)...)
+	case "cold":
+		count, taken, used, more = cold(ctx, t)
+	case "end_to_end":
+		count, taken, used, percentiles = endToEnd(ctx, t, warmUp)
 	default:
 		check(fmt.Errorf("no scenario %q", t.Scenario))
 	}
-	check(json.NewEncoder(os.Stdout).Encode(figures{count, taken.Seconds(), used}))
+	check(json.NewEncoder(os.Stdout).Encode(figures{count, taken.Seconds(), used, percentiles, more}))
 }
