@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kafka_native._native.message import Message, MessageStatus
 from kafka_native._native.records import features
+from kafka_native.compacted import CompactedTable, CompactedTopic, TableChange
 from kafka_native.consumer import Consumer
 from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo
 from kafka_native.errors import (
@@ -43,6 +44,8 @@ __all__ = [
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
     "Assignor",
+    "CompactedTable",
+    "CompactedTopic",
     "ConcurrentModificationException",
     "Consumer",
     "IllegalStateException",
@@ -54,6 +57,7 @@ __all__ = [
     "Node",
     "PartitionInfo",
     "Producer",
+    "TableChange",
     "ThrottleEvent",
     "TopicPartition",
     "Uuid",

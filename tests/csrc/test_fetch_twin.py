@@ -170,9 +170,7 @@ def test_request_is_what_the_declaration_writes(
 
     wanted, wanted_count = partitions_of(topics)
     unwanted, unwanted_count = partitions_of(forgotten)
-    request = Request(
-        version, 500, 1, 5 << 20, 1, *(session or (0, 0)), wanted, wanted_count, unwanted, unwanted_count
-    )
+    request = Request(version, 500, 1, 5 << 20, 1, *(session or (0, 0)), wanted, wanted_count, unwanted, unwanted_count)
     request.rack = rack.encode()
     if version < 7:
         request.session_epoch = 0

@@ -38,6 +38,12 @@ SAYS = {
     "keyless.py": ["less than a third"],
     "gapless.py": ["_GAPLESS_GUARANTEE", "x INVALID_RECORD (NOT_PERSISTED)", "0 to 49 without a gap: True"],
     "exactly_once.py": ["1000 messages delivered, in order: True", "`acks` must be set to `all`"],
+    "compacted.py": [
+        "{'ada': 'London', 'grace': 'Arlington'}",
+        "5 records, 1 of them tombstones",
+        "delete: ada",
+        "insert: barbara",
+    ],
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
 }

@@ -22,8 +22,9 @@ LAYERS = [
     {"config", "logging", "stats"},
     {"security"},
     {"control"},
-    {"client"},
+    {"client", "interceptors"},
     {"producer", "consumer", "admin"},
+    {"compacted"},
     {"aio", "arrow", "compat", "spark", "cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
