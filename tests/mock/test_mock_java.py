@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from kafka_native.mock import MockCluster
+from kafka_native.mock.group_verbs import MemberInfo
 from tests.broker import java
+from tests.mock.wire import batch
 
 pytestmark = [
     pytest.mark.broker,
@@ -37,3 +42,44 @@ def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> No
     group = cluster.groups.find("g")
     assert group is not None
     assert sum(stored.offset for stored in group.offsets.values()) == COUNT
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_java_members_share_a_topic_and_go_on_where_they_stopped(protocol: str, cluster: MockCluster) -> None:
+    cluster.create_topic("a", 4)
+    command = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "a", "--group", "g", "--from-beginning"]
+    command += ["--consumer-property", f"group.protocol={protocol}"]
+
+    def read() -> list[str]:
+        ends = ("--timeout-ms", "8000")
+        said = java.java_tool(CONSUMER, *command, *ends).decode().splitlines()
+        return [line for line in said if line.startswith(("first-", "later-"))]  # without what log4j says of the end
+
+    def fill(name: str) -> list[str]:
+        for number in range(COUNT):
+            cluster.append_raw("a", number % 4, batch(f"{name}-{number}".encode()))
+        return sorted(f"{name}-{number}" for number in range(COUNT))
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        deadline = time.monotonic() + 50
+        while not any(reader.done() for reader in readers):
+            assert time.monotonic() < deadline
+            group = cluster.group("g") if cluster.groups.find("g") else None
+            if group and group.state == "Stable" and sorted(map(len, map(_owned, group.members.values()))) == [2, 2]:
+                break
+            time.sleep(0.05)
+        first = fill("first")
+        found = [reader.result(60) for reader in readers]
+    assert group is not None
+    assert group.type == protocol
+    assert sorted(found[0] + found[1]) == first  # each message once
+    assert all(found), "one of them got nothing"
+    later = fill("later")
+    assert sorted(read()) == later
+    assert cluster.group("g").members == {}
+    assert sum(stored.offset for stored in cluster.group("g").offsets.values()) == 2 * COUNT
+
+
+def _owned(member: MemberInfo) -> list[tuple[str, int]]:
+    return member.assignment
