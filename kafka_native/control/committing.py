@@ -81,6 +81,8 @@ class Commit:
     left: dict[Key, Place] = field(default_factory=dict)
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
+    before: list[Ask] = field(default_factory=list)
+    """Questions that were asked later and wait for its end."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +97,8 @@ class Ask:
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
     in_flight: bool = False
+    behind: int = 0
+    """How many commits, made before, of the same partitions have not ended: they are to be seen in the answer."""
 
 
 class Committing:
@@ -264,6 +268,8 @@ class Committing:
 
     def _finish(self, commit: Commit) -> None:
         """Every partition has its outcome, or there is no time left."""
+        for ask in commit.before:
+            ask.behind -= 1
         for key in commit.left:
             commit.errors[key] = commit.last or KafkaError(KafkaError._TIMED_OUT, "the commit took too long")
         commit.left.clear()
@@ -332,9 +338,9 @@ class Committing:
 
     def _end(self, commits: list[Commit]) -> None:
         """Takes finished commits out of what waits, and tells."""
-        for commit in commits:
-            if commit in self._commits:
-                self._commits.remove(commit)
+        ended = {id(commit) for commit in commits}
+        if ended:
+            self._commits = [commit for commit in self._commits if id(commit) not in ended]
         for commit in commits:
             self._finish(commit)
 
@@ -405,7 +411,12 @@ class Committing:
         elif not self._can_commit:
             done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
         elif wanted:
-            self._asks.append(Ask(wanted, done, deadline, set(wanted)))
+            ask = Ask(wanted, done, deadline, set(wanted))
+            for commit in (*(self._sent or ()), *self._commits):
+                if not ask.left.isdisjoint(commit.left):
+                    commit.before.append(ask)
+                    ask.behind += 1
+            self._asks.append(ask)
             self._deadline = min(self._deadline, deadline)
         else:
             done([])
@@ -418,7 +429,7 @@ class Committing:
         return _partition_of(key, found)
 
     def _ask(self, now: float) -> list[Call]:
-        waiting = [ask for ask in self._asks if not ask.in_flight]
+        waiting = [ask for ask in self._asks if not ask.in_flight and not ask.behind]
         if not waiting or now < self._ask_at or self._coordinator is None:
             return []
         target = self._coordinator.want(now)
@@ -505,7 +516,7 @@ class Committing:
         wake_up = min(self._auto_at, self._deadline)
         if self._commits and self._sent is None and self._not_before > now:
             wake_up = min(wake_up, self._not_before)
-        if self._ask_at > now and any(not ask.in_flight for ask in self._asks):
+        if self._ask_at > now and any(not ask.in_flight and not ask.behind for ask in self._asks):
             wake_up = min(wake_up, self._ask_at)
         return calls, wake_up
 

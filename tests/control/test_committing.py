@@ -616,6 +616,25 @@ def test_offset_of_an_open_transaction_is_waited_for():
     assert [each.offset for each in cluster.outcomes[0]] == [9, 3]
 
 
+def test_committed_offsets_are_those_of_commits_made_before():
+    cluster = Group()
+    cluster.assign(0, 0)
+    cluster.commit((0, 7))
+    cluster.find()
+    cluster.committing.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.committing.fetch_committed([("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.go()
+    assert len(cluster.engine.submitted) == 2
+    cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+    [group] = cluster.offsets({1: (3, -1, "", 0)}).groups
+    assert group.topics[0].partition_indexes == [1]
+    cluster.wait(0.2)
+    cluster.reply()
+    [group] = cluster.offsets({0: (7, -1, "", 0)}).groups
+    assert group.topics[0].partition_indexes == [0]
+    assert cluster.engine.submitted == []
+
+
 def test_committed_ends_at_its_deadline():
     cluster = Group()
     cluster.committing.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 1)
