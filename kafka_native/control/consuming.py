@@ -20,8 +20,7 @@ from kafka_native.control.membership import GroupSettings, Membership, PollWatch
 from kafka_native.control.membership_classic import ClassicMembership
 from kafka_native.control.membership_consumer import ConsumerMembership
 from kafka_native.control.offset_files import OffsetFiles
-from kafka_native.control.offsets import EARLIEST, LATEST
-from kafka_native.control.positions import Reset
+from kafka_native.control.positions import reset_of
 from kafka_native.control.rebalance import Key, Kind, Listener, Rebalance
 from kafka_native.control.settings import ISOLATION_LEVELS
 from kafka_native.control.subscription import Subscription
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
 UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 CLOSED = "the consumer is being closed"
 """Reasons for leaving that the coordinator is told (KIP-800)."""
-
-
-def reset_of(text: str) -> Reset:
-    """auto.offset.reset: where to start without an offset; None for ``error``."""
-    return {"earliest": EARLIEST, "latest": LATEST, "error": None}[text]
 
 
 @dataclass(slots=True)
