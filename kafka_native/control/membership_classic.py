@@ -127,6 +127,7 @@ class ClassicMembership:
         self._match_by = 0.0
         self._backoff = Backoff(settings.retry_s, max(settings.retry_s, settings.retry_most_s))
         self._assignor_backoff = Backoff(ASSIGNOR_RETRY_S, ASSIGNOR_RETRY_MOST_S)
+        self._sent_reason = ""
         self._sent_topics: list[str] = []  # what the last JoinGroup asked for
         self._assignor: Assignor | None = None  # of this generation
         self._urgent: list[Call] = []
@@ -293,7 +294,7 @@ class ClassicMembership:
             reason=(self._reason or "")[:REASON_MOST],
         )
         self._logger.debug("group %s: joining as %r: %s", member.group_id, member.member_id, self._reason)
-        self._reason = None
+        self._sent_reason, self._reason = self._reason or "", None
         self.state = State.JOINING
         self._waits_in_broker = True
         serial, sent_id = self._serial, member.member_id
@@ -322,7 +323,7 @@ class ClassicMembership:
             if error.code() == KafkaError.MEMBER_ID_REQUIRED and reply.member_id and not sent_id:
                 self._member.member_id = reply.member_id
                 self.state = State.UNJOINED
-                self._reason = f"joining with the given member id {reply.member_id}"
+                self._reason = self._sent_reason
                 return
             self._alive_at = sent_at if error.code() == KafkaError._TIMED_OUT else self._clock()
             self._failed("JoinGroup", error)

@@ -9,6 +9,7 @@ import pytest
 from kafka_native.control.brokers import COORDINATORS
 from kafka_native.control.calls import NEVER
 from kafka_native.control.membership_classic import MARGIN_S, MATCH_S, State
+from kafka_native.control.versions import adapted
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.groups import (
     HeartbeatRequest,
@@ -719,6 +720,15 @@ def test_subscribing_again_quickly():
     assert done == ["left"]
     group.enter(T1)
     assert group.log == [("revoke", [T0]), ("assign", [T1])]
+
+
+def test_every_version_of_leaving_can_be_written():
+    group = member("range", T0)
+    group.leave()
+    request: Any = group.goodbye().message
+    for version in range(request.max_version + 1):
+        written = type(request).decode(adapted(request, version).encode(version), version)
+        assert [written.member_id, *(each.member_id for each in written.members)].count("me") == 1
 
 
 def test_leaving_twice_is_done_twice():
