@@ -1,50 +1,52 @@
-"""Consumer: fetches the messages of assigned partitions."""
+"""Consumer: reads messages, in a group or from partitions given by hand, and commits how far it got."""
 
 from __future__ import annotations
 
 import operator
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.consuming import ConsumerCore
-from kafka_native._native.engine import Cursor, Engine
+from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
+from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
 from kafka_native.client import Client, remaining_s
 from kafka_native.config import parse
-from kafka_native.control.calls import Call, Reply
-from kafka_native.control.fetching import MOVED, Fetching
-from kafka_native.control.offsets import EARLIEST, LATEST, Lookup, lookup_calls
-from kafka_native.control.settings import ISOLATION_LEVELS, connection_settings, consumer_settings, producer_settings
+from kafka_native.control.assignors import make
+from kafka_native.control.consuming import Consuming, Hooks
+from kafka_native.control.fetching import Fetching
+from kafka_native.control.rebalance import Key, Kind, Listener
+from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
-from kafka_native.types import OFFSET_INVALID, ClusterMetadata, TopicPartition
+from kafka_native.types import OFFSET_INVALID, ClusterMetadata, ConsumerGroupMetadata, TopicPartition
 
-CLOSED_TEXT = "Consumer closed"
-RESETS = {
-    "smallest": EARLIEST,
-    "earliest": EARLIEST,
-    "beginning": EARLIEST,
-    "largest": LATEST,
-    "latest": LATEST,
-    "end": LATEST,
-    "error": None,
-}
-RETRY_EVERY_S = 0.1
+CLOSE_S = 30.0
+"""How long close() waits for a callback, a commit or the coordinator unless it is told another time; as Java."""
+
+OnRebalance = Callable[["Consumer", list[TopicPartition]], object]
+OnCommit = Callable[[KafkaError | None, list[TopicPartition]], object]
 
 
-class Consumer(ConsumerCore):
-    """Reads partitions that are assigned to it by hand.
+class Consumer(Assigning):
+    """Reads messages.
 
-        with Consumer({"bootstrap.servers": "localhost:9092", "auto.offset.reset": "earliest"}) as consumer:
-            consumer.assign([TopicPartition("greetings", 0)])
+        with Consumer({"bootstrap.servers": "localhost:9092", "group.id": "readers"}) as consumer:
+            consumer.subscribe(["greetings"])
             for message in consumer:
                 print(message.value())
 
-    Messages are fetched in the background, up to ``queued.max.messages.kbytes``. Configuration: librdkafka's
-    properties (docs/CONFIGURATION.md), as a dict,
-    keywords, or both. A consumer belongs to one thread at a time; after ``fork()`` the child has to make its own.
+    In a group (`subscribe()`), which shares the partitions of its topics among its members, or from partitions given by
+    hand (`assign()`). Messages are fetched in the background, up to ``queued.max.messages.kbytes``. Configuration:
+    librdkafka's properties (docs/CONFIGURATION.md), as a dict, keywords, or both.
+
+    A consumer belongs to one thread at a time; `wakeup()` and `close()` may come from any other. Callbacks are made by
+    `poll()`, `consume()`, `consume_callback()` and iteration, by `unsubscribe()` and by `close()`. They may call
+    anything of the consumer, and what they raise comes out of the call that has made them. After ``fork()`` the child
+    has to make a consumer of its own.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
@@ -55,30 +57,36 @@ class Consumer(ConsumerCore):
             **producer_settings(settings, 0, False),
             **consumer_settings(settings),
         }
+        strategies: Any = settings["partition.assignment.strategy"]
+        assignors = make(strategies)
         self._client = Client(settings, "consumer", everything)
-        self._isolation_level = ISOLATION_LEVELS[settings.text("isolation.level")]
+        self._rebalancing: Kind | None = None
+        self._handled = False
+        self._closing = threading.Lock()
+        self._callbacks = _Callbacks(self._client, settings.function("on_commit"))
         main = self._client.main
-        self._fetching = main.fetching = Fetching(
-            self._client.engine,
-            main.metadata,
-            main.pool,
-            reset=RESETS[settings.text("auto.offset.reset")],
-            isolation_level=self._isolation_level,
-            timeout_s=settings.integer("socket.timeout.ms") / 1000,
-            create_topics=settings.flag("allow.auto.create.topics"),
-            on_error=partial(_note, self._client.engine),
+        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
+        hooks = Hooks(
+            on_error=self._callbacks.on_error,
+            on_fatal=self._client.on_fatal,
+            on_commit=self._callbacks.committed,
+            call_back=self._callbacks.add,
+            polls=partial(_polls, weakref.ref(self)),
         )
-        # Closures over the client, not over this object: dropping it is enough to end its threads.
+        self._consuming = Consuming(main, settings, hooks, self._client.logger, assignors)
         self._open(
             self._client.engine,
             _error_for,
             _exception_of,
             partial(self._client.check_open, CLOSED_TEXT),
             partial(_fatal_of, self._client),
-            partial(_give_back, self._client, self._fetching),
+            partial(_give_back, self._client, self._consuming.fetching),
             settings.integer("max.poll.records"),
         )
         self._callback_messages = settings.integer("consume.callback.max.messages")
+        self._stores_itself = settings.flag("enable.auto.offset.store")
+        self._keeps_files = settings.text("offset.store.method") == "file"
+        self._timeout_s = settings.integer("socket.timeout.ms") / 1000
         main.start()
 
     # --- messages ---
@@ -106,161 +114,250 @@ class Consumer(ConsumerCore):
             raise ValueError("max_messages must be 0 (no limit) or more")
         return self._consume_each(callback, most, timeout)
 
-    # --- assignment ---
+    # --- the group ---
 
-    def assign(self, partitions: list[TopicPartition]) -> None:
-        """Reads these partitions from now on, and no others.
+    def subscribe(
+        self,
+        topics: list[str],
+        on_assign: OnRebalance | None = None,
+        on_revoke: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+    ) -> None:
+        """Joins the group and reads the partitions of these topics that it assigns. Replaces the subscription.
 
-        :param partitions: Each with the offset to start from, or OFFSET_BEGINNING, OFFSET_END, or (the default) where
-        ``auto.offset.reset`` says.
+        A name that begins with ``^`` is a regular expression: it stands for all topics that it matches, also for those
+        that are yet to come. Partitions that were assigned by hand are given up.
+
+        :param topics: At least one.
+        :param on_assign: Called with (consumer, partitions) when partitions are added. It may `assign()` them
+        (`incremental_assign()` with a cooperative assignor or group.protocol=consumer) with offsets of its own; if it
+        doesn't, they start where the group has committed, or else where ``auto.offset.reset`` says.
+        :param on_revoke: Called before partitions go to another member: the last chance to commit. What is stored is
+        committed after it (``enable.auto.commit``).
+        :param on_lost: Called when partitions are gone already, because the member was thrown out; committing them is
+        no use. ``on_revoke`` is called in its place where it isn't given.
+        :raises TypeError: ``topics`` isn't a list of str, or a callback can't be called.
+        :raises KafkaException: _INVALID_ARG: no topic, an empty name, or a regular expression that isn't one;
+        _UNKNOWN_GROUP: there is no ``group.id``; _FATAL after a fatal error.
         """
-        self._client.check_open(CLOSED_TEXT)
-        wanted = [(each.topic, each.partition, each.offset) for each in _checked(partitions)]
-        self._client.main.run(lambda: self._fetching.assign(wanted, time.monotonic()))
+        names = _names(topics)
+        given = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        for name, callback in given.items():
+            if callback is not None and not callable(callback):
+                raise TypeError(f"{name} expects a callable")
+        self._check_usable()
+        self._check_group("subscribe()")
+        wanted = {Kind.ASSIGN: on_assign, Kind.REVOKE: on_revoke, Kind.LOSE: on_lost or on_revoke}
+        here = weakref.ref(self)
+        listeners: dict[Kind, Listener] = {
+            kind: partial(_rebalanced, here, callback) for kind, callback in wanted.items() if callback is not None
+        }
+        try:
+            self._run(lambda: self._consuming.subscribe(names, listeners, time.monotonic()))
+        except ValueError as error:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to set subscription: {error}")) from None
 
-    def unassign(self) -> None:
-        """Reads nothing any more."""
-        self.assign([])
+    def unsubscribe(self) -> None:
+        """Leaves the group: ``on_revoke`` is called, what is stored is committed, all partitions are given up.
 
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
-        self._client.check_open(CLOSED_TEXT)
-        return self._client.main.run(
-            lambda: [TopicPartition(topic, partition) for topic, partition in self._fetching.assigned]
+        Waits for that, in a callback excepted. Harmless without a subscription.
+        """
+        self._check_open()
+        self._finish(self._consuming.unsubscribe, CLOSE_S, wait=not self._in_callback())
+
+    def subscription(self) -> list[str]:
+        """The topics and patterns that are subscribed to."""
+        self._check_open()
+        return self._run(lambda: list(self._consuming.subscription.wanted))
+
+    def memberid(self) -> str | None:
+        """The id that the group's coordinator has given this member; None while it is no member."""
+        self._check_open()
+        member = self._consuming.member
+        return member.member_id if member.joined else None
+
+    def rebalance_protocol(self) -> str:
+        """How partitions change hands in the group: ``NONE`` (not joined yet), ``EAGER`` or ``COOPERATIVE``."""
+        self._check_open()
+        return self._run(lambda: self._consuming.membership.assignor_protocol)
+
+    def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group, for `Producer.send_offsets_to_transaction()`. It can be pickled.
+
+        :raises KafkaException: _UNKNOWN_GROUP: there is no ``group.id``.
+        """
+        self._check_open()
+        self._check_group("consumer_group_metadata()")
+        member = self._consuming.member
+
+        def work() -> ConsumerGroupMetadata:
+            who = (member.generation, member.member_id) if member.joined else (-1, "")
+            return ConsumerGroupMetadata(member.group_id, *who, member.instance_id)
+
+        return self._run(work)
+
+    def _check_group(self, call: str) -> None:
+        if not self._consuming.member.group_id:
+            text = f"{call} needs a consumer group: set `group.id`"
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_GROUP, text))
+
+    def _check_keeper(self, call: str) -> None:
+        """For calls that need somebody who keeps offsets."""
+        if not self._keeps_files:
+            self._check_group(call)
+
+    # --- offsets ---
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: list[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> list[TopicPartition] | None:
+        """Commits offsets to the group: of a message, given ones, or (by default) what is stored and not committed yet.
+
+        Tried again while the coordinator moves, for ``socket.timeout.ms`` at most.
+
+        :param message: It and all before it in its partition have been dealt with: its offset + 1 is committed.
+        :param offsets: What to go on with in each partition, with metadata and leader epochs; an offset below 0 is left
+        out. Not together with ``message``.
+        :param asynchronous: Return at once, None; ``on_commit`` tells how it went. False: wait for the outcome.
+        :return: False: the partitions, each with its ``error`` or None.
+        :raises KafkaException: _NO_OFFSET: there is nothing to be committed; all partitions have failed with the same
+        error; _UNKNOWN_GROUP: there is no ``group.id``. With ``asynchronous`` only what is known at once.
+        """
+        wanted = _given(message, offsets)
+        self._check_usable()
+        self._check_keeper("commit()")
+        committing = self._consuming.committing
+
+        def ask(done: Callable[[Any], None], deadline: float) -> None:
+            if wanted is None:
+                committing.commit_stored(done, deadline)
+            else:
+                committing.commit(wanted, done, deadline)
+
+        if not asynchronous:
+            outcome: list[TopicPartition] = self._ask(ask, self._timeout_s)
+            return outcome
+        self._client.main.post(lambda: ask(self._callbacks.had_nothing, time.monotonic() + self._timeout_s))
+        return None
+
+    def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
+        """Stores offsets for the next commit, by itself or `commit()`'s; needs ``enable.auto.offset.store=false``.
+
+        :param message: It and all before it in its partition have been dealt with: its offset + 1 is stored.
+        :param offsets: What to go on with in each partition. Not together with ``message``.
+        :raises KafkaException: _STATE: none of the partitions is assigned; _INVALID_ARG: offsets are stored by
+        themselves (``enable.auto.offset.store``).
+        :raises ValueError: Neither or both are given.
+        """
+        wanted = _given(message, offsets)
+        if wanted is None:
+            raise ValueError("expected either message or offsets")
+        self._check_usable()
+        if self._stores_itself:
+            text = "StoreOffsets failed: offsets are stored by themselves; set enable.auto.offset.store=false"
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+        stored = self._run(lambda: self._consuming.committing.store(wanted))
+        failed = [each for each in stored if each.error is not None]
+        if failed and len(failed) == len(stored):
+            raise KafkaException(failed[0].error)
+        for each in failed:
+            self._client.logger.warning("%s: not stored: %s", self._client.name, each.error)
+
+    def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """What the group has committed of these partitions, assigned or not.
+
+        :param timeout: Seconds to wait; negative waits for ever.
+        :return: The partitions with offset, metadata and leader epoch; OFFSET_INVALID where nothing is committed.
+        :raises KafkaException: No answer in time, the coordinator refuses, or there is no ``group.id``.
+        """
+        keys = keys_of(partitions)
+        self._check_open()
+        self._check_keeper("committed()")
+        committing = self._consuming.committing
+        found: list[TopicPartition] = self._ask(
+            lambda done, deadline: committing.fetch_committed(keys, done, deadline), timeout
         )
+        return found
 
-    def seek(self, partition: TopicPartition) -> None:
-        """Goes on at ``partition.offset``, absolute or OFFSET_BEGINNING or OFFSET_END.
+    @property
+    def on_commit(self) -> OnCommit | None:
+        """Called with (error, partitions) by the next `poll()` when a commit is through; from the configuration."""
+        return self._callbacks.on_commit
 
-        What was fetched and not handed out is dropped.
-
-        :raises KafkaException: _STATE when the partition isn't assigned.
-        """
-        self._client.check_open(CLOSED_TEXT)
-        [wanted] = _checked([partition])
-        if wanted.offset == OFFSET_INVALID:
-            raise ValueError("seek() needs an offset: set TopicPartition(..., offset=...)")
-        self._raise(self._client.main.run(lambda: self._fetching.seek(wanted.topic, wanted.partition, wanted.offset)))
-
-    def pause(self, partitions: list[TopicPartition]) -> None:
-        """Hands out no messages of these partitions until `resume()`; their positions stay."""
-        self._change_each(self._fetching.pause, partitions)
-
-    def resume(self, partitions: list[TopicPartition]) -> None:
-        """Undoes `pause()`."""
-        self._change_each(self._fetching.resume, partitions)
-
-    def _change_each(self, change: Callable[[str, int], KafkaError | None], partitions: list[TopicPartition]) -> None:
-        """Makes a change to each partition, on the control thread, up to the first that refuses; raises its error."""
-        self._client.check_open(CLOSED_TEXT)
-        wanted = _checked(partitions)
-
-        def work() -> KafkaError | None:
-            errors = (change(each.topic, each.partition) for each in wanted)
-            return next((error for error in errors if error is not None), None)
-
-        self._raise(self._client.main.run(work))
-
-    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """The next offset to be handed out of each partition; OFFSET_INVALID before its first message."""
-        self._client.check_open(CLOSED_TEXT)
-        wanted = _checked(partitions)
-        assigned = self._fetching.assigned
-        found = [assigned.get((each.topic, each.partition)) for each in wanted]
-        return [
-            TopicPartition(each.topic, each.partition, OFFSET_INVALID if state is None else state.position)
-            for each, state in zip(wanted, found, strict=True)
-        ]
-
-    @staticmethod
-    def _raise(error: KafkaError | None) -> None:
-        if error is not None:
-            raise KafkaException(error)
+    @on_commit.setter
+    def on_commit(self, callback: OnCommit | None) -> None:
+        if callback is not None and not callable(callback):
+            raise TypeError("on_commit expects a callable")
+        self._callbacks.on_commit = callback
 
     # --- the cluster ---
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
         return self._client.list_topics(topic, timeout)
 
-    def get_watermark_offsets(
-        self, partition: TopicPartition, timeout: float = -1, cached: bool = False
-    ) -> tuple[int, int]:
-        """The partition's first offset, and the one after its last message.
+    def fatal_error(self) -> KafkaError | None:
+        """What has ended this consumer for good, None: nothing. For instance, another one has its group.instance.id.
 
-        :param timeout: Seconds to wait; negative waits for ever.
-        :param cached: Only what the last fetch told, without asking: OFFSET_INVALID where nothing is known.
-        :raises KafkaException: No answer in time, or the leader's error.
+        poll() returns it as a Message, once, with _FATAL; iteration raises it; so do calls that change something.
         """
-        self._client.check_open(CLOSED_TEXT)
-        [wanted] = _checked([partition])
-        if cached:
-            state = self._fetching.assigned.get((wanted.topic, wanted.partition))
-            if state is None or state.cursor is None:
-                return OFFSET_INVALID, OFFSET_INVALID
-            return state.cursor.log_start_offset, state.cursor.high_watermark
-        deadline = time.monotonic() + (timeout if timeout >= 0 else LONG_S)
-        return self._look_up(wanted, EARLIEST, deadline), self._look_up(wanted, LATEST, deadline)
-
-    def _look_up(self, partition: TopicPartition, timestamp: int, deadline: float) -> int:
-        """Asks the leader, again while it moves."""
-        metadata = self._client.main.metadata
-        while True:
-            self._client.main.run(lambda: metadata.want(partition.topic, time.monotonic()))
-            leader = metadata.leader(partition.topic, partition.partition)
-            topic = metadata.topics[partition.topic]
-            if topic.failed is not None:
-                raise KafkaException(topic.failed)
-            if topic.known and leader is None:
-                raise KafkaException(
-                    KafkaError(
-                        KafkaError._UNKNOWN_PARTITION, f"{partition.topic} has no partition {partition.partition}"
-                    )
-                )
-            if leader is not None and leader.leader >= 0:
-                try:
-                    offset: int = self._client.main.gather(
-                        self._lookup_maker(partition, leader.leader, leader.epoch, timestamp), remaining_s(deadline)
-                    )
-                    return offset
-                except KafkaException as error:
-                    if error.args[0].code() not in MOVED or time.monotonic() >= deadline:
-                        raise
-                    self._client.main.run(lambda: metadata.refresh(time.monotonic()))
-            if time.monotonic() >= deadline:
-                raise KafkaException(
-                    KafkaError(
-                        KafkaError._TIMED_OUT,
-                        f"no leader of {partition.topic} [{partition.partition}] was found in time",
-                    )
-                )
-            time.sleep(min(RETRY_EVERY_S, remaining_s(deadline)))
-
-    def _lookup_maker(self, partition: TopicPartition, leader: int, epoch: int, timestamp: int) -> Any:
-        def make(deadline: float, done: Any) -> list[Call]:
-            def on_result(result: Reply) -> None:
-                done(result if isinstance(result, KafkaError) else result[0])
-
-            lookup = Lookup(partition.topic, partition.partition, leader, epoch, timestamp, on_result)
-            timeout_ms = min(int(remaining_s(deadline) * 1000), INT32_MAX)
-            return lookup_calls([lookup], self._isolation_level, deadline, timeout_ms)
-
-        return make
+        return self._client.fatal
 
     # --- the end ---
 
-    def close(self) -> None:
-        """Ends the background threads, and `poll()` calls that wait in other threads. Harmless when called again.
+    def close(self, timeout: float = CLOSE_S) -> None:
+        """Leaves the group, commits what is stored (``enable.auto.commit``), and ends the background threads.
 
-        In a callback that poll() makes, it is done as soon as the callback has returned.
+        ``on_revoke`` and ``on_commit`` are called. `poll()` ends in other threads. Harmless when called again. In a
+        callback, it is done as soon as the callback has returned.
+
+        :param timeout: Seconds that this may take, or else it is closed as it is; negative waits for ever. An
+        exception of a callback doesn't keep it from closing: it is raised afterwards.
         """
         if self._client.closed:
             return
         if self._in_callback():
-            self._after_callback(self._shut)
+            self._after_callback(partial(self._close, timeout))
         else:
+            self._close(timeout)
+
+    def _close(self, timeout: float) -> None:
+        if not self._closing.acquire(blocking=False):
+            return  # another thread is at it, or this is one of its callbacks
+        self._mark_closed()
+        try:
+            self._finish(self._consuming.close, timeout, wait=True)
+        finally:
             self._shut()
+
+    def _finish(self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool) -> None:
+        """Has the control thread end something, and makes the callbacks that this takes; then raises what they did."""
+        ended = threading.Event()
+        engine = self._client.engine
+
+        def done() -> None:
+            ended.set()
+            engine.kick()
+
+        self._client.main.post(lambda: begin(done, time.monotonic()))
+        if not wait:
+            return
+        deadline = time.monotonic() + timeout
+        raised: Exception | None = None
+        while True:
+            try:
+                in_time = self._serve_until(ended.is_set, remaining_s(deadline) if timeout >= 0 else -1.0)
+                break
+            except Exception as error:
+                raised = raised or error
+        if not in_time:
+            self._client.logger.warning("%s: leaving the group took longer than %g s", self._client.name, timeout)
+        if raised is not None:
+            raise raised
 
     def _shut(self) -> None:
         self._mark_closed()
@@ -279,15 +376,91 @@ class Consumer(ConsumerCore):
         self.close()
 
     def __del__(self) -> None:
-        """A consumer that was dropped without close() ends its threads."""
+        """A consumer that was dropped without close() ends its threads; the group learns of it by its silence."""
         client = getattr(self, "_client", None)
-        if client is not None:
-            self.close()
+        if client is not None and not client.closed:
+            self._shut()
 
     def __repr__(self) -> str:
         """Name and state."""
-        state = "closed" if self._client.closed else f"{len(self._fetching.assigned)} partitions assigned"
+        state = "closed" if self._client.closed else f"{len(self._consuming.fetching.assigned)} partitions assigned"
         return f"<Consumer {self._client.name} ({state})>"
+
+
+class _Callbacks:
+    """What the control thread tells the application: errors as Messages, callbacks of the next poll()."""
+
+    def __init__(self, client: Client, on_commit: OnCommit | None) -> None:
+        self._engine = client.engine
+        self.on_commit = on_commit
+
+    def add(self, callback: Callable[[], object]) -> None:
+        self._engine.callbacks.append(callback)
+        self._engine.kick()
+
+    def on_error(self, topic: str | None, partition: int | None, offset: int, error: KafkaError) -> None:
+        self._engine.notices.append((topic, partition, offset, error))
+        self._engine.kick()
+
+    def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        callback = self.on_commit
+        if callback is not None:
+            self.add(lambda: callback(error, partitions))
+
+    def had_nothing(self, outcome: list[TopicPartition] | KafkaError) -> None:
+        """The outcome of an asynchronous commit(): that nothing was to be committed isn't told otherwise."""
+        if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._NO_OFFSET:
+            self.committed(outcome, [])
+
+
+def _polls(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
+    """How many polls the application has begun; whether it is inside one, with nothing in hand."""
+    it = consumer()
+    return (0, False) if it is None else (it.polls, it.polling > it.holding)
+
+
+def _rebalanced(consumer: weakref.ref[Consumer], callback: OnRebalance, kind: Kind, keys: list[Key]) -> bool:
+    """A step of a rebalance, on the application's thread; True if the callback has changed the assignment."""
+    it = consumer()
+    if it is None:
+        return False
+    it._rebalancing, it._handled = kind, False
+    try:
+        callback(it, [TopicPartition(*key) for key in keys])
+    finally:
+        it._rebalancing = None
+    return it._handled
+
+
+def _names(topics: Iterable[str]) -> list[str]:
+    """The topics of a subscription, checked."""
+    if isinstance(topics, str) or not all(isinstance(each, str) for each in topics):
+        raise TypeError("expected list of topic unicode strings")
+    names = list(topics)
+    if not names or not all(names):
+        text = "Failed to set subscription: names of topics are expected; unsubscribe() ends a subscription"
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    return names
+
+
+def _given(message: Message | None, offsets: list[TopicPartition] | None) -> list[TopicPartition] | None:
+    """The offsets that commit() and store_offsets() are to take, checked; None: none are given."""
+    if message is not None and offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
+    if offsets is not None:
+        return checked(offsets)
+    if message is None:
+        return None
+    if not isinstance(message, Message):
+        raise TypeError(f"expected a Message, not {type(message).__name__}")
+    error = message.error()
+    if error is not None:
+        text = f"Cannot commit offsets for message with error: '{error.str()}'"
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise ValueError("the message has no topic, partition or offset")
+    return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
 
 
 def _error_for(eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int) -> KafkaError:
@@ -336,17 +509,6 @@ def _give_back(client: Client, fetching: Fetching, messages: list[Message]) -> N
     client.main.run(work)
 
 
-def _note(engine: Engine, topic: str, partition: int, offset: int, error: KafkaError) -> None:
-    """Control thread: the application gets the error as a Message.
-
-    Not a method: the thread must not keep a consumer alive that the application has dropped.
-    """
-    engine.notices.append((topic, partition, offset, error))
-    engine.kick()
-
-
-LONG_S = 1e6
-INT32_MAX = 2**31 - 1
 _CAUSES = {
     -4: "checksum mismatch (CRC32C)",
     STATUS_TOO_LARGE: "a batch is larger than decompressed.batch.max.bytes when decompressed",
@@ -354,16 +516,3 @@ _CAUSES = {
     -3: "malformed records",
     -7: "a codec or format that this build doesn't know",
 }
-
-
-def _checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """The list, after making sure that it is one of TopicPartitions."""
-    if isinstance(partitions, (str, TopicPartition)):
-        raise TypeError("a list of TopicPartition is expected")
-    checked = list(partitions)
-    for each in checked:
-        if not isinstance(each, TopicPartition):
-            raise TypeError(f"a TopicPartition is expected, not {type(each).__name__}")
-        if each.partition < 0:
-            raise ValueError(f"{each.topic}: a partition's number is 0 or more, not {each.partition}")
-    return checked

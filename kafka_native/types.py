@@ -23,6 +23,7 @@ __all__ = [
     "TIMESTAMP_NOT_AVAILABLE",
     "BrokerMetadata",
     "ClusterMetadata",
+    "ConsumerGroupMetadata",
     "Node",
     "PartitionMetadata",
     "ThrottleEvent",
@@ -359,6 +360,44 @@ class Uuid:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._most, self._least))
+
+
+class ConsumerGroupMetadata:
+    """Who a consumer is in its group, as `Consumer.consumer_group_metadata()` tells it. Equal when all of it is.
+
+    :param group_id: The group's id.
+    :param generation: The generation, or member epoch (KIP-848); -1: not a member.
+    :param member_id: The id that the coordinator has given it; empty: not a member.
+    :param instance_id: Its ``group.instance.id``, None without one.
+    """
+
+    __slots__ = ("generation", "group_id", "instance_id", "member_id")
+
+    def __init__(
+        self, group_id: str, generation: int = -1, member_id: str = "", instance_id: str | None = None
+    ) -> None:
+        """Make one; see the class for the arguments."""
+        self.group_id = group_id
+        self.generation = generation
+        self.member_id = member_id
+        self.instance_id = instance_id
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConsumerGroupMetadata):
+            return NotImplemented
+        return self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash(self.__reduce__())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.group_id, self.generation, self.member_id, self.instance_id))
+
+    def __repr__(self) -> str:
+        return (
+            f"ConsumerGroupMetadata(group_id={self.group_id!r}, generation={self.generation}, "
+            f"member_id={self.member_id!r}, instance_id={self.instance_id!r})"
+        )
 
 
 class ThrottleEvent:

@@ -77,6 +77,10 @@ static inline int64_t kn_cursor_high_watermark(struct kn_cursor *cursor)
 {
     return atomic_load_explicit(&cursor->high_watermark, memory_order_relaxed);
 }
+static inline int64_t kn_cursor_last_stable_offset(struct kn_cursor *cursor)
+{
+    return atomic_load_explicit(&cursor->last_stable_offset, memory_order_relaxed);
+}
 static inline int64_t kn_cursor_log_start_offset(struct kn_cursor *cursor)
 {
     return atomic_load_explicit(&cursor->log_start_offset, memory_order_relaxed);

@@ -8,6 +8,7 @@ class ConsumerCore:
     engine: Engine
     polls: int
     polling: int
+    holding: int
     def _open(
         self,
         engine: Engine,

@@ -36,6 +36,7 @@ cdef class ConsumerCore:
     cdef readonly Engine engine
     cdef readonly int64_t polls  # how often the application has asked for messages, or come back from a callback
     cdef readonly int polling  # how many of its threads are asking now, and not inside a callback
+    cdef readonly int holding  # how many of these wait for more with messages in hand
     cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
     cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, None to go on
     cdef object _check_usable  # raises when closed or forked
@@ -363,7 +364,15 @@ cdef class ConsumerCore:
             if first:
                 deadline_us = self._deadline_us(timeout)
                 first = False
-            if not self._wait(deadline_us):
+            if messages:
+                self.holding += 1
+                try:
+                    in_time = self._wait(deadline_us)
+                finally:
+                    self.holding -= 1
+            else:
+                in_time = self._wait(deadline_us)
+            if not in_time:
                 return 0
 
     # --- the public methods ---
@@ -435,6 +444,7 @@ cdef class ConsumerCore:
         end = self._segments + kn_queue_count(&self.engine.engine.fetched)
         while message is not None:
             count += 1
+            self.polls += 1  # the one before has been dealt with
             callback(message)
             if self._woken:
                 self._woken = False
@@ -500,6 +510,8 @@ cdef class ConsumerCore:
             if self._server == NOBODY and self.engine.callbacks:
                 self._call_back(True)
             if done():
+                if self._server == NOBODY:
+                    self._call_back(True)  # what became due together with it
                 return True
             if deadline_us >= 0:
                 left = (deadline_us - kn_clock_us()) / 1e6

@@ -467,6 +467,11 @@ cdef class Cursor:
         return kn_cursor_high_watermark(self.cursor)
 
     @property
+    def last_stable_offset(self):
+        """Up to where no transaction is open, as the last fetch told it, -1001 before."""
+        return kn_cursor_last_stable_offset(self.cursor)
+
+    @property
     def log_start_offset(self):
         """As the last fetch told it, -1001 before."""
         return kn_cursor_log_start_offset(self.cursor)

@@ -181,6 +181,7 @@ cdef extern from "engine/cursor.h" nogil:
     void kn_segment_free(kn_segment *segment)
     long kn_segment_live()
     int64_t kn_cursor_high_watermark(kn_cursor *cursor)
+    int64_t kn_cursor_last_stable_offset(kn_cursor *cursor)
     int64_t kn_cursor_log_start_offset(kn_cursor *cursor)
 
 cdef extern from "engine/broker.h" nogil:

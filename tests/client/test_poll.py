@@ -334,9 +334,9 @@ def test_a_callback_may_close(client: Client, begin, outcome):
         open_still.append(consumer.assignment())  # it takes effect when the callback has returned
 
     call_back(consumer, closes)
-    call_back(consumer, lambda: open_still.append("called when closed"))
+    call_back(consumer, lambda: open_still.append("due when it is closed"))
     assert begin(consumer) == outcome
-    assert open_still == [[]]
+    assert open_still == [[], "due when it is closed"]
     with pytest.raises(RuntimeError, match="Consumer closed"):
         consumer.poll(0)
     consumer.close()

@@ -23,6 +23,7 @@ LAYERS = [
     {"security"},
     {"control"},
     {"client", "interceptors"},
+    {"assigning"},
     {"producer", "consumer", "admin"},
     {"compacted"},
     {"aio", "arrow", "compat", "spark", "cli"},

@@ -1,0 +1,519 @@
+"""subscribe() and what comes of it: groups of Consumers on the mock cluster."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from kafka_native import Consumer, ConsumerGroupMetadata, KafkaError, KafkaException, TopicPartition
+from kafka_native.mock import MockCluster
+
+from .support import Client, fill
+from .test_poll import until
+
+GROUPS = iter(range(1000))
+
+
+def group(client: Client, name: str | None = None, **conf: Any) -> Consumer:
+    """A member of a group, with short timings."""
+    settings = {
+        "group.id": name or f"group-{next(GROUPS)}",
+        "auto.offset.reset": "earliest",
+        "topic.metadata.refresh.fast.interval.ms": 50,
+        **conf,
+    }
+    if "group.protocol" not in conf:
+        settings["heartbeat.interval.ms"] = 100
+    return client.consumer(**settings)
+
+
+def drive(*consumers: Consumer, until_true: Any, timeout: float = 30.0) -> None:
+    """Polls all of them until it is true."""
+    deadline = time.monotonic() + timeout
+    while not until_true():
+        assert time.monotonic() < deadline, f"it has not come so far: {[each.assignment() for each in consumers]}"
+        for consumer in consumers:
+            message = consumer.poll(0.01)
+            assert message is None or message.error() is None, message.error()
+
+
+def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
+    """The values of so many messages."""
+    found: list[int] = []
+    deadline = time.monotonic() + timeout
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} messages, not {count}"
+        for message in consumer.consume(count - len(found), 0.1):
+            assert message.error() is None, message.error()
+            found.append(int(message.value()))
+    return found
+
+
+def forever(turn: Any, timeout: float = 30.0) -> None:
+    """Until it raises."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        turn()
+
+
+PROTOCOLS = [
+    pytest.param({}, id="range"),
+    pytest.param({"partition.assignment.strategy": "cooperative-sticky"}, id="cooperative"),
+    pytest.param({"group.protocol": "consumer"}, id="consumer"),
+]
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What makes a consumer a member in each of the protocols."""
+    conf: dict[str, Any] = request.param
+    return conf
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as open_consumers:
+        yield open_consumers
+
+
+# --- joining, sharing, leaving ---
+
+
+def test_a_subscription_reads_everything_once(client: Client, protocol: dict[str, Any], stack: ExitStack):
+    topic = client.topic(partitions=4)
+    fill(client, topic, 400)
+    name = f"shared-{next(GROUPS)}"
+    members = [stack.enter_context(group(client, name, **protocol)) for _ in range(3)]
+    for member in members:
+        member.subscribe([topic])
+        assert member.subscription() == [topic]
+    drive(
+        *members,
+        until_true=lambda: (
+            sum(len(each.assignment()) for each in members) == 4 and all(map(len, map(Consumer.assignment, members)))
+        ),
+    )
+    fill(client, topic, 100, start=1000)
+    found: list[int] = []
+    deadline = time.monotonic() + 30
+    while len(set(found)) < 100:
+        assert time.monotonic() < deadline
+        for member in members:
+            found += [value for m in member.consume(100, 0.05) if (value := int(m.value())) >= 1000]
+    assert sorted(found) == list(range(1000, 1100))
+
+
+def test_a_member_that_comes_later_goes_on_where_the_last_one_has_committed(client: Client, protocol: dict[str, Any]):
+    topic = client.topic()
+    fill(client, topic, 20, partition=0)
+    name = f"later-{next(GROUPS)}"
+    with group(client, name, **protocol) as first:
+        first.subscribe([topic])
+        assert read(first, 12) == list(range(12))
+    with group(client, name, **protocol) as second:
+        second.subscribe([topic])
+        assert read(second, 8) == list(range(12, 20))
+
+
+def test_a_pattern_stands_for_topics_that_are_yet_to_come(client: Client, protocol: dict[str, Any]):
+    base = client.topic()
+    fill(client, base, 3)
+    settings = {"topic.metadata.refresh.interval.ms": 200, **protocol}
+    with group(client, **settings) as consumer:
+        consumer.subscribe([f"^{base}.*"])
+        assert consumer.subscription() == [f"^{base}.*"]
+        assert read(consumer, 3) == [0, 1, 2]
+        client.cluster.create_topic(f"{base}-more", 1)
+        fill(client, f"{base}-more", 2, start=10)
+        assert read(consumer, 2) == [10, 11]
+
+
+def test_another_subscription_replaces_the_first(client: Client, protocol: dict[str, Any]):
+    one, two = client.topic(), client.topic()
+    fill(client, one, 3)
+    fill(client, two, 3, start=10)
+    with group(client, **protocol) as consumer:
+        consumer.subscribe([one])
+        assert read(consumer, 3) == [0, 1, 2]
+        consumer.subscribe([two])
+        assert read(consumer, 3) == [10, 11, 12]
+        drive(consumer, until_true=lambda: consumer.assignment() == [TopicPartition(two, 0)])
+
+
+def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[str, Any]):
+    topic = client.topic()
+    fill(client, topic, 5, partition=0)
+    seen: list[Any] = []
+    with group(client, **protocol) as consumer:
+        consumer.unsubscribe()  # harmless
+        consumer.subscribe([topic], on_revoke=lambda _, partitions: seen.append(partitions))
+        assert read(consumer, 5) == list(range(5))
+        consumer.unsubscribe()
+        assert seen == [[TopicPartition(topic, 0)]]
+        assert consumer.subscription() == []
+        assert consumer.assignment() == []
+        assert consumer.memberid() is None
+        assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 5
+        consumer.assign([TopicPartition(topic, 0, 0)])  # a subscription isn't in the way any more
+        assert read(consumer, 5) == list(range(5))
+
+
+def test_close_leaves_so_that_others_take_over_at_once(client: Client, protocol: dict[str, Any], stack: ExitStack):
+    topic = client.topic(partitions=2)
+    name = f"leaving-{next(GROUPS)}"
+    first, second = (stack.enter_context(group(client, name, **protocol)) for _ in range(2))
+    for each in (first, second):
+        each.subscribe([topic])
+    drive(first, second, until_true=lambda: len(first.assignment()) == len(second.assignment()) == 1)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    drive(second, until_true=lambda: len(second.assignment()) == 2, timeout=15)  # session.timeout.ms: 45 s
+    closing.join()
+
+
+def test_who_the_member_is(client: Client, protocol: dict[str, Any]):
+    topic = client.topic()
+    with group(client, "named", **protocol) as consumer:
+        assert consumer.memberid() is None
+        assert consumer.rebalance_protocol() == "NONE"
+        assert consumer.consumer_group_metadata() == ConsumerGroupMetadata("named")
+        consumer.subscribe([topic])
+        drive(consumer, until_true=consumer.assignment)
+        metadata = consumer.consumer_group_metadata()
+        assert metadata.group_id == "named"
+        assert metadata.member_id == consumer.memberid() != ""
+        assert metadata.generation > 0
+        assert pickle.loads(pickle.dumps(metadata)) == metadata
+        eager = protocol == {}
+        assert consumer.rebalance_protocol() == ("EAGER" if eager else "COOPERATIVE")
+
+
+# --- callbacks ---
+
+
+def test_callbacks_are_told_what_comes_and_goes(client: Client, protocol: dict[str, Any], stack: ExitStack):
+    topic = client.topic(partitions=2)
+    name = f"told-{next(GROUPS)}"
+    seen: list[tuple[str, list[int]]] = []
+
+    def note(kind: str) -> Any:
+        def callback(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            assert threading.current_thread() is threading.main_thread()
+            seen.append((kind, sorted(each.partition for each in partitions)))
+
+        return callback
+
+    first = stack.enter_context(group(client, name, **protocol))
+    first.subscribe([topic], on_assign=note("assign"), on_revoke=note("revoke"), on_lost=note("lost"))
+    drive(first, until_true=lambda: len(first.assignment()) == 2)
+    assert [each for each in seen if each[1]] == [("assign", [0, 1])]
+    with group(client, name, **protocol) as second:
+        second.subscribe([topic])
+        drive(first, second, until_true=lambda: len(first.assignment()) == len(second.assignment()) == 1)
+    drive(first, until_true=lambda: len(first.assignment()) == 2)
+    first.close()
+    now: set[int] = set()
+    for kind, partitions in seen:
+        assert kind != "lost"
+        if kind == "assign":
+            assert now.isdisjoint(partitions)
+            now.update(partitions)
+        else:
+            assert now.issuperset(partitions)
+            now.difference_update(partitions)
+    assert now == set()
+    assert seen[-1] == ("revoke", [0, 1])
+
+
+def test_on_assign_may_choose_the_offsets(client: Client, protocol: dict[str, Any]):
+    topic = client.topic()
+    fill(client, topic, 10, partition=0)
+
+    def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            each.offset = 7
+        if consumer.rebalance_protocol() == "EAGER":
+            with pytest.raises(KafkaException, match="using assign") as caught:
+                consumer.incremental_assign(partitions)
+            consumer.assign(partitions)
+        else:
+            with pytest.raises(KafkaException, match="using incremental_assign") as caught:
+                consumer.assign(partitions)
+            consumer.incremental_assign(partitions)
+        assert caught.value.args[0] == KafkaError._STATE
+
+    with group(client, **protocol) as consumer:
+        consumer.subscribe([topic], on_assign=on_assign)
+        assert read(consumer, 3) == [7, 8, 9]
+
+
+def test_on_assign_may_seek_pause_and_commit(client: Client, protocol: dict[str, Any]):
+    topic = client.topic(partitions=2)
+    fill(client, topic, 10, partition=0)
+    fill(client, topic, 10, partition=1, start=100)
+    outcomes: list[Any] = []
+
+    def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        cooperative = consumer.rebalance_protocol() == "COOPERATIVE"
+        (consumer.incremental_assign if cooperative else consumer.assign)(partitions)
+        consumer.pause([TopicPartition(topic, 1)])
+        consumer.seek(TopicPartition(topic, 0, 8))
+        outcomes.append(consumer.commit(offsets=[TopicPartition(topic, 1, 4, "note")], asynchronous=False))
+        outcomes.append(consumer.committed([TopicPartition(topic, 1)], 10))
+
+    with group(client, **protocol) as consumer:
+        consumer.subscribe([topic], on_assign=on_assign)
+        assert read(consumer, 2) == [8, 9]
+        assert consumer.poll(0.2) is None
+        assert consumer.paused() == [TopicPartition(topic, 1)]
+        assert [(each[0].offset, each[0].error) for each in outcomes] == [(4, None)] * 2
+        assert outcomes[1][0].metadata == "note"
+
+
+def test_on_revoke_commits_before_the_next_owner_starts(client: Client, protocol: dict[str, Any], stack: ExitStack):
+    topic = client.topic()
+    fill(client, topic, 10, partition=0)
+    name = f"revoke-{next(GROUPS)}"
+    conf = {"enable.auto.commit": False, **protocol}
+    first = stack.enter_context(group(client, name, **conf))
+
+    def on_revoke(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.commit(offsets=consumer.position(partitions), asynchronous=False)
+
+    first.subscribe([topic], on_revoke=on_revoke)
+    assert read(first, 6) == list(range(6))
+    first.close()
+    with group(client, name, **conf) as second:
+        second.subscribe([topic])
+        assert read(second, 4) == list(range(6, 10))
+
+
+@pytest.mark.parametrize("when", ["on_assign", "on_revoke"])
+def test_a_callback_that_raises_does_not_hold_up_the_group(client: Client, protocol: dict[str, Any], when: str):
+    topic = client.topic()
+    fill(client, topic, 3, partition=0)
+
+    def broken(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        raise ZeroDivisionError
+
+    with group(client, **protocol) as consumer:
+        consumer.subscribe([topic], **{when: broken})
+        if when == "on_assign":
+            with pytest.raises(ZeroDivisionError):
+                drive(consumer, until_true=lambda: False)
+        assert read(consumer, 3) == [0, 1, 2]
+        if when == "on_revoke":
+            with pytest.raises(ZeroDivisionError):
+                consumer.unsubscribe()
+            assert consumer.assignment() == []
+            consumer.subscribe([topic], on_revoke=broken)
+            fill(client, topic, 1, partition=0, start=3)
+            assert read(consumer, 1) == [3]
+            with pytest.raises(ZeroDivisionError):
+                consumer.close()
+            with pytest.raises(RuntimeError, match="Consumer closed"):
+                consumer.poll(0)
+
+
+@pytest.mark.parametrize("when", ["on_assign", "on_revoke"])
+def test_a_callback_that_closes(client: Client, protocol: dict[str, Any], when: str):
+    topic = client.topic(partitions=2)
+    name = f"closes-{next(GROUPS)}"
+    consumer = group(client, name, **protocol)
+    consumer.subscribe([topic], **{when: lambda it, partitions: it.close()})
+    with group(client, name, **protocol) as other:
+
+        def turn() -> None:
+            consumer.poll(0.05)
+            if when == "on_revoke" and consumer.assignment() and not other.subscription():
+                other.subscribe([topic])
+            if other.subscription():
+                other.poll(0.01)
+
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            forever(turn)
+        other.subscribe([topic])
+        drive(other, until_true=lambda: len(other.assignment()) == 2, timeout=15)
+
+
+def test_a_callback_that_blocks_does_not_block_close_for_ever(client: Client):
+    topic = client.topic()
+    entered, leave = threading.Event(), threading.Event()
+
+    def blocks(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        entered.set()
+        leave.wait(60)
+
+    consumer = group(client)
+    consumer.subscribe([topic], on_assign=blocks)
+    thread = threading.Thread(target=lambda: consumer.poll(60))
+    thread.start()
+    assert entered.wait(20)
+    started = time.monotonic()
+    consumer.close(1.0)
+    assert time.monotonic() - started < 20
+    leave.set()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+# --- what is assigned by hand, and what by the group ---
+
+
+def test_assign_and_subscribe_exclude_one_another(client: Client, protocol: dict[str, Any]):
+    topic, other = client.topic(partitions=2), client.topic()
+    with group(client, **protocol) as consumer:
+        consumer.assign([TopicPartition(other, 0)])
+        consumer.subscribe([topic])
+        drive(consumer, until_true=lambda: len(consumer.assignment()) == 2)
+        assert TopicPartition(other, 0) not in consumer.assignment()
+        for change in (
+            lambda: consumer.assign([TopicPartition(other, 0)]),
+            lambda: consumer.incremental_assign([TopicPartition(other, 0)]),
+            lambda: consumer.incremental_unassign([TopicPartition(topic, 0)]),
+            consumer.unassign,
+        ):
+            with pytest.raises(KafkaException, match="unsubscribe") as caught:
+                change()
+            assert caught.value.args[0] == KafkaError._STATE
+        assert len(consumer.assignment()) == 2
+
+
+def test_pauses_outlive_a_rebalance(client: Client, protocol: dict[str, Any], stack: ExitStack):
+    topic = client.topic(partitions=2)
+    name = f"pauses-{next(GROUPS)}"
+    first = stack.enter_context(group(client, name, **protocol))
+    first.subscribe([topic])
+    drive(first, until_true=lambda: len(first.assignment()) == 2)
+    first.pause(first.assignment())
+    with group(client, name, **protocol) as second:
+        second.subscribe([topic])
+        drive(first, second, until_true=lambda: len(first.assignment()) == len(second.assignment()) == 1)
+        assert first.paused() == first.assignment()
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("t",), TypeError),
+        (([1],), TypeError),
+        ((None,), TypeError),
+        ((["t"], 3), TypeError),
+        ((["t"], None, "x"), TypeError),
+        ((["t"], None, None, object()), TypeError),
+        (([],), KafkaException),
+        ((["t", ""],), KafkaException),
+        ((["^(("],), KafkaException),
+    ],
+)
+def test_wrong_subscriptions(client: Client, arguments: Any, error: type[Exception]):
+    with group(client) as consumer:
+        with pytest.raises(error) as caught:
+            consumer.subscribe(*arguments)
+        if error is KafkaException:
+            assert caught.value.args[0] == KafkaError._INVALID_ARG
+        assert consumer.subscription() == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer: consumer.subscribe(["t"]),
+        lambda consumer: consumer.commit(),
+        lambda consumer: consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False),
+        lambda consumer: consumer.committed([TopicPartition("t", 0)]),
+        lambda consumer: consumer.consumer_group_metadata(),
+    ],
+)
+def test_calls_that_need_a_group_say_so(client: Client, call: Any):
+    with client.consumer() as consumer:
+        with pytest.raises(KafkaException, match=r"set `group\.id`") as caught:
+            call(consumer)
+        assert caught.value.args[0] == KafkaError._UNKNOWN_GROUP
+        assert consumer.memberid() is None
+
+
+def test_a_topic_that_does_not_exist_is_told_once_and_read_once_it_does(client: Client):
+    name = f"{client.topic()}-missing"
+    conf = {"topic.metadata.propagation.max.ms": 200, "topic.metadata.refresh.interval.ms": 300}
+    with group(client, **conf) as consumer:
+        consumer.subscribe([name])
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        assert message.topic() == name
+        client.cluster.create_topic(name, 1)
+        fill(client, name, 3)
+        assert read(consumer, 3) == [0, 1, 2]
+
+
+def test_a_consumer_that_is_dropped_ends_its_threads(client: Client):
+    topic = client.topic()
+
+    def ours() -> set[str]:
+        return {thread.name for thread in threading.enumerate() if thread.name.startswith("kafka-native")}
+
+    before = ours()
+    consumer = group(client)
+    consumer.subscribe([topic], on_assign=lambda it, partitions: None)
+    drive(consumer, until_true=consumer.assignment)
+    assert ours() > before
+    del consumer
+    until(lambda: ours() <= before)
+
+
+def test_a_fatal_error_refuses_what_changes_something(client: Client):
+    topic = client.topic()
+    with group(client) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert consumer.fatal_error() is None
+        cause = KafkaError(KafkaError.FENCED_INSTANCE_ID)
+        consumer._client.main.run(lambda: consumer._client.on_fatal(cause))
+        assert consumer.fatal_error() == cause
+        for call in (
+            lambda: consumer.subscribe([topic]),
+            lambda: consumer.assign([]),
+            consumer.unassign,
+            lambda: consumer.incremental_assign([]),
+            lambda: consumer.seek(TopicPartition(topic, 0, 0)),
+            lambda: consumer.pause([TopicPartition(topic, 0)]),
+            lambda: consumer.commit(asynchronous=False),
+            lambda: consumer.store_offsets(offsets=[TopicPartition(topic, 0, 0)]),
+        ):
+            with pytest.raises(KafkaException) as caught:
+                call()
+            assert caught.value.args[0] == KafkaError._FATAL
+            assert caught.value.args[0].fatal()
+        assert consumer.assignment() == [TopicPartition(topic, 0)]
+
+
+def test_another_member_of_the_same_instance_fences_the_first(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    name = f"static-{next(GROUPS)}"
+    first = group(client, name, **{"group.instance.id": "one"})
+    first.subscribe([topic])
+    drive(first, until_true=first.assignment)
+    with group(client, name, **{"group.instance.id": "one"}) as second:
+        second.subscribe([topic])
+        drive(second, until_true=second.assignment)
+        deadline = time.monotonic() + 20
+        fatal = None
+        while fatal is None:
+            assert time.monotonic() < deadline
+            message = first.poll(0.1)
+            fatal = message.error() if message is not None else None
+        assert fatal.fatal()
+        assert first.fatal_error() == KafkaError.FENCED_INSTANCE_ID
+        with pytest.raises(KafkaException):
+            next(first)
+        first.close()
+        drive(second, until_true=second.assignment)
