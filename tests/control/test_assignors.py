@@ -97,14 +97,14 @@ def test_each_partition_has_one_owner_who_subscribes(name: str, group: tuple[Par
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(group=groups(racks=True))
 def test_sticky_ones_are_balanced(name: str, group: tuple[Partitions, Members]) -> None:
     assignment = run(BUILT_IN[name](), *group)
     assert_balanced(assignment, group[1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(group=groups(racks=True, lies=True))
 def test_no_claim_unbalances_an_eager_group(group: tuple[Partitions, Members]) -> None:
     partitions, members = group
@@ -114,7 +114,7 @@ def test_no_claim_unbalances_an_eager_group(group: tuple[Partitions, Members]) -
     assert assignment == run(Sticky(), partitions, dict(reversed(members.items())))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(group=groups(racks=True, lies=True))
 def test_cooperative_group_settles_and_nobody_gets_what_another_has(group: tuple[Partitions, Members]) -> None:
     partitions, members = group
@@ -132,7 +132,7 @@ def test_cooperative_group_settles_and_nobody_gets_what_another_has(group: tuple
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(group=groups())
 def test_nothing_moves_when_nothing_changes(name: str, group: tuple[Partitions, Members]) -> None:
     partitions, members = group
@@ -144,7 +144,7 @@ def test_nothing_moves_when_nothing_changes(name: str, group: tuple[Partitions, 
     assert run(BUILT_IN[name](), partitions, again) == before
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(group=groups(), leaver=st.integers(0, 5))
 def test_survivors_of_an_equal_group_keep_all_they_had(group: tuple[Partitions, Members], leaver: int) -> None:
     partitions, members = group

@@ -107,7 +107,7 @@ def test_claims_from_the_future_lose() -> None:
     assert ("t", 1) in assignment["m1"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(raw=st.binary(max_size=80), prefix=st.booleans())
 @example(raw=b"\0" * 30, prefix=True)
 def test_no_bytes_stop_the_leader(raw: bytes, prefix: bool) -> None:
@@ -120,7 +120,7 @@ def test_no_bytes_stop_the_leader(raw: bytes, prefix: bool) -> None:
         assert len(assignment["good"]) >= 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(raw=st.binary(min_size=1, max_size=60))
 @example(raw=b"\0\0\x7f\xff\xff\xff")
 def test_assignment_is_read_or_refused(raw: bytes) -> None:
