@@ -10,6 +10,7 @@ Thread: the control thread, but for the callback itself, which the application's
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from kafka_native.types import OFFSET_STORED
 
 Key: TypeAlias = tuple[str, int]
 """A partition: its topic's name and its number."""
+
+FINISH_S = 5.0
 
 
 class Partitions(Protocol):
@@ -65,7 +68,7 @@ class Step:
     kind: Kind
     keys: list[Key]
     done: Callable[[], None]
-    begun: bool = False  # the application's thread is in its callback
+    begun: bool = False  # its callback has been called
     dropped: bool = False  # what came after has made it pointless: its end is of no interest
 
 
@@ -136,12 +139,30 @@ class Rebalance:
 
     def _in_application(self, step: Step, listener: Listener) -> None:
         handled = False
-        step.begun = True
         try:
             if not step.dropped:
+                step.begun = True
                 handled = listener(step.kind, step.keys)
         finally:  # also when the callback raises: the group goes on
-            self._post(lambda: self._finish(step, handled))
+            self._finish_from_application(step, handled)
+
+    def _finish_from_application(self, step: Step, handled: bool) -> None:
+        """Ends a step whose callback has returned.
+
+        The application's thread goes on to take messages afterwards, and none of them may be of what it has just given
+        up: so it waits until the control thread has stopped that.
+        """
+        finished = threading.Event()
+
+        def work() -> None:
+            try:
+                self._finish(step, handled)
+            finally:
+                finished.set()
+
+        self._post(work)
+        if step.kind is not Kind.ASSIGN:
+            finished.wait(FINISH_S)  # a client that is being closed may never do it, and hands out nothing either
 
     def _finish(self, step: Step, handled: bool) -> None:
         if step.kind is Kind.ASSIGN:
@@ -151,9 +172,11 @@ class Rebalance:
             self._end(step)
         elif step.kind is Kind.REVOKE and not step.dropped:
             self.remove(step.keys, lambda: self._end(step))
-        else:
+        elif step.begun or not step.dropped:  # or the one that came after gives up what is left, and says so
             self._remember_pauses(step.keys)
             self._fetching.remove([key for key in step.keys if key in self._fetching.assigned])
+            self._end(step)
+        else:
             self._end(step)
 
     def add(self, keys: Iterable[Key]) -> None:

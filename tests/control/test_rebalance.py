@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,16 +42,14 @@ class FakeFetching:
 class Group:
     """A rebalance, the application's queue of callbacks, and what happened in its order."""
 
-    def __init__(self) -> None:
+    def __init__(self, post: Callable[[Callable[[], None]], None] = lambda work: work()) -> None:
         self.log: list[Any] = []
         self.fetching = FakeFetching()
         self.callbacks: list[Callable[[], None]] = []
         self.flushes: list[Callable[[], None]] = []
         fetching: Any = self.fetching
         committing: Any = self
-        self.rebalance = Rebalance(
-            fetching, committing, call_back=self.callbacks.append, post=lambda work: work(), clock=lambda: 0.0
-        )
+        self.rebalance = Rebalance(fetching, committing, call_back=self.callbacks.append, post=post, clock=lambda: 0.0)
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
         assert all(key in self.fetching.assigned for key in keys), "what is stored goes with the partition"
@@ -69,6 +69,13 @@ class Group:
 
     def done(self, what: str) -> Callable[[], None]:
         return lambda: self.log.append(what)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_without_callbacks_steps_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> None:
@@ -144,6 +151,57 @@ def test_losing_supersedes_what_waits_for_a_poll() -> None:
     group.poll()
     assert group.log == [(Kind.ASSIGN, [A]), "first", (Kind.LOSE, [A]), "lost"]
     assert group.rebalance.owned == set()
+
+
+def test_what_a_superseded_revocation_would_have_taken_is_lost_with_a_callback() -> None:
+    group = Group()
+    group.listen(Kind.REVOKE, Kind.LOSE)
+    group.rebalance.assign([A, B], group.done("assigned"))
+    group.rebalance.revoke([A, B], group.done("superseded"))
+    group.rebalance.lose(group.done("lost"))
+    group.poll()
+    assert group.log == ["assigned", (Kind.LOSE, [A, B]), "lost"]
+    assert group.rebalance.owned == set()
+
+
+def test_what_a_revocation_has_told_before_it_was_superseded_is_not_lost_again() -> None:
+    group = Group()
+    group.rebalance.assign([A, B], group.done("assigned"))
+
+    def listener(kind: Kind, keys: list[Key]) -> bool:
+        group.log.append((kind, keys))
+        if kind is Kind.REVOKE:
+            group.rebalance.lose(group.done("lost"))
+        return False
+
+    group.rebalance.listeners = dict.fromkeys([Kind.REVOKE, Kind.LOSE], listener)
+    group.rebalance.revoke([A], group.done("superseded"))
+    group.poll()
+    assert group.log == ["assigned", (Kind.REVOKE, [A]), (Kind.LOSE, [B]), "lost"]
+
+
+@pytest.mark.parametrize("kind", [Kind.REVOKE, Kind.LOSE])
+def test_the_application_goes_on_only_when_what_it_gave_up_is_stopped(kind: Kind) -> None:
+    posted: list[Callable[[], None]] = []
+    group = Group(post=posted.append)
+    group.listen(kind)
+    group.rebalance.assign([A], group.done("assigned"))
+    begin = group.rebalance.revoke if kind is Kind.REVOKE else lambda _, done: group.rebalance.lose(done)
+    begin([A], group.done("given up"))
+    owned_afterwards: list[set[Key]] = []
+
+    def application() -> None:
+        group.poll()
+        owned_afterwards.append(group.rebalance.owned)
+
+    thread = threading.Thread(target=application)
+    thread.start()
+    wait_until(lambda: bool(posted))
+    assert thread.is_alive()
+    assert not owned_afterwards
+    posted.pop()()
+    thread.join(10)
+    assert owned_afterwards == [set()]
 
 
 def test_losing_commits_nothing() -> None:
