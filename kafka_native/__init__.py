@@ -16,6 +16,7 @@ from kafka_native.errors import (
     KafkaError,
     KafkaException,
 )
+from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
 from kafka_native.producer import Producer
 from kafka_native.types import (
     OFFSET_BEGINNING,
@@ -50,6 +51,7 @@ __all__ = [
     "ConcurrentModificationException",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
     "IllegalStateException",
     "KafkaError",
     "KafkaException",
@@ -59,6 +61,8 @@ __all__ = [
     "Node",
     "PartitionInfo",
     "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "TableChange",
     "ThrottleEvent",
     "TopicPartition",

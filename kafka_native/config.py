@@ -27,6 +27,7 @@ from ._reference import (
 )
 from ._reference.property import BOTH, CONSUMER, PRODUCER, Property, State
 from .errors import KafkaError, KafkaException
+from .interceptors import ConsumerInterceptor, ProducerInterceptor
 from .partitioners import PARTITIONERS
 from .protocol import releases
 
@@ -201,7 +202,7 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     remarks: list[str] = []
     for key, raw in _merged(conf).items():
         declared = _find(str(key), role)
-        value = _convert(declared, raw)
+        value = _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
         if not _belongs(declared, role):
             owner = "consumer" if declared.scope == CONSUMER else "producer"
             name = declared.alias_of or declared.name
@@ -327,6 +328,18 @@ def _convert_logger(raw: object) -> object:
     if raw is not None and not callable(getattr(raw, "log", None)):
         _fail("logger requires a logging.Logger", 'for instance logging.getLogger("my-client")')
     return raw
+
+
+def _convert_interceptors(raw: object, role: Role) -> object:
+    """A list of interceptors of this kind of client; None where there are none."""
+    kind = ProducerInterceptor if role == "producer" else ConsumerInterceptor
+    if raw is not None and not isinstance(raw, (list, tuple)):
+        _fail('Configuration property "interceptors" requires a list', f"of {kind.__name__} objects")
+    for each in raw or ():
+        if not isinstance(each, kind):
+            shown = each.__name__ if isinstance(each, type) else type(each).__name__
+            _fail(f'Configuration property "interceptors": {shown} is no {kind.__name__} object')
+    return tuple(raw) if raw else None
 
 
 def _convert_strategies(raw: object) -> tuple[object, ...]:

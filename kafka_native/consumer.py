@@ -22,6 +22,7 @@ from kafka_native.control.fetching import Fetching
 from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.interceptors import Chain, ConsumerHooks, intercept
 from kafka_native.types import OFFSET_INVALID, ClusterMetadata, ConsumerGroupMetadata, TopicPartition
 
 CLOSE_S = 30.0
@@ -64,6 +65,11 @@ class Consumer(Assigning):
         self._handled = False
         self._closing = threading.Lock()
         self._callbacks = _Callbacks(self._client, settings.function("on_commit"))
+        interceptors: Any = settings["interceptors"]
+        if interceptors is not None:
+            chain = Chain(interceptors, self._client.logger)
+            self._callbacks.intercepted = chain.on_commit
+            intercept(self, ConsumerHooks, chain)
         main = self._client.main
         # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
         hooks = Hooks(
@@ -393,6 +399,7 @@ class _Callbacks:
     def __init__(self, client: Client, on_commit: OnCommit | None) -> None:
         self._engine = client.engine
         self.on_commit = on_commit
+        self.intercepted: OnCommit | None = None
 
     def add(self, callback: Callable[[], object]) -> None:
         self._engine.callbacks.append(callback)
@@ -403,9 +410,9 @@ class _Callbacks:
         self._engine.kick()
 
     def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        callback = self.on_commit
-        if callback is not None:
-            self.add(lambda: callback(error, partitions))
+        for callback in (self.intercepted, self.on_commit):
+            if callback is not None:
+                self.add(partial(callback, error, partitions))
 
     def had_nothing(self, outcome: list[TopicPartition] | KafkaError) -> None:
         """The outcome of an asynchronous commit(): that nothing was to be committed isn't told otherwise."""

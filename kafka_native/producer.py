@@ -17,6 +17,7 @@ from kafka_native.control.identity import Identity
 from kafka_native.control.routing import Routing
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.types import ClusterMetadata
 
@@ -44,13 +45,23 @@ class Producer(ProducerCore):
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
         settings = parse({**(config or {}), **kwargs}, "producer")
         on_delivery = settings.function("on_delivery")
-        report_all = on_delivery is not None
+        interceptors: Any = settings["interceptors"]
+        report_all = on_delivery is not None or interceptors is not None
         everything = {
             **connection_settings(settings),
             **consumer_settings(settings),
             **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
         }
+        if interceptors is not None:
+            everything["report_errors_only"] = (
+                False  # they hear of every message, and tell on_delivery what it asked for
+            )
         self._client = Client(settings, "producer", everything)
+        if interceptors is not None:
+            chain = Chain(interceptors, self._client.logger)
+            self._errors_only = bool(settings["delivery.report.only.error"])
+            on_delivery = partial(chain.deliver, on_delivery, self._errors_only)
+            intercept(self, ProducerHooks, chain)
         exception_of = partial(_exception_of, self._client)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")

@@ -59,6 +59,16 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc="A mapping of topic properties, which can just as well be set directly.",
     ),
     Property(
+        "interceptors",
+        "object",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        note="produce(), delivery reports, poll(), consume(), commits",
+        python_only=True,
+        doc="A list of ProducerInterceptor or ConsumerInterceptor objects (KIP-42), called in this order.",
+    ),
+    Property(
         "max.block.ms",
         "integer",
         PRODUCER,

@@ -1,0 +1,380 @@
+"""Interceptors (KIP-42): code of the application's that sees every message on its way in or out.
+
+They are given as ``interceptors``, a list of objects. A client without any is exactly as fast as if there were no
+interceptors: one with some gets a class of its own, whose methods call them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from kafka_native._native.message import Message
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.types import TopicPartition
+
+__all__ = ["ConsumerInterceptor", "ProducerInterceptor", "ProducerRecord", "notify_commit"]
+
+
+@dataclass(slots=True)
+class ProducerRecord:
+    """A message on its way into `Producer.produce`, with the call's arguments."""
+
+    topic: str
+    value: Any = None
+    """What produce() takes: bytes, str, a buffer or None. So is ``key``."""
+    key: Any = None
+    partition: int = -1
+    headers: Any = None
+    timestamp: int = 0
+    """Milliseconds since 1970; 0: now."""
+
+
+class ProducerInterceptor:
+    """Sees what a producer sends, and what becomes of it. Override what you need.
+
+        class Traced(ProducerInterceptor):
+            def on_send(self, record):
+                record.headers = [*(record.headers or []), ("trace", new_trace_id())]
+
+        Producer({..., "interceptors": [Traced()]})
+
+    Interceptors are called in the order of the list, each with what the ones before it have made of the message. What
+    one raises is logged, and the next goes on as if it weren't there. Methods are called on the threads that call the
+    producer, at once on several if these do.
+    """
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
+        """Before the message is checked, partitioned and queued.
+
+        :param record: May be changed. In `produce_many` and `produce_batch`, the topic must stay.
+        :return: The record to send instead; None for this one.
+        """
+        return None
+
+    def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
+        """When the message was delivered or has failed: in poll() or flush(), before its ``on_delivery``.
+
+        Also when `produce` refuses a message, and for one that gets an ``_error`` of `produce_batch`: then before the
+        call returns.
+
+        :param error: Why it wasn't delivered; None: it was.
+        """
+
+    def close(self) -> None:
+        """When the producer is closed, after the last acknowledgement."""
+
+
+class ConsumerInterceptor:
+    """Sees what a consumer hands out, and what is committed. Override what you need.
+
+    Called in the order of the list. What one raises is logged, and the next goes on as if it weren't there.
+    """
+
+    def on_consume(self, messages: list[Message]) -> None:
+        """Before messages are returned by poll(), consume() or iteration, or given to a callback.
+
+        :param messages: One or more, without those that carry an error. Keys, values and headers may be changed with
+            `Message.set_key` and its kin; the list may not.
+        """
+
+    def on_commit(self, offsets: list[TopicPartition], error: KafkaError | None) -> None:
+        """When offsets were committed, or couldn't be; in the application's poll(), as ``on_commit``.
+
+        :param offsets: What was to be committed; each partition's ``error`` says what became of it.
+        :param error: Why nothing, or not everything, was committed; None: all of it was.
+        """
+
+    def close(self) -> None:
+        """When the consumer is closed."""
+
+
+def notify_commit(
+    interceptors: Iterable[ConsumerInterceptor],
+    offsets: list[TopicPartition],
+    error: KafkaError | None,
+    logger: logging.Logger | None = None,
+) -> None:
+    """Tells each interceptor of the outcome of a commit; what one raises is logged."""
+    for each in interceptors:
+        _call(logger, each, "on_commit", offsets, error)
+
+
+def _call(logger: logging.Logger | None, interceptor: object, method: str, *args: Any) -> Any:
+    """Calls a method of an interceptor; None, and a warning in the log, when it raises."""
+    try:
+        return getattr(interceptor, method)(*args)
+    except Exception:
+        log = logger or logging.getLogger("kafka_native")
+        log.warning("interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True)
+        return None
+
+
+class Chain:
+    """The interceptors of one client."""
+
+    def __init__(self, interceptors: Sequence[Any], logger: logging.Logger) -> None:
+        """``interceptors``: in the order in which they are called."""
+        self.interceptors = tuple(interceptors)
+        self._logger = logger
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def on_send(self, record: ProducerRecord, *, fixed_topic: bool = False) -> ProducerRecord:
+        """What the interceptors make of the message. One that fails has changed nothing."""
+        for each in self.interceptors:
+            try:
+                given = replace(record)
+                returned = each.on_send(given)
+                if returned is not None and not isinstance(returned, ProducerRecord):
+                    raise TypeError(f"a ProducerRecord or None is expected, not {type(returned).__name__}")
+                changed = given if returned is None else returned
+                if fixed_topic and changed.topic != record.topic:
+                    raise ValueError("the topic can't be changed in produce_many() and produce_batch()")
+                record = changed
+            except Exception:
+                self._logger.warning("interceptor %s: on_send() raised", type(each).__name__, exc_info=True)
+        return record
+
+    def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
+        """A message's outcome."""
+        for each in self.interceptors:
+            _call(self._logger, each, "on_acknowledgement", error, message)
+
+    def refused(self, record: ProducerRecord, error: KafkaError) -> None:
+        """A message was not queued."""
+        number = record.partition if isinstance(record.partition, int) else -1
+        topic = record.topic if isinstance(record.topic, str) else None
+        message = Message(topic, number, None, record.key, record.value, record.headers, error)
+        self.on_acknowledgement(error, message)
+
+    def deliver(
+        self,
+        callback: Callable[[KafkaError | None, Message], object] | None,
+        errors_only: bool,
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
+        """A delivery report: for the interceptors, then for whoever asked for it."""
+        self.on_acknowledgement(error, message)
+        if callback is not None and not (errors_only and error is None):
+            callback(error, message)
+
+    def on_consume(self, messages: Iterable[Message]) -> None:
+        """Messages that are about to be handed out."""
+        good = [message for message in messages if message.error() is None]
+        if good:
+            for each in self.interceptors:
+                _call(self._logger, each, "on_consume", list(good))
+
+    def on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
+        """A commit's outcome."""
+        notify_commit(self.interceptors, offsets, error, self._logger)
+
+    def close(self) -> None:
+        """The client is closed. Once."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        for each in self.interceptors:
+            _call(self._logger, each, "close")
+
+
+def intercept(client: Any, mixin: type, chain: Chain) -> None:
+    """Gives the client a class with the mixin in front of its own. Clients without interceptors stay as they are."""
+    client._chain = chain
+    cls: type = type(client)
+    client.__class__ = _with(mixin, cls)
+
+
+@cache
+def _with(mixin: type, cls: type) -> type:
+    body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__slots__": ()}
+    return type(cls.__name__, (mixin, cls), body)
+
+
+def _column(source: Any) -> Any:
+    """A list of one item a message; what isn't a sequence as it is."""
+    is_column = hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, bytearray, dict))
+    return list(source) if is_column else source
+
+
+def _fits(column: Any, count: int, *, one_for_all: bool) -> bool:
+    """Whether it is a column for so many messages, or nothing, or a number for all of them where that is allowed."""
+    if isinstance(column, list):
+        return len(column) == count
+    return column is None or (one_for_all and hasattr(column, "__index__"))
+
+
+class ProducerHooks:
+    """A producer with interceptors, in front of its own class."""
+
+    __slots__ = ()
+    _chain: Chain
+    _errors_only: bool
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        callback: Callable[..., Any] | None = None,
+        on_delivery: Callable[..., Any] | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """See `Producer.produce`."""
+        chain = self._chain
+        record = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
+        report = self._report(callback if on_delivery is None else on_delivery)
+        try:
+            super().produce(  # type: ignore[misc]
+                record.topic,
+                record.value,
+                record.key,
+                record.partition,
+                on_delivery=report,
+                timestamp=record.timestamp,
+                headers=record.headers,
+            )
+        except BufferError:
+            chain.refused(record, KafkaError(KafkaError._QUEUE_FULL))
+            raise
+        except KafkaException as error:
+            chain.refused(record, error.args[0])
+            raise
+
+    def _report(self, callback: Any) -> Any:
+        """The callback of one message, told of it after the interceptors; what can't be called is refused as ever."""
+        if callback is None or not callable(callback):
+            return callback
+        return partial(self._chain.deliver, callback, self._errors_only)
+
+    def produce_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None = None,
+        partition: int | Sequence[int] = -1,
+        headers: Sequence[Any] | None = None,
+        timestamps: int | Sequence[int] | None = None,
+        on_delivery: Callable[..., Any] | None = None,
+    ) -> int:
+        """See `Producer.produce_many`. What isn't queued comes to ``on_send`` again when it is tried again."""
+        given = (keys, partition, headers, timestamps)
+        columns = [_column(each) for each in given]
+        whole = _column(values)
+        if not isinstance(whole, list) or not all(
+            _fits(each, len(whole), one_for_all=number in (1, 3)) for number, each in enumerate(columns)
+        ):
+            # What makes no sense is refused as ever
+            return int(super().produce_many(topic, values, *given, on_delivery))  # type: ignore[misc]
+        rows = []
+        for number, value in enumerate(whole):
+            key, chosen, own, moment = (each[number] if isinstance(each, list) else each for each in columns)
+            rows.append(ProducerRecord(topic, value, key, chosen, own, moment or 0))
+        sent = [self._chain.on_send(row, fixed_topic=True) for row in rows]
+        return int(
+            super().produce_many(  # type: ignore[misc]
+                topic,
+                [row.value for row in sent],
+                [row.key for row in sent],
+                [row.partition for row in sent],
+                [row.headers for row in sent],
+                [row.timestamp for row in sent],
+                self._report(on_delivery),
+            )
+        )
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        callback: Callable[..., Any] | None = None,
+        on_delivery: Callable[..., Any] | None = None,
+    ) -> int:
+        """See `Producer.produce_batch`."""
+        if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+            return int(super().produce_batch(topic, messages, partition, callback, on_delivery))  # type: ignore[misc]
+        sent: list[ProducerRecord] = []
+        rows: list[dict[str, Any]] = []
+        for message in messages:
+            own = message.get("partition")
+            record = self._chain.on_send(
+                ProducerRecord(
+                    topic,
+                    message.get("value"),
+                    message.get("key"),
+                    partition if own is None else own,
+                    message.get("headers"),
+                    message.get("timestamp") or 0,
+                ),
+                fixed_topic=True,
+            )
+            sent.append(record)
+            reports: dict[str, Any] = {
+                name: self._report(message[name]) for name in ("callback", "on_delivery") if name in message
+            }
+            row: dict[str, Any] = {**message, **reports, "value": record.value, "key": record.key}
+            row.update(partition=record.partition, headers=record.headers, timestamp=record.timestamp)
+            rows.append(row)
+        report = self._report(callback if on_delivery is None else on_delivery)
+        queued = int(super().produce_batch(topic, rows, partition, None, report))  # type: ignore[misc]
+        for message, row, record in zip(messages, rows, sent, strict=True):
+            message.pop("_error", None)
+            if "_error" in row:
+                message["_error"] = row["_error"]
+                self._chain.refused(record, row["_error"])
+        return queued
+
+    def _shut(self) -> None:
+        try:
+            super()._shut()  # type: ignore[misc]
+        finally:
+            self._chain.close()
+
+
+class ConsumerHooks:
+    """A consumer with interceptors, in front of its own class."""
+
+    __slots__ = ()
+    _chain: Chain
+
+    def poll(self, timeout: float | None = -1) -> Message | None:
+        """See `Consumer.poll`."""
+        message: Message | None = super().poll(timeout)  # type: ignore[misc]
+        if message is not None:
+            self._chain.on_consume((message,))
+        return message
+
+    def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
+        """See `Consumer.consume`."""
+        messages: list[Message] = super().consume(num_messages, timeout)  # type: ignore[misc]
+        self._chain.on_consume(messages)
+        return messages
+
+    def _consume_each(self, callback: Callable[[Message], object], most: int, timeout: float) -> int:
+        def each(message: Message) -> None:
+            self._chain.on_consume((message,))
+            callback(message)
+
+        return int(super()._consume_each(each, most, timeout))  # type: ignore[misc]
+
+    def __next__(self) -> Message:
+        """The next message, see `Consumer`."""
+        message: Message = super().__next__()  # type: ignore[misc]
+        self._chain.on_consume((message,))
+        return message
+
+    def _shut(self) -> None:
+        try:
+            super()._shut()  # type: ignore[misc]
+        finally:
+            self._chain.close()
