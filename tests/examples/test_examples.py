@@ -18,6 +18,9 @@ EXAMPLES = ROOT / "examples"
 SAYS = {
     "produce.py": ["1000 messages delivered"],
     "consume.py": ["1000 messages read", "b'hello "],
+    "groups.py": ["first has got [0, 1, 2, 3]", "first gives up", "1000 messages read by two members"],
+    "commits.py": ["committed: ", "partitions committed and waited for: 4", "the tenth message, plus one: 10"],
+    "wakeup.py": ["1000 messages, then a signal", "left the group"],
     "seek.py": [
         "offsets 0 to 100",
         "first: [b'0', b'1', b'2']",
@@ -25,6 +28,7 @@ SAYS = {
         "paused: None",
         "resumed: b'93'",
     ],
+    "lag.py": ["yet: None", "the first message: 49 and after the last: 0", "assigned: [0]"],
     "errors.py": [
         "bootstrap.servers",
         "value must be bytes",

@@ -1,0 +1,427 @@
+"""Commits, positions, seeking, lag and incremental assignment of a Consumer, on the mock cluster."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+
+from kafka_native import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from .support import Client, fill
+from .test_consumer import take, values
+from .test_consumer_groups import forever, group, read
+
+
+def caught_code(call: Any) -> int:
+    """The code of the KafkaException that this raises."""
+    with pytest.raises(KafkaException) as caught:
+        call()
+    code: int = caught.value.args[0].code()
+    return code
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    """Ten messages in each of two partitions."""
+    name = client.topic(partitions=2)
+    for partition in range(2):
+        fill(client, name, 10, partition=partition)
+    return name
+
+
+def manual(client: Client, **conf: Any) -> Consumer:
+    """A consumer with a group that assigns by hand and commits by hand."""
+    return group(client, **{"enable.auto.commit": False, **conf})
+
+
+# --- commit ---
+
+
+def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, topic: str):
+    where = TopicPartition(topic, 0)
+    with manual(client) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = take(consumer, 3)
+        [one] = consumer.commit(message=messages[0], asynchronous=False)
+        assert (one.topic, one.partition, one.offset, one.error) == (topic, 0, 1, None)
+        assert one.leader_epoch == messages[0].leader_epoch()
+        assert consumer.committed([where], 10)[0].offset == 1
+        [one] = consumer.commit(asynchronous=False)
+        assert one.offset == 3
+        assert caught_code(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET  # nothing new
+        [one] = consumer.commit(offsets=[TopicPartition(topic, 0, 7, "note")], asynchronous=False)
+        assert (one.offset, one.metadata) == (7, "note")
+        [one] = consumer.committed([where], 10)
+        assert (one.offset, one.metadata, one.error) == (7, "note", None)
+
+
+def test_commit_of_nothing_says_so(client: Client, topic: str):
+    with manual(client) as consumer:
+        for nothing in (
+            {},
+            {"offsets": []},
+            {"offsets": [TopicPartition(topic, 0)]},
+            {"offsets": [TopicPartition(topic, 0, OFFSET_END)]},
+        ):
+            assert caught_code(lambda: consumer.commit(**nothing, asynchronous=False)) == KafkaError._NO_OFFSET  # noqa: B023
+            assert consumer.commit(**nothing) is None
+
+
+def test_on_commit_is_told_of_asynchronous_commits(client: Client, topic: str):
+    told: list[Any] = []
+    with manual(client, on_commit=lambda error, partitions: told.append((error, partitions))) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert consumer.commit(message=take(consumer, 2)[1]) is None
+        deadline = time.monotonic() + 20
+        while not told:
+            assert time.monotonic() < deadline
+            consumer.poll(0.05)
+        [(error, [partition])] = told
+        assert error is None
+        assert (partition.topic, partition.partition, partition.offset) == (topic, 0, 2)
+        consumer.unassign()
+        consumer.commit()
+        while len(told) == 1:
+            assert time.monotonic() < deadline
+            consumer.poll(0.05)
+        assert told[1] == (KafkaError._NO_OFFSET, [])
+        replaced: list[Any] = []
+        consumer.on_commit = lambda error, partitions: replaced.append(error)
+        consumer.commit(offsets=[TopicPartition(topic, 0, 5)])
+        while not replaced:
+            assert time.monotonic() < deadline
+            consumer.poll(0.05)
+        assert len(told) == 2
+        with pytest.raises(TypeError):
+            consumer.on_commit = "x"  # type: ignore[assignment]
+        assert consumer.on_commit is not None
+
+
+def test_each_partition_of_a_commit_has_its_own_outcome(client: Client, topic: str):
+    with manual(client) as consumer:
+        outcome = consumer.commit(
+            offsets=[TopicPartition(topic, 0, 5), TopicPartition(topic, 99, 1)], asynchronous=False
+        )
+        assert [each.error is None for each in outcome] == [True, False]
+        assert outcome[1].error == KafkaError.UNKNOWN_TOPIC_OR_PART
+        lost = [TopicPartition(topic, 99, 1)]
+        assert caught_code(lambda: consumer.commit(offsets=lost, asynchronous=False)) == 3
+        assert [each.offset for each in consumer.committed([TopicPartition(topic, 0)], 10)] == [5]
+
+
+def test_what_is_handed_out_is_committed_by_itself(client: Client, topic: str):
+    conf = {"auto.commit.interval.ms": 50}
+    with group(client, **conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        take(consumer, 4)
+        deadline = time.monotonic() + 20
+        while consumer.committed([TopicPartition(topic, 0)], 10)[0].offset != 4:
+            assert time.monotonic() < deadline
+            consumer.poll(0)
+            consumer.seek(TopicPartition(topic, 0, 4))
+            consumer.pause(consumer.assignment())
+
+
+def test_close_commits_what_was_handed_out(client: Client, topic: str):
+    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": "closing"}
+    with group(client, **conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        take(consumer, 4)
+    with group(client, **conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_STORED), TopicPartition(topic, 1)])
+        first: dict[int, int] = {}
+        for message in take(consumer, 16):
+            first.setdefault(message.partition(), message.offset())
+        assert first == {0: 4, 1: 0}
+
+
+def test_store_offsets_says_what_is_committed(client: Client, topic: str):
+    conf = {"enable.auto.offset.store": False, "group.id": "storing"}
+    with group(client, **conf) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
+        messages = take(consumer, 20)
+        assert caught_code(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET
+        consumer.store_offsets(message=next(m for m in messages if m.partition() == 0))
+        consumer.store_offsets(offsets=[TopicPartition(topic, 1, 6), TopicPartition(topic, 9, 1)])
+        assert sorted((each.partition, each.offset) for each in consumer.commit(asynchronous=False)) == [(0, 1), (1, 6)]
+        consumer.store_offsets(offsets=[TopicPartition(topic, 1, 8)])
+    with group(client, **conf) as consumer:
+        found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], 10)
+        assert [each.offset for each in found] == [1, 8]  # close() has committed the last
+
+
+def test_wrong_arguments_of_commit_and_store_offsets(client: Client, topic: str):
+    with manual(client, **{"enable.auto.offset.store": False}) as consumer:
+        message = Message(topic, 0, 3)
+        both = {"message": message, "offsets": [TopicPartition(topic, 0, 1)]}
+        for call in (consumer.commit, consumer.store_offsets):
+            with pytest.raises(ValueError, match="mutually exclusive"):
+                call(**both)
+            for wrong in ({"message": 1}, {"offsets": 1}, {"offsets": [1]}, {"offsets": "x"}):
+                with pytest.raises(TypeError):
+                    call(**wrong)
+            with pytest.raises(ValueError, match="0 or more"):
+                call(offsets=[TopicPartition(topic, -1, 1)])
+            with pytest.raises(ValueError, match="no topic"):
+                call(message=Message())
+            failed = Message(topic, 0, 3, error=KafkaError(KafkaError._PARTITION_EOF))
+            assert caught_code(lambda: call(message=failed)) == KafkaError._INVALID_ARG  # noqa: B023
+        with pytest.raises(ValueError, match="expected either"):
+            consumer.store_offsets()
+        unassigned = [TopicPartition(topic, 0, 1)]
+        assert caught_code(lambda: consumer.store_offsets(offsets=unassigned)) == KafkaError._STATE
+    with manual(client) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        with pytest.raises(KafkaException, match=r"enable\.auto\.offset\.store=false"):
+            consumer.store_offsets(offsets=[TopicPartition(topic, 0, 1)])
+
+
+def test_committed_of_what_was_never_committed(client: Client, topic: str):
+    with manual(client) as consumer:
+        assert consumer.committed([], 10) == []
+        [one] = consumer.committed([TopicPartition(topic, 1)], 10)
+        assert (one.topic, one.partition, one.offset, one.error) == (topic, 1, OFFSET_INVALID, None)
+        with pytest.raises(TypeError):
+            consumer.committed(3, 10)  # type: ignore[arg-type]
+
+
+# --- incremental assignment ---
+
+
+def test_incremental_assignment_leaves_the_rest_alone(client: Client, topic: str):
+    one, two = TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 8)
+    with client.consumer() as consumer:
+        consumer.incremental_assign([one])
+        assert values(take(consumer, 3)) == [2, 3, 4]
+        consumer.incremental_assign([two])
+        assert sorted(values(take(consumer, 7))) == [5, 6, 7, 8, 8, 9, 9]
+        assert caught_code(lambda: consumer.incremental_assign([two])) == KafkaError._CONFLICT
+        missing = [TopicPartition(topic, 5)]
+        assert caught_code(lambda: consumer.incremental_unassign([one, *missing])) == KafkaError._INVALID_ARG
+        assert sorted(consumer.assignment()) == [one, two]
+        consumer.incremental_unassign([one])
+        assert consumer.assignment() == [two]
+        fill(client, topic, 1, partition=0)
+        fill(client, topic, 1, partition=1, start=77)
+        assert values(take(consumer, 1)) == [77]
+        assert consumer.poll(0.2) is None
+
+
+# --- positions ---
+
+
+def test_seek_many_to_the_ends_and_to_a_time(client: Client):
+    topic = client.topic(partitions=2)
+    with client.producer() as producer:
+        for number in range(10):
+            for partition in range(2):
+                producer.produce(topic, str(number), partition=partition, timestamp=1000 + number * 10)
+    both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, number, 5) for number in range(2)])
+        take(consumer, 2)
+        consumer.seek([TopicPartition(topic, 0, 8), TopicPartition(topic, 1, 9)])
+        assert sorted(values(take(consumer, 3))) == [8, 9, 9]
+        consumer.seek_to_beginning()
+        assert sorted(values(take(consumer, 20))) == sorted([*range(10), *range(10)])
+        consumer.seek_to_time(1075, timeout=10)
+        assert sorted(values(take(consumer, 4))) == [8, 8, 9, 9]
+        consumer.seek_to_time(5000, both[:1], 10)
+        assert consumer.poll(0.2) is None
+        consumer.seek_to_beginning(both[1:])
+        assert values(take(consumer, 10)) == list(range(10))
+        consumer.seek_to_beginning(both)
+        consumer.seek_to_end()
+        assert consumer.poll(0.2) is None
+        with pytest.raises(ValueError, match="0 or more"):
+            consumer.seek_to_time(-1)
+        with pytest.raises(TypeError):
+            consumer.seek_to_time("x")  # type: ignore[arg-type]
+        found = consumer.offsets_for_times([TopicPartition(topic, 0, 1031), TopicPartition(topic, 1, 99_999)], 10)
+        assert [(each.partition, each.offset, each.error) for each in found] == [(0, 4, None), (1, OFFSET_END, None)]
+        assert consumer.offsets_for_times([], 10) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda it, t: it.seek(TopicPartition(t, 1, 0)), KafkaError._STATE),
+        (lambda it, t: it.seek([TopicPartition(t, 0, 0), TopicPartition(t, 1, 0)]), KafkaError._STATE),
+        (lambda it, t: it.seek_to_beginning([TopicPartition(t, 1)]), KafkaError._STATE),
+        (lambda it, t: it.seek_to_time(0, [TopicPartition(t, 1)], 10), KafkaError._STATE),
+        (lambda it, t: it.seek(TopicPartition(t, 0, -7)), KafkaError._INVALID_ARG),
+        (lambda it, t: it.pause([TopicPartition(t, 0), TopicPartition(t, 1)]), KafkaError._UNKNOWN_PARTITION),
+        (lambda it, t: it.resume([TopicPartition(t, 1)]), KafkaError._UNKNOWN_PARTITION),
+        (lambda it, t: it.offsets_for_times([TopicPartition(t, 9, 0)], 10), KafkaError._UNKNOWN_PARTITION),
+    ],
+)
+def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, call: Any, code: int):
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0, 4)])
+        assert values(take(consumer, 1)) == [4]
+        assert caught_code(lambda: call(consumer, topic)) == code
+        assert values(take(consumer, 5)) == [5, 6, 7, 8, 9]  # nothing was changed
+        assert consumer.paused() == []
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "error"])
+def test_seek_out_of_range_is_for_auto_offset_reset(client: Client, topic: str, reset: str):
+    with client.consumer(**{"auto.offset.reset": reset}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        take(consumer, 10)
+        consumer.seek(TopicPartition(topic, 0, 1_000_000))
+        if reset == "latest":
+            assert consumer.poll(1.0) is None
+            fill(client, topic, 1, partition=0, start=10)
+        message = consumer.poll(10)
+        assert message is not None
+        if reset == "error":
+            assert message.error() == KafkaError._AUTO_OFFSET_RESET
+        else:
+            assert message.offset() == (0 if reset == "earliest" else 10)
+
+
+def test_wrong_arguments_about_partitions(client: Client, topic: str):
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        with pytest.raises(ValueError, match="needs an offset"):
+            consumer.seek(TopicPartition(topic, 0))
+        for call in (
+            consumer.assign,
+            consumer.incremental_assign,
+            consumer.incremental_unassign,
+            consumer.position,
+            consumer.seek,
+            consumer.seek_to_end,
+            consumer.pause,
+            consumer.resume,
+            consumer.offsets_for_times,
+        ):
+            for wrong in (3, "t", [("t", 0)], [None]):
+                with pytest.raises(TypeError):
+                    call(wrong)  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="0 or more"):
+                call([TopicPartition(topic, -1, 0)])
+        for call_one in (consumer.get_watermark_offsets, consumer.current_lag):
+            with pytest.raises(TypeError):
+                call_one("t")  # type: ignore[arg-type]
+        assert consumer.assignment() == [TopicPartition(topic, 0)]
+
+
+def test_lag_is_known_without_asking(client: Client, topic: str):
+    where = TopicPartition(topic, 0)
+    with client.consumer() as consumer:
+        assert consumer.lag() == {}
+        assert consumer.current_lag(where) is None
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING), TopicPartition(topic, 1, 0)])
+        take(consumer, 20)
+        assert consumer.lag() == {where: 0, TopicPartition(topic, 1): 0}
+        consumer.seek([TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 10)])
+        consumer.pause([where])
+        assert consumer.current_lag(where) == 7
+        fill(client, topic, 5, partition=1, start=10)
+        take(consumer, 1)
+        assert consumer.current_lag(TopicPartition(topic, 1)) in range(5)
+
+
+# --- the end ---
+
+
+def test_every_call_of_a_closed_consumer_says_so(client: Client, topic: str):
+    consumer = manual(client)
+    consumer.close()
+    consumer.close()
+    where = TopicPartition(topic, 0, 0)
+    for call in (
+        lambda: consumer.poll(0),
+        lambda: consumer.consume(1, 0),
+        lambda: consumer.consume_callback(print),
+        lambda: consumer.subscribe([topic]),
+        consumer.unsubscribe,
+        consumer.subscription,
+        lambda: consumer.assign([where]),
+        consumer.unassign,
+        consumer.assignment,
+        lambda: consumer.incremental_assign([where]),
+        lambda: consumer.incremental_unassign([where]),
+        lambda: consumer.commit(message=None),
+        lambda: consumer.store_offsets(offsets=[where]),
+        lambda: consumer.committed([where]),
+        lambda: consumer.position([where]),
+        lambda: consumer.seek(where),
+        consumer.seek_to_beginning,
+        consumer.seek_to_end,
+        lambda: consumer.seek_to_time(0),
+        lambda: consumer.pause([where]),
+        lambda: consumer.resume([where]),
+        consumer.paused,
+        lambda: consumer.offsets_for_times([where]),
+        lambda: consumer.get_watermark_offsets(where),
+        lambda: consumer.get_watermark_offsets(where, cached=True),
+        consumer.lag,
+        lambda: consumer.current_lag(where),
+        consumer.consumer_group_metadata,
+        consumer.memberid,
+        consumer.rebalance_protocol,
+        consumer.list_topics,
+    ):
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            call()
+    assert list(consumer) == []
+    assert "closed" in repr(consumer)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
+def test_a_group_member_in_a_forked_child_is_told_so(client: Client, topic: str):
+    with group(client) as consumer:
+        consumer.subscribe([topic])
+        read(consumer, 3)
+        pid = os.fork()
+        if pid == 0:
+            told = 0
+            for call in (consumer.unsubscribe, consumer.commit, consumer.lag, consumer.memberid):
+                try:
+                    call()
+                except RuntimeError as error:
+                    told += "after fork()" in str(error)
+            consumer.close()
+            os._exit(told)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 4
+        assert len(read(consumer, 17)) == 17
+
+
+def test_commit_in_a_callback_that_a_commit_has_made(client: Client, topic: str):
+    """on_commit may commit: it isn't called for ever in one poll()."""
+    with manual(client) as consumer:
+        count = 0
+
+        def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+            nonlocal count
+            count += 1
+            consumer.commit(offsets=[TopicPartition(topic, 0, count)], asynchronous=count % 2 == 0)
+
+        consumer.on_commit = on_commit
+        consumer.commit(offsets=[TopicPartition(topic, 0, 0)])
+
+        def turn() -> None:
+            consumer.poll(0.01)
+            if count > 10:
+                raise StopAsyncIteration
+
+        with pytest.raises(StopAsyncIteration):
+            forever(turn)
+        consumer.on_commit = None
