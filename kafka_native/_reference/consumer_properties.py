@@ -31,8 +31,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         CONSUMER,
         MEDIUM,
         default="range,roundrobin",
-        state=State.INERT,
-        note="planned, with consumer groups",
+        state=State.EFFECTIVE,
+        note="subscribe()",
         doc="Assignors that the group may choose from, by preference.",
     ),
     Property(
@@ -355,7 +355,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         harmless=(False,),
         deprecated=True,
         state=State.INERT,
-        note="planned: nothing is committed in this version",
+        note="an option of librdkafka's legacy consumer: use enable.auto.commit",
         doc="Old name of enable.auto.commit.",
     ),
     Property(
