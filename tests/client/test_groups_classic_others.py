@@ -1,0 +1,147 @@
+"""Classic groups in which other clients are members as well; and heartbeats while nobody can run Python."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from kafka_native import Consumer, Producer
+
+from .classic_support import Key, Readers, until
+from .support import Client
+
+
+class Confluent:
+    """A member of another make, polling in a thread."""
+
+    def __init__(self, group: Readers, strategy: str) -> None:
+        self.owned: set[Key] = set()
+        self.values: list[int] = []
+        self.errors: list[Any] = []
+        self._stop = threading.Event()
+        self.consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": group.client.bootstrap,
+                "group.id": group.id,
+                "partition.assignment.strategy": strategy,
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 6000,
+                "heartbeat.interval.ms": 100,
+            }
+        )
+        self.consumer.subscribe([group.topic], on_assign=self._take, on_revoke=self._give, on_lost=self._give)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _take(self, consumer: Any, partitions: list[Any]) -> None:
+        self.owned |= {(each.topic, each.partition) for each in partitions}
+
+    def _give(self, consumer: Any, partitions: list[Any]) -> None:
+        self.owned -= {(each.topic, each.partition) for each in partitions}
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            message = self.consumer.poll(0.05)
+            if message is None:
+                continue
+            if message.error():
+                self.errors.append(message.error())
+            else:
+                self.values.append(int(message.value()))
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self.consumer.close()
+        self.owned = set()
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky", "range,roundrobin"])
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours_first: bool):
+    with Readers(client, strategy) as group:
+        group.fill(600)
+        others: list[Confluent] = []
+
+        def shared() -> bool:
+            owned = [key for one in (*group.readers, *others) for key in tuple(one.owned)]
+            return sorted(owned) == sorted(group.all) and all(one.owned for one in (*group.readers, *others))
+
+        def settled() -> None:
+            until(shared, lambda: f"{group.readers}, {[sorted(one.owned) for one in others]}")
+
+        try:
+            if ours_first:  # who comes first leads: both have to
+                group.add()
+                until(shared)
+            others.append(Confluent(group, strategy))
+            until(lambda: others[0].owned)
+            group.add()
+            settled()
+            group.add()
+            settled()
+            others.append(Confluent(group, strategy))
+            settled()
+            until(lambda: len({*group.values(), *others[0].values, *others[1].values}) == 600)
+            others.pop(0).stop()
+            settled()
+        finally:
+            for other in others:
+                other.stop()
+        others.clear()
+        group.settle()
+        assert [reader.errors for reader in group.readers] == [[]] * len(group.readers)
+
+
+@pytest.fixture
+def own_process() -> Iterator[str]:
+    """The bootstrap servers of a mock cluster whose interpreter isn't ours."""
+    command = [sys.executable, "-m", "kafka_native.mock", "--brokers", "1", "--topics", "t:2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().removeprefix("bootstrap.servers=")
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.slow)])
+def test_heartbeats_go_on_while_the_interpreter_lock_is_held(own_process: str, seconds: int):
+    session_s = 2 if seconds < 10 else 8
+    events: list[str] = []
+    conf = {
+        "bootstrap.servers": own_process,
+        "group.id": "held",
+        "session.timeout.ms": session_s * 1000,
+        "heartbeat.interval.ms": 300,
+        "auto.offset.reset": "earliest",
+    }
+    with Consumer(conf) as consumer, Producer({"bootstrap.servers": own_process}) as producer:
+        consumer.subscribe(
+            ["t"],
+            on_assign=lambda consumer, partitions: events.append("assign"),
+            on_revoke=lambda consumer, partitions: events.append("revoke"),
+            on_lost=lambda consumer, partitions: events.append("lose"),
+        )
+        producer.produce("t", "first", partition=0)
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.value() == b"first"
+        began = time.monotonic()
+        ctypes.PyDLL(None).sleep(seconds)  # a C call that doesn't give the interpreter lock away
+        assert time.monotonic() - began > session_s + 1
+        producer.produce("t", "second", partition=0)
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.value() == b"second"
+        assert consumer.poll(session_s) is None  # whoever was expelled hears of it with the next heartbeat
+        assert events == ["assign"]
