@@ -368,10 +368,8 @@ class CompactedTopic:
         count = 0 if topic is None or not topic.known else len(topic.partitions)
         if count <= self._partitions or self._behind is None:
             return
-        known = [TopicPartition(self._topic, number) for number in range(self._partitions)]
-        places = [at if at.offset >= 0 else self._first(at.partition) for at in self._consumer.position(known)]
         added = range(self._partitions, count)
-        self._consumer.assign(places + [self._first(number) for number in added])
+        self._consumer.incremental_assign([self._first(number) for number in added])
         self._partitions = count
         self._behind.update(dict.fromkeys(added))
 

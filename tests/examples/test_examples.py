@@ -48,6 +48,7 @@ SAYS = {
         "delete: ada",
         "insert: barbara",
     ],
+    "assignor.py": ["strong: 9 partitions, weak: 3"],
     "interceptors.py": ["[('MSG_SIZE_TOO_LARGE', 1), ('delivered', 100)]", "[('origin', b'examples')] 1000 bytes"],
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],

@@ -1,0 +1,179 @@
+"""Strategies at work in groups on the mock cluster: built-in ones, several at once, the application's own."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from kafka_native import Assignor, Consumer, KafkaError, MemberSubscription, PartitionInfo
+
+from .support import Client
+
+GROUPS = itertools.count()
+DEADLINE_S = 60.0
+Key = tuple[str, int]
+
+
+def member(client: Client, stack: ExitStack, group: str, strategy: Any, **conf: Any) -> Consumer:
+    settings = {
+        "group.id": group,
+        "partition.assignment.strategy": strategy,
+        "heartbeat.interval.ms": 100,
+        "topic.metadata.refresh.fast.interval.ms": 50,
+        **conf,
+    }
+    return stack.enter_context(client.consumer(**settings))
+
+
+def owned(consumer: Consumer) -> set[Key]:
+    return {(each.topic, each.partition) for each in consumer.assignment()}
+
+
+def drive(consumers: list[Consumer], done: Callable[[], bool]) -> list[KafkaError]:
+    """Polls all of them until it is so; the errors that came meanwhile."""
+    errors = []
+    deadline = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, [owned(each) for each in consumers]
+        for consumer in consumers:
+            message = consumer.poll(0.01)
+            if message is not None and (error := message.error()) is not None:
+                errors.append(error)
+    return errors
+
+
+def shares(consumers: list[Consumer], *counts: int) -> Callable[[], bool]:
+    """Whether so many partitions are assigned, each once."""
+
+    def settled() -> bool:
+        each = [owned(consumer) for consumer in consumers]
+        return sorted(map(len, each)) == sorted(counts) and len(set().union(*each)) == sum(counts)
+
+    return settled
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_group_shares_and_stays_balanced_when_members_come_and_go(client: Client, strategy: str) -> None:
+    topic = client.topic(6)
+    with ExitStack() as stack:
+        name = f"strategy-{next(GROUPS)}"
+        consumers = [member(client, stack, name, strategy) for _ in range(2)]
+        for consumer in consumers:
+            consumer.subscribe([topic])
+        assert drive(consumers, shares(consumers, 3, 3)) == []
+        before = [owned(consumer) for consumer in consumers]
+        third = member(client, stack, name, strategy)
+        third.subscribe([topic])
+        consumers.append(third)
+        assert drive(consumers, shares(consumers, 2, 2, 2)) == []
+        if "sticky" in strategy:
+            assert all(owned(c) < had for c, had in zip(consumers, before, strict=False)), "the others keep two each"
+        consumers.pop(0).close()
+        assert drive(consumers, shares(consumers, 3, 3)) == []
+
+
+def test_group_chooses_what_all_members_know(client: Client) -> None:
+    topic = client.topic(5)
+    with ExitStack() as stack:
+        name = f"strategy-{next(GROUPS)}"
+        consumers = [
+            member(client, stack, name, ["sticky", "roundrobin"], **{"group.instance.id": "a"}),
+            member(client, stack, name, "range,roundrobin", **{"group.instance.id": "b"}),
+        ]
+        for consumer in consumers:
+            consumer.subscribe([topic])
+        drive(consumers, shares(consumers, 2, 3))
+        assert owned(consumers[0]) == {(topic, 0), (topic, 2), (topic, 4)}, "dealt out in turns"
+
+
+class Weighted(Assignor):
+    """Gives members partitions by the weight that they tell."""
+
+    name = "weighted"
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+        self.told: list[tuple[list[Key], int]] = []
+
+    def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes:
+        return str(self.weight).encode()
+
+    def assign(
+        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+    ) -> dict[str, list[Key]]:
+        turns = [m for m in sorted(members) for _ in range(int(members[m].user_data or b"1"))]
+        keys = [(topic, each.number) for topic in sorted(partitions) for each in partitions[topic]]
+        found: dict[str, list[Key]] = {}
+        for key, member_id in zip(keys, itertools.cycle(turns), strict=False):
+            found.setdefault(member_id, []).append(key)
+        return found
+
+    def on_assignment(self, partitions: list[Key], generation: int) -> None:
+        self.told.append((partitions, generation))
+
+
+def test_strategy_of_the_applications_own(client: Client) -> None:
+    topic = client.topic(8)
+    with ExitStack() as stack:
+        name = f"strategy-{next(GROUPS)}"
+        assignors = [Weighted(3), Weighted(1)]
+        consumers = [member(client, stack, name, each) for each in assignors]
+        for consumer in consumers:
+            consumer.subscribe([topic])
+        drive(consumers, shares(consumers, 6, 2))
+        assert [len(owned(consumer)) for consumer in consumers] == [6, 2]
+        for consumer, assignor in zip(consumers, assignors, strict=True):
+            partitions, generation = assignor.told[-1]
+            assert set(partitions) == owned(consumer)
+            assert generation > 0
+
+
+class Wrong(Weighted):
+    """Answers wrongly at first."""
+
+    def __init__(self, wrong: Callable[[dict[str, list[Key]]], Any]) -> None:
+        super().__init__(1)
+        self.wrong: Callable[[dict[str, list[Key]]], Any] | None = wrong
+
+    def assign(
+        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+    ) -> dict[str, list[Key]]:
+        right = super().assign(partitions, members)
+        wrong, self.wrong = self.wrong, None
+        return right if wrong is None else wrong(right)
+
+
+def raising(right: dict[str, list[Key]]) -> None:
+    raise ZeroDivisionError("no idea")
+
+
+def twice(right: dict[str, list[Key]]) -> dict[str, list[Key]]:
+    return {member_id: [*keys, keys[0]] for member_id, keys in right.items()}
+
+
+def stranger(right: dict[str, list[Key]]) -> dict[str, list[Key]]:
+    return {"stranger": next(iter(right.values()))}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (raising, "ZeroDivisionError: no idea"),
+        (twice, "a partition twice"),
+        (stranger, "'stranger', which is no member"),
+    ],
+)
+def test_strategy_that_fails_is_a_clear_error_and_is_asked_again(
+    client: Client, wrong: Callable[[dict[str, list[Key]]], Any], text: str
+) -> None:
+    topic = client.topic(2)
+    with ExitStack() as stack:
+        consumer = member(client, stack, f"strategy-{next(GROUPS)}", Wrong(wrong))
+        consumer.subscribe([topic])
+        errors = drive([consumer], shares([consumer], 2))
+    assert any(text in error.str() for error in errors), errors
