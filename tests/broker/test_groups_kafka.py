@@ -1,0 +1,185 @@
+"""Groups on a real Apache Kafka: ours, librdkafka's and Java's members in one group, in both protocols.
+
+Members come and go while messages are produced; what they leave behind is committed, so that all of them together read
+each message exactly once.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native import KafkaError
+from tests.broker.cluster import Cluster
+from tests.broker.group_members import Members
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, wait_for
+
+Tool = Callable[..., bytes]
+
+# Whose commit a cooperative rebalance may refuse, so that they hand a partition over with the one before: a group of
+# librdkafka's members alone reads some messages twice, too.
+REPEATS = ("theirs", "java")
+
+PARTITIONS = 6
+CONSUMER = {"group.protocol": "consumer"}
+CLASSIC = {"partition.assignment.strategy": "cooperative-sticky"}
+
+
+class Producing:
+    """Numbers to all partitions in turn, until it is ended; then ``sent`` says how many each has got."""
+
+    def __init__(self, kafka: Cluster, topic: str, per_second: int = 300) -> None:
+        self.sent: Counter[int] = Counter()
+        self._producer = our_producer(kafka, linger_ms=5)
+        self._topic, self._pause_s = topic, PARTITIONS / per_second
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._pause_s):
+            for partition in range(PARTITIONS):
+                self._producer.produce(self._topic, b"%d" % self.sent[partition], partition=partition)
+                self.sent[partition] += 1
+            self._producer.poll(0)
+
+    def __enter__(self) -> Producing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(30)
+        flush(self._producer)
+        self._producer.close()
+
+
+@pytest.fixture
+def members(kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path) -> Iterator[Members]:
+    """A group that nobody has joined yet; ``tool``: there has to be Java."""
+    topic = new_topic(kafka, PARTITIONS)
+    with Members(kafka, topic, PARTITIONS, f"group-{uuid.uuid4().hex[:8]}", tmp_path) as group:
+        yield group
+
+
+def committed_by(module: Any, members: Members) -> dict[int, int]:
+    """The group's offsets as a client of either module sees them that is no member."""
+    config = {"bootstrap.servers": members.cluster.bootstrap, "group.id": members.group}
+    consumer = module.Consumer(config)
+    try:
+        wanted = [module.TopicPartition(members.topic, number) for number in range(PARTITIONS)]
+        return {each.partition: each.offset for each in consumer.committed(wanted, 20)}
+    finally:
+        consumer.close()
+
+
+def expect_all_committed(members: Members, sent: dict[int, int]) -> None:
+    """By those who have left: both clients see it."""
+    for module in (kafka_native, confluent_kafka):
+        wait_for(lambda m=module: committed_by(m, members) == dict(sent), f"offsets for {module.__name__}")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("config", "others"),
+    [
+        pytest.param({"partition.assignment.strategy": "range"}, ("theirs", "java"), id="range"),
+        pytest.param({"partition.assignment.strategy": "roundrobin"}, ("theirs", "java"), id="roundrobin"),
+        pytest.param({"partition.assignment.strategy": "sticky"}, ("java",), id="sticky"),  # librdkafka has none
+        pytest.param(CLASSIC, ("theirs", "java"), id="cooperative-sticky"),
+        pytest.param(CONSUMER, ("theirs", "java"), id="consumer"),
+    ],
+)
+def test_three_clients_in_one_group_read_everything_once(
+    members: Members, config: dict[str, str], others: tuple[str, ...]
+) -> None:
+    repeats = REPEATS if config in (CLASSIC, CONSUMER) else ()
+    with Producing(members.cluster, members.topic) as producing:
+        first = members.join("ours", **config)
+        strangers = [members.join(kind, **config) for kind in others]
+        members.settle()
+        second = members.join("ours", **config)
+        members.settle()
+        members.leave(first)
+        for stranger in strangers:
+            members.leave(stranger)
+        members.settle()
+        assert len(second.owned) == PARTITIONS
+        last = members.join(others[0], **config)
+        members.settle()
+    members.expect_each_once(producing.sent, but=repeats)
+    members.leave(second)
+    members.settle()
+    members.leave(last)
+    members.expect_each_once(producing.sent, but=repeats)
+    expect_all_committed(members, producing.sent)
+
+
+def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> None:
+    with Producing(members.cluster, members.topic) as producing:
+        old = [members.join("ours", **CLASSIC), members.join("theirs", **CLASSIC)]
+        members.settle()
+        new = [members.join("ours", **CONSUMER)]  # the first one moves the group over; the others don't notice
+        members.settle()
+        members.leave(old[0])
+        members.settle()
+        new.append(members.join("theirs", **CONSUMER))
+        members.settle()
+        members.leave(old[1])
+        members.settle()
+        back = members.join("ours", **CLASSIC)
+        members.settle()
+        for member in new:  # the last one of the new protocol moves the group back
+            members.leave(member)
+            # One after the other: a classic member that hasn't heard of the group's newest epoch when the group moves
+            # back is told ILLEGAL_GENERATION, so it loses what it has.
+            members.settle()
+        assert len(back.owned) == PARTITIONS
+    members.expect_each_once(producing.sent, but=REPEATS)
+    members.leave(back)
+    expect_all_committed(members, producing.sent)
+
+
+def test_a_pattern_is_matched_by_the_broker(kafka: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka, 2)
+    prefix = topic[:-3]
+    with our_consumer(kafka, group_id=f"group-{uuid.uuid4().hex[:8]}", group_protocol="consumer") as consumer:
+        consumer.subscribe([f"^{prefix}[0-9a-f]+$", "not-there"])
+        wait_for(lambda: consumer.poll(0.05) or len(consumer.assignment()) == 2, "its partitions")
+        assert {each.topic for each in consumer.assignment()} == {topic}
+
+
+def test_static_members_keep_their_partitions_and_their_names(kafka: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka, 4)
+    config = {"group_id": f"group-{uuid.uuid4().hex[:8]}", "group_protocol": "consumer"}
+
+    def member(name: str) -> kafka_native.Consumer:
+        consumer = our_consumer(kafka, group_instance_id=name, **config)
+        consumer.subscribe([topic])
+        return consumer
+
+    def owned(consumer: kafka_native.Consumer) -> set[int]:
+        return {each.partition for each in consumer.assignment()}
+
+    one, two = member("one"), member("two")
+    wait_for(lambda: one.poll(0.02) or two.poll(0.02) or len(owned(one)) == len(owned(two)) == 2, "two each")
+    before = owned(one)
+    other = member("one")
+    refused = wait_for(lambda: other.poll(0.1), "the second of a name is refused")
+    assert refused.error() is not None
+    assert refused.error().fatal()
+    assert other.fatal_error() == KafkaError.UNRELEASED_INSTANCE_ID
+    other.close()
+    one.close()
+    one = member("one")
+    wait_for(lambda: one.poll(0.02) or two.poll(0.02) or owned(one), "it is back")
+    assert owned(one) == before
+    assert owned(two) == {0, 1, 2, 3} - before
+    for consumer in (one, two):
+        consumer.close()

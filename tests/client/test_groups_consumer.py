@@ -1,0 +1,479 @@
+"""Groups of the consumer protocol (KIP-848) on the mock cluster, through the public API."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .groups import WAIT_S, Crew, Reader, keys
+from .support import Client, fill
+
+HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
+EVERY_S = 0.2
+
+
+@pytest.fixture(autouse=True)
+def quick(cluster: MockCluster) -> None:
+    """Members hear of a new assignment soon."""
+    cluster.set_heartbeat_interval(EVERY_S)
+
+
+@pytest.fixture
+def crew(client: Client) -> Any:
+    with Crew(client, **{"group.protocol": "consumer"}) as made:
+        yield made
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+# --- joining, sharing, leaving ---
+
+
+def test_members_share_partitions_and_read_everything_once(client: Client, crew: Crew) -> None:
+    topic = client.topic(6)
+    for partition in range(6):
+        fill(client, topic, 50, partition=partition)
+    first = crew.join(topic)
+    crew.settle(*keys(topic, 6))
+    crew.join(topic)
+    crew.join(topic)
+    crew.settle(*keys(topic, 6))
+    assert sorted(len(reader.owned) for reader in crew.readers) == [2, 2, 2]
+    for partition in range(6):
+        fill(client, topic, 50, partition=partition, start=50)
+    crew.expect_read(topic, dict.fromkeys(range(6), 100))
+    assert first.heard("lost") == []
+    info = client.cluster.group(crew.group)
+    assert (info.type, info.state, len(info.members)) == ("consumer", "Stable", 3)
+    own_id = first.member_id
+    crew.leave(first)
+    crew.settle(*keys(topic, 6))
+    fill(client, topic, 10, partition=0, start=100)
+    crew.expect_read(topic, {0: 110, **dict.fromkeys(range(1, 6), 100)})
+    assert own_id in {left.member_id for left in client.cluster.group(crew.group).left}
+
+
+def test_offsets_are_committed_when_partitions_go_and_at_the_end(client: Client, crew: Crew) -> None:
+    topic = client.topic(2)
+    fill(client, topic, 30, partition=0)
+    fill(client, topic, 40, partition=1)
+    reader = crew.join(topic, **{"auto.commit.interval.ms": 3_600_000})
+    crew.expect_read(topic, {0: 30, 1: 40})
+    crew.leave(reader)
+    offsets = client.cluster.group(crew.group).offsets
+    assert {key: each.offset for key, each in offsets.items()} == {(topic, 0): 30, (topic, 1): 40}
+    crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    fill(client, topic, 5, partition=1)
+    crew.expect_read(topic, {0: 30, 1: 45})
+
+
+def test_revoked_partitions_only_are_revoked(client: Client, crew: Crew) -> None:
+    topic = client.topic(4)
+    first = crew.join(topic)
+    crew.settle(*keys(topic, 4))
+    crew.join(topic)
+    crew.settle(*keys(topic, 4))
+    assert first.consumer.rebalance_protocol() == "COOPERATIVE"
+    [revoked] = first.heard("revoke")
+    assert len(revoked) == 2
+    assert first.heard("assign") == [keys(topic, 4)]
+
+
+def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(client: Client, crew: Crew) -> None:
+    topic = client.topic(2)
+    first = crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    beats: list[int] = []
+
+    def slow(what: str, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if what == "revoke":
+            before = len(client.cluster.requests_of(HEARTBEAT))
+            wait_for(lambda: len(client.cluster.requests_of(HEARTBEAT)) > before + 10, "heartbeats go on")
+            beats.append(len(second.owned))
+
+    first.on_call = slow
+    second = crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    assert beats == [0]  # nobody had it before the callback was over
+    assert first.heard("lost") == []
+
+
+def test_unsubscribe_gives_everything_back_and_subscribe_joins_again(client: Client, crew: Crew) -> None:
+    topic = client.topic(2)
+    reader = crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    own_id = reader.member_id
+    reader.consumer.unsubscribe()
+    crew.until(lambda: reader.owned == set(), "revoked")
+    wait_for(lambda: client.cluster.group(crew.group).members == {}, "left")
+    assert reader.consumer.assignment() == []
+    reader.subscribe([topic])
+    crew.settle(*keys(topic, 2))
+    assert reader.member_id == own_id  # KIP-1082: for as long as the consumer lives
+
+
+def test_another_subscription_keeps_what_is_in_both(client: Client, crew: Crew) -> None:
+    both, old, new = client.topic(2), client.topic(1), client.topic(1)
+    reader = crew.join(both, old)
+    crew.settle(*keys(both, 2), (old, 0))
+    reader.subscribe([both, new])
+    crew.settle(*keys(both, 2), (new, 0))
+    assert reader.heard("revoke") == [[(old, 0)]]
+    assert reader.heard("assign")[-1] == [(new, 0)]
+
+
+def test_partitions_that_are_added_are_read(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    crew.join(topic)
+    crew.settle((topic, 0))
+    client.cluster.create_partitions(topic, 3)
+    crew.settle(*keys(topic, 3))
+
+
+# --- topics and patterns ---
+
+
+def test_a_pattern_finds_topics_that_are_made_later(client: Client, crew: Crew) -> None:
+    prefix = f"pattern{crew.group}"
+    client.cluster.create_topic(f"{prefix}-a", 2)
+    client.cluster.create_topic(f"other-{prefix}", 1)
+    crew.join(f"^{prefix}")
+    crew.settle(*keys(f"{prefix}-a", 2))
+    client.cluster.create_topic(f"{prefix}-b", 1)
+    crew.settle(*keys(f"{prefix}-a", 2), (f"{prefix}-b", 0))
+    fill(client, f"{prefix}-b", 10, partition=0)
+    crew.expect_read(f"{prefix}-b", {0: 10})
+
+
+def test_names_and_patterns_mixed(client: Client, crew: Crew) -> None:
+    prefix, plain = f"mixed{crew.group}", client.topic(1)
+    client.cluster.create_topic(f"{prefix}-a", 1)
+    crew.join(plain, f"^{prefix}")
+    crew.settle((plain, 0), (f"{prefix}-a", 0))
+
+
+def test_a_topic_that_comes_later_is_read(client: Client, crew: Crew) -> None:
+    client.cluster.clear_requests()
+    reader = crew.join("not-there-yet", **{"allow.auto.create.topics": False})
+    crew.until(lambda: HEARTBEAT in {each.api_key for each in client.cluster.requests}, "joined")
+    client.cluster.create_topic("not-there-yet", 1)
+    crew.settle(("not-there-yet", 0))
+    assert reader.heard("revoke") == []
+
+
+def test_a_topic_without_a_name_yet_is_not_stranded(client: Client, crew: Crew) -> None:
+    prefix = f"hidden{crew.group}"
+    client.cluster.clear_requests()
+    crew.join(f"^{prefix}")
+    crew.until(lambda: HEARTBEAT in {each.api_key for each in client.cluster.requests}, "joined")
+    client.cluster.create_topic(f"{prefix}-a", 1)
+    client.cluster.hide_topic(f"{prefix}-a", 3)
+    crew.settle((f"{prefix}-a", 0))
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    fill(client, topic, 5, partition=0)
+    reader = crew.join(topic)
+    crew.expect_read(topic, {0: 5})
+    client.cluster.delete_topic(topic)
+    crew.until(lambda: not reader.owned, "revoked")
+    client.cluster.create_topic(topic, 1)
+    fill(client, topic, 3, partition=0)
+    crew.until(lambda: reader.read[topic, 0, 0] == 2 and reader.read[topic, 0, 2] == 2, "the new messages")
+
+
+def test_an_invalid_expression_is_an_error_and_another_subscription_helps(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    reader = crew.join("^(unclosed")
+    crew.until(lambda: reader.errors, "an error")
+    assert reader.errors[0].code() == KafkaError.INVALID_REGULAR_EXPRESSION
+    reader.subscribe([topic])
+    crew.settle((topic, 0))
+
+
+# --- fencing, crashes, slow applications ---
+
+
+@pytest.mark.parametrize("how", ["fence", "expel"])
+def test_a_fenced_member_loses_its_partitions_and_comes_back(client: Client, crew: Crew, how: str) -> None:
+    topic = client.topic(2)
+    reader = crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    own_id = reader.member_id
+    verb = client.cluster.fence_member if how == "fence" else client.cluster.expel_member
+    verb(crew.group, own_id)
+    crew.until(lambda: reader.heard("lost"), "on_lost")
+    assert reader.heard("lost") == [keys(topic, 2)]
+    assert reader.heard("revoke") == []
+    crew.settle(*keys(topic, 2))
+    assert reader.member_id == own_id
+    assert reader.errors == []
+
+
+def test_lost_offsets_are_not_committed(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    fill(client, topic, 10, partition=0)
+    reader = crew.join(topic, **{"auto.commit.interval.ms": 3_600_000})
+    crew.expect_read(topic, {0: 10})
+    client.cluster.fence_member(crew.group, reader.member_id)
+    crew.until(lambda: reader.heard("lost"), "on_lost")
+    assert client.cluster.group(crew.group).offsets == {}
+    crew.until(lambda: reader.read[topic, 0, 9] == 2, "read again")  # nobody had committed them
+
+
+def test_an_application_that_does_not_poll_is_out_until_it_does(client: Client, crew: Crew) -> None:
+    topic = client.topic(2)
+    slow = crew.join(topic, **{"max.poll.interval.ms": 600})
+    crew.settle(*keys(topic, 2))
+    other = crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    slow.polls = False
+    crew.until(lambda: len(other.owned) == 2, "the other one has everything")
+    assert slow.heard("lost") == []
+    slow.polls = True
+    crew.until(lambda: slow.heard("lost"), "on_lost")
+    crew.settle(*keys(topic, 2))
+    assert KafkaError._MAX_POLL_EXCEEDED in [error.code() for error in slow.errors]
+
+
+def test_heartbeats_go_on_while_python_does_not(client: Client, crew: Crew) -> None:
+    # Not the interpreter lock, which the mock cluster needs itself: nobody polls, and the interval is long over.
+    topic = client.topic(1)
+    reader = crew.join(topic)
+    crew.settle((topic, 0))
+    client.cluster.clear_requests()
+    client.cluster.wait_for_requests(HEARTBEAT, 10, timeout=WAIT_S)
+    seen = client.cluster.requests_of(HEARTBEAT)
+    assert len({request.correlation_id for request in seen}) == len(seen)
+    assert reader.heard("lost") == []
+
+
+# --- static members ---
+
+
+def test_a_static_member_comes_back_to_its_partitions(client: Client, crew: Crew) -> None:
+    topic = client.topic(4)
+    one = crew.join(topic, **{"group.instance.id": "one"})
+    crew.join(topic, **{"group.instance.id": "two"})
+    crew.settle(*keys(topic, 4))
+    mine, epoch = set(one.owned), client.cluster.group(crew.group).generation
+    crew.leave(one)
+    again = crew.join(topic, **{"group.instance.id": "one"})
+    crew.settle(*keys(topic, 4))
+    assert again.owned == mine
+    assert client.cluster.group(crew.group).generation == epoch  # nobody else has noticed
+    assert crew.readers[0].heard("revoke") == [] or len(crew.readers[0].heard("revoke")) == 1
+
+
+def test_a_second_instance_is_refused_and_the_first_goes_on(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    first = crew.join(topic, **{"group.instance.id": "same"})
+    crew.settle((topic, 0))
+    with Crew(client, **crew.conf) as others:
+        second = others.join(topic, **{"group.instance.id": "same"})
+        others.until(lambda: second.errors, "an error")
+        assert [error.code() for error in second.errors] == [KafkaError._FATAL]
+    fill(client, topic, 3, partition=0)
+    crew.expect_read(topic, {0: 3})
+    assert first.errors == []
+
+
+# --- coordinators ---
+
+
+def test_a_coordinator_that_moves_is_followed_without_a_rebalance(client: Client, crew: Crew) -> None:
+    topic = client.topic(2)
+    reader = crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    calls = list(reader.log)
+    for broker in (1, 2, 3, 1):
+        client.cluster.move_coordinator(crew.group, broker)
+        client.cluster.clear_requests()
+        crew.until(lambda b=broker: len(client.cluster.requests_of(HEARTBEAT, b)) > 2, f"heartbeats to {broker}")  # type: ignore[misc]
+    client.cluster.move_coordinator(crew.group, None)
+    assert reader.log == calls
+    assert reader.errors == []
+    assert list(client.cluster.group(crew.group).members) == [reader.member_id]
+
+
+@pytest.mark.parametrize("code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, -195])
+def test_passing_errors_of_heartbeats_are_no_matter(client: Client, crew: Crew, code: int) -> None:
+    topic = client.topic(2)
+    client.cluster.push_request_errors(HEARTBEAT, [code] * 2)
+    reader = crew.join(topic)
+    crew.settle(*keys(topic, 2))
+    client.cluster.push_request_errors(HEARTBEAT, [code] * 3)
+    client.cluster.clear_requests()
+    crew.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 6, "heartbeats go on")
+    assert [what for what, _ in reader.log] == ["assign"]
+    assert reader.errors == [] or {error.code() for error in reader.errors} <= {KafkaError._TRANSPORT}
+
+
+def test_an_answer_that_gets_lost_does_not_fence(client: Client, crew: Crew) -> None:
+    topic = client.topic(4)
+    reader = crew.join(topic)
+    crew.settle(*keys(topic, 4))
+    for _ in range(3):
+        client.cluster.close_mid_frame(None, 3, HEARTBEAT)
+        client.cluster.rebalance_group(crew.group)
+        client.cluster.clear_requests()
+        crew.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 3, "heartbeats go on")
+    assert reader.heard("lost") == []
+    crew.settle(*keys(topic, 4))
+
+
+def test_another_interval_is_taken_up(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    crew.join(topic)
+    crew.settle((topic, 0))
+    client.cluster.set_heartbeat_interval(0.1, crew.group)
+    crew.until(lambda: slowest(client) < 0.9, "it takes up the interval")
+    client.cluster.set_heartbeat_interval(1.0, crew.group)
+    client.cluster.clear_requests()
+    crew.until(lambda: slowest(client) >= 0.9, "it takes up the longer one")
+
+
+def slowest(client: Client) -> float:
+    """The longest pause between the last three heartbeats."""
+    times = [request.time for request in client.cluster.requests_of(HEARTBEAT)][-3:]
+    return max((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0)
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_ASSIGNOR, KafkaError.INVALID_REQUEST]
+)
+def test_fatal_errors_are_fatal(client: Client, crew: Crew, code: int) -> None:
+    topic = client.topic(1)
+    reader = crew.join(topic)
+    crew.settle((topic, 0))
+    client.cluster.push_request_errors(HEARTBEAT, [code])
+    crew.until(lambda: reader.errors, "an error")
+    assert reader.errors[0].code() == KafkaError._FATAL
+    crew.until(lambda: not reader.owned, "nothing is owned")
+
+
+def test_a_full_group_is_a_clear_error(client: Client, crew: Crew) -> None:
+    topic = client.topic(2)
+    client.cluster.set_group_max_size(1)
+    try:
+        crew.join(topic)
+        crew.settle(*keys(topic, 2))
+        with Crew(client, **crew.conf) as others:
+            second = others.join(topic)
+            others.until(lambda: second.errors, "an error")
+            assert second.errors[0].code() == KafkaError._FATAL
+    finally:
+        client.cluster.set_group_max_size(None)
+
+
+def test_a_denied_topic_is_an_error_that_passes(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    client.cluster.deny_topic(topic)
+    reader = crew.join(topic)
+    crew.until(lambda: reader.errors, "an error")
+    assert KafkaError.TOPIC_AUTHORIZATION_FAILED in {error.code() for error in reader.errors}
+    client.cluster.deny_topic(topic, False)
+    crew.settle((topic, 0))
+
+
+def test_an_old_broker_says_what_to_do(client: Client) -> None:
+    with MockCluster(max_versions={HEARTBEAT: -1}) as old:
+        old.create_topic("t", 1)
+        with Crew(Client(old), **{"group.protocol": "consumer"}) as crew:
+            reader = crew.join("t")
+            crew.until(lambda: reader.errors, "an error")
+            assert reader.errors[0].code() == KafkaError._FATAL
+            assert "group.protocol=classic" in reader.errors[0].str()
+
+
+@pytest.mark.parametrize(
+    "name", ["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.protocol.type"]
+)
+def test_classic_properties_are_refused(name: str) -> None:
+    value: Any = {"partition.assignment.strategy": "range", "group.protocol.type": "consumer"}.get(name, 6000)
+    with pytest.raises(KafkaException, match=f"`{name}` is not supported for `group.protocol=consumer`"):
+        Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "group.protocol": "consumer", name: value})
+
+
+# --- from one protocol to the other ---
+
+
+def test_live_migration_there_and_back(client: Client, crew: Crew) -> None:
+    topic = client.topic(4)
+    classic = {"group.protocol": "classic", "heartbeat.interval.ms": 200}
+    classic |= {"partition.assignment.strategy": "cooperative-sticky"}
+    sent: Counter[int] = Counter()
+
+    def more() -> None:
+        for partition in range(4):
+            fill(client, topic, 10, partition=partition)
+            sent[partition] += 10
+        crew.expect_read(topic, dict(sent))
+
+    old: list[Reader] = [crew.join(topic, **classic), crew.join(topic, **classic)]
+    crew.settle(*keys(topic, 4))
+    assert client.cluster.group(crew.group).type == "classic"
+    more()
+    new = [crew.join(topic)]
+    crew.settle(*keys(topic, 4))
+    assert client.cluster.group(crew.group).type == "consumer"
+    more()
+    for reader in old:
+        new.append(crew.join(topic))
+        crew.leave(reader)
+        crew.settle(*keys(topic, 4))
+        more()
+    back = crew.join(topic, **classic)
+    crew.settle(*keys(topic, 4))
+    for reader in new:
+        crew.leave(reader)
+    crew.settle(*keys(topic, 4))
+    assert client.cluster.group(crew.group).type == "classic"
+    more()
+    assert len(back.owned) == 4
+
+
+# --- the end ---
+
+
+def test_close_leaves_and_never_hangs(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    reader = crew.join(topic)
+    crew.settle((topic, 0))
+    crew.leave(reader)
+    assert reader.heard("revoke") == [[(topic, 0)]]
+    assert client.cluster.group(crew.group).members == {}
+
+
+def test_close_while_the_coordinator_is_gone_ends(client: Client, crew: Crew) -> None:
+    topic = client.topic(1)
+    reader = crew.join(topic)
+    crew.settle((topic, 0))
+    client.cluster.move_coordinator(crew.group, -1)
+    try:
+        closer = threading.Thread(target=lambda: crew.leave(reader))
+        closer.start()
+        closer.join(WAIT_S)
+        assert not closer.is_alive()
+    finally:
+        client.cluster.move_coordinator(crew.group, None)
