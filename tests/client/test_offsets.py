@@ -1,0 +1,468 @@
+"""Offsets from end to end: committed and read back, positions that survive truncated logs, followers and errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_native import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import Client, fill
+
+TIMEOUT_S = 20.0
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> str:
+    """A group id of this test's own."""
+    return f"group-{request.node.name}-{time.monotonic_ns()}"
+
+
+@pytest.fixture(autouse=True)
+def _mended(cluster: MockCluster) -> Iterator[None]:
+    yield
+    cluster.faults.clear()
+    for broker in cluster.broker_ids:
+        cluster.set_rack(broker, None)
+
+
+def wait_for(condition: Callable[[], Any], poll: Consumer | None = None) -> None:
+    """Waits for a condition, polling a consumer if there is one."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come to pass"
+        if poll is None:
+            time.sleep(0.01)
+        else:
+            message = poll.poll(0.01)
+            assert message is None or message.error() is None, message
+
+
+def values(consumer: Consumer, count: int) -> list[int]:
+    """The numbers of the next messages; any error fails."""
+    found: list[int] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None:
+            assert message.error() is None, message.error()
+            found.append(int(message.value() or b""))
+    assert len(found) == count
+    return found
+
+
+def manual(client: Client, group: str, **conf: Any) -> Consumer:
+    """A consumer that commits only when it is told to."""
+    settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"} | conf
+    return client.consumer(**settings)
+
+
+# --- committed and read back ---
+
+
+def test_consumer_goes_on_where_the_group_has_committed(client, group):
+    topic = client.topic()
+    fill(client, topic, 20, partition=0)
+    with manual(client, group) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 7) == list(range(7))
+        [committed] = consumer.commit(asynchronous=False)
+        assert (committed.offset, committed.error) == (7, None)
+    with manual(client, group) as consumer:
+        [found] = consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)
+        assert found.offset == 7
+        assert found.leader_epoch is not None
+        consumer.assign([TopicPartition(topic, 0, OFFSET_STORED)])
+        assert values(consumer, 13) == list(range(7, 20))
+
+
+def test_metadata_and_leader_epoch_are_kept_with_an_offset(client, group):
+    topic = client.topic(2)
+    with manual(client, group) as consumer:
+        wanted = [TopicPartition(topic, 0, 5, "my note", 0), TopicPartition(topic, 1, 6)]
+        assert [each.error for each in consumer.commit(offsets=wanted, asynchronous=False)] == [None, None]
+        found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], TIMEOUT_S)
+        assert [(each.offset, each.metadata, each.leader_epoch) for each in found] == [
+            (5, "my note", 0),
+            (6, None, None),
+        ]
+        long = [TopicPartition(topic, 0, 7, "x" * 5000)]
+        with pytest.raises(KafkaException) as caught:
+            consumer.commit(offsets=long, asynchronous=False)
+        assert caught.value.args[0] == KafkaError.OFFSET_METADATA_TOO_LARGE
+        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 5
+
+
+@pytest.mark.parametrize("version", [9, 8, 7, 2])
+def test_offsets_are_kept_by_older_brokers(group, version):
+    versions = {ApiKey.OFFSET_COMMIT: min(version, 9), ApiKey.OFFSET_FETCH: version}
+    with MockCluster(brokers=1, max_versions=versions) as old:
+        client = Client(old)
+        topic = client.topic()
+        fill(client, topic, 3)
+        with manual(client, group) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            assert values(consumer, 2) == [0, 1]
+            consumer.commit(asynchronous=False)
+        with manual(client, group) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            assert values(consumer, 1) == [2]
+
+
+def test_commits_survive_a_coordinator_that_moves_or_is_not_ready(client, cluster, group):
+    topic = client.topic()
+    with manual(client, group) as consumer:
+        codes = [
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError._TRANSPORT,
+        ]
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, codes)
+        cluster.push_request_errors(ApiKey.OFFSET_FETCH, codes)
+        [committed] = consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+        assert committed.error is None
+        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 5
+
+
+def test_stale_member_epoch_never_leads_to_a_reset(client, cluster, group):
+    topic = client.topic()
+    fill(client, topic, 10)
+    with manual(client, group, **{"auto.offset.reset": "latest"}) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+        cluster.push_request_errors(ApiKey.OFFSET_FETCH, [KafkaError.STALE_MEMBER_EPOCH] * 3)
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.STALE_MEMBER_EPOCH] * 2)
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 6) == [4, 5, 6, 7, 8, 9]
+        assert consumer.commit(asynchronous=False)[0].offset == 10
+
+
+def test_asynchronous_commits_end_in_their_order_and_the_last_one_counts(client, cluster, group):
+    topic = client.topic()
+    told: list[int] = []
+    with manual(client, group, on_commit=lambda error, parts: told.append(parts[0].offset)) as consumer:
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 2)
+        for offset in range(1, 101):
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)])
+        wait_for(lambda: len(told) == 100, consumer)
+        assert told == list(range(1, 101))
+        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 100
+        assert len(cluster.requests_of(ApiKey.OFFSET_COMMIT)) < 100
+
+
+def test_what_was_dealt_with_is_committed_by_itself(client, group):
+    topic = client.topic()
+    fill(client, topic, 10)
+    with (
+        client.consumer(
+            **{"group.id": group, "auto.commit.interval.ms": 50, "auto.offset.reset": "earliest"}
+        ) as consumer,
+        manual(client, group) as watcher,
+    ):
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 3) == [0, 1, 2]
+        where = [TopicPartition(topic, 0)]
+        # The third message is being worked on until poll() is called again.
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            assert watcher.committed(where, TIMEOUT_S)[0].offset in (OFFSET_INVALID, 1, 2)
+        assert values(consumer, 1) == [3]
+        wait_for(lambda: watcher.committed(where, TIMEOUT_S)[0].offset == 3)
+    with manual(client, group) as consumer:
+        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 4  # close() is the end of it
+
+
+def test_consumer_that_waits_for_more_has_everything_committed(client, group):
+    topic = client.topic()
+    fill(client, topic, 3)
+    with (
+        client.consumer(
+            **{"group.id": group, "auto.commit.interval.ms": 50, "auto.offset.reset": "earliest"}
+        ) as consumer,
+        manual(client, group) as watcher,
+    ):
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 3) == [0, 1, 2]
+        wait_for(lambda: watcher.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 3, consumer)
+
+
+def test_offset_of_another_members_partition_is_taken_and_unknown_topics_are_refused(client, group):
+    topic = client.topic(2)
+    with manual(client, group) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        wanted = [TopicPartition(topic, 1, 5), TopicPartition("nowhere-at-all", 0, 5)]
+        first, second = consumer.commit(offsets=wanted, asynchronous=False)
+        assert first.error is None
+        assert second.error == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def test_forbidden_group_is_a_clear_error(client, cluster, group):
+    topic = client.topic()
+    with manual(client, group) as consumer:
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+        with pytest.raises(KafkaException) as caught:
+            consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+        assert caught.value.args[0] == KafkaError.GROUP_AUTHORIZATION_FAILED
+        assert consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)[0].error is None
+
+
+# --- offset reset ---
+
+
+@pytest.mark.parametrize(("reset", "first"), [("earliest", 5), ("latest", 20)])
+def test_offset_that_is_gone_is_reset(client, cluster, group, reset, first):
+    topic = client.topic()
+    fill(client, topic, 10)
+    with manual(client, group, **{"auto.offset.reset": reset}) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+        cluster.move_log_start(topic, 0, 5)
+        consumer.assign([TopicPartition(topic, 0)])
+        if reset == "earliest":
+            assert values(consumer, 5) == [5, 6, 7, 8, 9]
+        else:
+            wait_for(lambda: cluster.requests_of(ApiKey.LIST_OFFSETS), consumer)
+            start = time.monotonic()
+            wait_for(lambda: time.monotonic() - start > 0.3, consumer)
+            fill(client, topic, 1, start=first)
+            assert values(consumer, 1) == [first]
+
+
+def test_no_committed_offset_and_no_reset_is_an_error_and_a_seek_goes_on(client, group):
+    topic = client.topic()
+    fill(client, topic, 3)
+    with manual(client, group, **{"auto.offset.reset": "error"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        message = consumer.poll(TIMEOUT_S)
+        assert message is not None
+        assert message.error() == KafkaError._AUTO_OFFSET_RESET
+        consumer.seek(TopicPartition(topic, 0, 1))
+        assert values(consumer, 2) == [1, 2]
+
+
+def test_reset_by_duration_starts_with_what_is_young_enough(client, group):
+    topic = client.topic()
+    now_ms = int(time.time() * 1000)
+    with client.producer() as producer:
+        for number, age_s in enumerate((7200, 4000, 3000, 10)):
+            producer.produce(topic, str(number), timestamp=now_ms - age_s * 1000)
+            producer.flush()
+    for reset, expected in (("by_duration:PT1H", [2, 3]), ("by_duration:P1D", [0, 1, 2, 3])):
+        with manual(client, group, **{"auto.offset.reset": reset}) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            assert values(consumer, len(expected)) == expected
+
+
+# --- log truncation ---
+
+
+def test_truncated_log_is_read_on_from_where_it_was_cut_off(client, cluster, group):
+    topic = client.topic()
+    for number in range(10):
+        fill(client, topic, 1, start=number)
+    with manual(client, group) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 10) == list(range(10))
+        cluster.truncate(topic, 0, 6)
+        fill(client, topic, 10, start=100)  # the position is in the log again: only its epoch tells
+        assert values(consumer, 10) == list(range(100, 110))
+
+
+def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, cluster, group):
+    topic = client.topic()
+    for number in range(10):
+        fill(client, topic, 1, start=number)
+    with manual(client, group, **{"auto.offset.reset": "error"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert values(consumer, 10) == list(range(10))
+        cluster.truncate(topic, 0, 6, broker=2)
+        message = None
+        deadline = time.monotonic() + TIMEOUT_S
+        while message is None and time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+        assert message is not None
+        error = message.error()
+        assert error == KafkaError._LOG_TRUNCATION
+        assert "6" in error.str()
+        assert "10" in error.str()
+        assert message.offset() == 10
+        consumer.seek(TopicPartition(topic, 0, 6))
+        fill(client, topic, 1, start=100)
+        assert values(consumer, 1) == [100]
+
+
+def test_committed_offset_of_a_truncated_log_is_not_gone_on_from(client, cluster, group):
+    topic = client.topic()
+    for number in range(10):
+        fill(client, topic, 1, start=number)
+    with manual(client, group) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 10) == list(range(10))
+        consumer.commit(asynchronous=False)
+    cluster.truncate(topic, 0, 4)
+    fill(client, topic, 10, start=100)
+    with manual(client, group) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 10) == list(range(100, 110))
+
+
+def test_leader_that_moves_without_a_loss_changes_nothing(client, cluster, group):
+    topic = client.topic()
+    fill(client, topic, 200)
+    with manual(client, group) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        found = values(consumer, 50)
+        for broker in (2, 3, 1, 2):
+            cluster.move_leader(topic, 0, broker)
+            found += values(consumer, 30)
+        found += values(consumer, 30)
+        assert found == list(range(200))
+
+
+# --- the nearest replica ---
+
+
+def fetched_from(cluster: MockCluster) -> set[int]:
+    return {each.broker for each in cluster.requests_of(ApiKey.FETCH)}
+
+
+def test_consumer_fetches_from_the_replica_in_its_rack(client, cluster, group):
+    topic = client.topic()
+    leader = cluster.leader(topic, 0)
+    near = leader % 3 + 1
+    cluster.set_rack(near, "here")
+    fill(client, topic, 50)
+    with manual(client, group, **{"client.rack": "here"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 50) == list(range(50))
+        cluster.clear_requests()
+        fill(client, topic, 50, start=50)
+        assert values(consumer, 50) == list(range(50, 100))
+        assert fetched_from(cluster) == {near}
+
+
+def test_replica_that_goes_down_is_left_for_the_leader(client, cluster, group):
+    topic = client.topic()
+    leader = cluster.leader(topic, 0)
+    near = leader % 3 + 1
+    cluster.set_rack(near, "here")
+    fill(client, topic, 50)
+    try:
+        with manual(client, group, **{"client.rack": "here"}) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            assert values(consumer, 50) == list(range(50))
+            cluster.broker_down(near)
+            fill(client, topic, 50, start=50)
+            assert values(consumer, 50) == list(range(50, 100))
+    finally:
+        cluster.broker_up(near)
+
+
+def test_follower_that_is_behind_resets_nothing(client, cluster, group):
+    topic = client.topic()
+    near = cluster.leader(topic, 0) % 3 + 1
+    cluster.set_rack(near, "here")
+    for number in range(10):
+        fill(client, topic, 1, start=number)
+    with manual(client, group, **{"client.rack": "here", "auto.offset.reset": "error"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert values(consumer, 10) == list(range(10))
+        cluster.set_follower_lag(topic, 0, near, 5)
+        fill(client, topic, 3, start=10)
+        assert values(consumer, 3) == [10, 11, 12]
+
+
+# --- offsets by time ---
+
+
+def test_offsets_for_times_of_many_partitions(client):
+    topic = client.topic(3)
+    with client.producer() as producer:
+        for partition in (0, 1):
+            for number in range(5):
+                producer.produce(topic, "x", partition=partition, timestamp=1_000_000 + number * 1000)
+                producer.flush()
+    with client.consumer() as consumer:
+        wanted = [TopicPartition(topic, number, 1_002_500) for number in range(3)]
+        found = consumer.offsets_for_times(wanted, TIMEOUT_S)
+        assert [each.offset for each in found] == [3, 3, OFFSET_END]
+        assert [each.error for each in found] == [None] * 3
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 1), TIMEOUT_S) == (0, 5)
+        some = consumer.offsets_for_times([TopicPartition(topic, 0, 0), TopicPartition(topic, 9, 0)], TIMEOUT_S)
+        assert some[0].offset == 0
+        assert some[1].error == KafkaError._UNKNOWN_PARTITION
+
+
+def test_offsets_for_times_follow_a_leader_that_moves(client, cluster):
+    topic = client.topic()
+    fill(client, topic, 3)
+    with client.consumer() as consumer:
+        assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], TIMEOUT_S)[0].offset == 0
+        cluster.move_leader(topic, 0, cluster.leader(topic, 0) % 3 + 1)
+        assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], TIMEOUT_S)[0].offset == 0
+
+
+# --- offsets in files ---
+
+
+def test_offsets_in_files_need_no_group(client, cluster, tmp_path):
+    topic = client.topic()
+    fill(client, topic, 20)
+    conf = {"offset.store.method": "file", "offset.store.path": str(tmp_path), "auto.offset.reset": "earliest"}
+    cluster.clear_requests()
+    with client.consumer(**conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 7) == list(range(7))
+    assert (tmp_path / f"{topic}-0.offset").read_text() == "7\n"
+    with client.consumer(**conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 13) == list(range(7, 20))
+    assert cluster.requests_of(ApiKey.FIND_COORDINATOR) == []
+
+
+def test_offset_file_that_cannot_be_written_is_a_clear_error(client, tmp_path: Path):
+    topic = client.topic()
+    fill(client, topic, 3)
+    path = tmp_path / "missing" / "offsets"
+    with client.consumer(
+        **{
+            "offset.store.method": "file",
+            "offset.store.path": str(path),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    ) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 3) == [0, 1, 2]
+        with pytest.raises(KafkaException) as caught:
+            consumer.commit(asynchronous=False)
+        assert caught.value.args[0] == KafkaError._FS
+        assert str(path) in caught.value.args[0].str()
+        path.parent.mkdir()
+        assert consumer.commit(asynchronous=False)[0].offset == 3
+        assert path.read_text() == "3\n"
+
+
+def test_offsets_kept_nowhere_are_not_committed(client, group):
+    topic = client.topic()
+    fill(client, topic, 3)
+    conf = {"group.id": group, "offset.store.method": "none", "auto.offset.reset": "earliest"}
+    with client.consumer(**conf, **{"auto.commit.interval.ms": 10}) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert values(consumer, 3) == [0, 1, 2]
+    with manual(client, group) as consumer:
+        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == OFFSET_INVALID
