@@ -39,7 +39,6 @@ class State(Enum):
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
     STABLE = "Stable"
-    DEAD = "Dead"
 
 
 class Step(Enum):
@@ -117,7 +116,6 @@ class ConsumerGroup:
         self.offsets: dict[tuple[str, int], Committed] = {}
         self.left: list[Left] = []
         self.fenced: set[str] = set()
-        self.pending: set[str] = set()  # ids given out with MEMBER_ID_REQUIRED
         self.pinned: dict[str, set[Key]] | None = None
         self._static: dict[str, str] = {}
         self._topics = topics
@@ -261,9 +259,6 @@ class ConsumerGroup:
         self._check_size(member_id, instance_id)
         if instance_id is None:
             found = self.members.get(member_id)
-            if found is None and is_known and member_id not in self.pending:
-                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
-            self.pending.discard(member_id)
         elif is_known:
             found = self.known(member_id, instance_id)
         else:
@@ -307,10 +302,13 @@ class ConsumerGroup:
         text += f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
         raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
 
-    @staticmethod
-    def _update(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
-        """Take over what the member says of itself; whether it changes what it wants."""
-        before = member.topics, member.regex, member.rack_id, member.assignor
+    def _update(self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Take over what the member says of itself; whether it calls for a new epoch.
+
+        Another assignor doesn't: it is used when the next target is computed. An expression does where it matches
+        other topics.
+        """
+        topics, matched = member.topics, self.wanted_topics(member)
         is_new, member.is_new = member.is_new, False
         if request.rebalance_timeout_ms != -1:
             member.rebalance_seconds = request.rebalance_timeout_ms / 1000
@@ -322,7 +320,7 @@ class ConsumerGroup:
             member.topics = sorted(set(request.subscribed_topic_names))
         if request.subscribed_topic_regex is not None:
             member.regex = request.subscribed_topic_regex
-        return is_new or before != (member.topics, member.regex, member.rack_id, member.assignor)
+        return is_new or topics != member.topics or matched != self.wanted_topics(member)
 
     # --- leaving ---
 

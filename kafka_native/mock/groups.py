@@ -56,6 +56,7 @@ class Member:
         self.assignment = b""
         self.last_seen = time.monotonic()
         self.is_joining = False
+        self.must_sync = False
         self.reason: str | None = None  # why it joined last
         self.waiting = 0  # requests that wait for this member's sake: it can't expire meanwhile
 
@@ -241,6 +242,7 @@ class Group:
                 self.leader = joined[0]
             self._join_deadline = time.monotonic() + max(one.rebalance_seconds for one in self.members.values())
         for member in self.members.values():
+            member.must_sync = member.is_joining
             member.is_joining = False
             member.seen()
         self.changed.notify_all()
@@ -264,6 +266,7 @@ class Group:
             if said is not None and said != known:
                 raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         member.seen()
+        member.must_sync = False
         if self.state is State.COMPLETING and member.id == self.leader:
             given = {one.member_id: bytes(one.assignment) for one in request.assignments}
             for other in self.members.values():
@@ -317,8 +320,8 @@ class Group:
             if deadline < now:
                 del self._pending[member_id]
         expired = [member.id for member in self.members.values() if member.is_expired(now)]
-        if self.state is State.COMPLETING and now >= self._join_deadline:
-            expired += [self.leader]  # it promised an assignment and didn't bring it
+        if self.state in (State.COMPLETING, State.STABLE) and now >= self._join_deadline:
+            expired += [member.id for member in self.members.values() if member.must_sync]
         for member_id in set(expired):
             self._drop(member_id)
         if expired:

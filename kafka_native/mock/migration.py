@@ -107,7 +107,6 @@ def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> Consume
     if not member_id:
         member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
         if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
-            group.pending.add(member_id)
             raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     member = group.classic_joins(member_id, instance, call.client_id, call.connection.peer[0], bool(request.member_id))
     rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms > 0 else request.session_timeout_ms

@@ -36,6 +36,7 @@ class Member:
         self.pool = pool
         self.id = ""
         self.generation = -1
+        self.protocol: str | None = "range"
         self.protocols = options.pop("protocols", {"range": b"mine"})
         self.instance_id: str | None = options.pop("instance_id", None)
         self.session_ms: int = options.pop("session_ms", 10_000)
@@ -61,6 +62,7 @@ class Member:
             response = self.join_once()
         if response.error_code == 0:
             self.id, self.generation = response.member_id, response.generation_id
+            self.protocol = response.protocol_name
         return response
 
     def start_join(self) -> Future[JoinGroupResponse]:
@@ -73,6 +75,8 @@ class Member:
                 generation_id=self.generation,
                 member_id=self.id,
                 group_instance_id=self.instance_id,
+                protocol_type="consumer",
+                protocol_name=self.protocol,
                 assignments=[
                     SyncGroupRequest.Assignment(member_id=one, assignment=data)
                     for one, data in (assignments or {}).items()

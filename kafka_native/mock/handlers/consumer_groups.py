@@ -13,7 +13,6 @@ from kafka_native.mock.consumer_groups import (
     LEAVE_FOR_A_WHILE_EPOCH,
     ConsumerGroup,
     ConsumerMember,
-    State,
     check_wish,
 )
 from kafka_native.mock.handlers.groups import check_own
@@ -110,7 +109,7 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
     response = ConsumerGroupDescribeResponse()
     with call.cluster.lock:
         for name in request.group_ids:
-            answer = ConsumerGroupDescribeResponse.Group(group_id=name, group_state=State.DEAD.value)
+            answer = ConsumerGroupDescribeResponse.Group(group_id=name)
             response.groups.append(answer)
             try:
                 if not name:

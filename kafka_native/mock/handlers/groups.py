@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_COORDINATORS = 4
 _FIRST_WITH_LEAVERS = 3
+_FIRST_WITH_PROTOCOL = 5
 _CONSUMER = "consumer"
 _OF_GROUPS = 0
 
@@ -151,6 +152,8 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     with call.cluster.lock:
         try:
             group = _own_group(call, request.group_id)
+            if call.version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+                raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if not isinstance(group, Group):
                 name, assignment = migration.sync(group, request, call.cluster.topics)
                 return SyncGroupResponse(protocol_type=_CONSUMER, protocol_name=name, assignment=assignment)

@@ -1,0 +1,416 @@
+"""The same requests to the mock cluster and to Apache Kafka: groups must answer alike, step for step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_native.errors import ErrorCode
+from kafka_native.mock import MockCluster
+from kafka_native.protocol.coordinator import FindCoordinatorRequest
+from kafka_native.protocol.group_admin import ConsumerGroupDescribeRequest, DescribeGroupsRequest
+from kafka_native.protocol.groups import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.offsets import OffsetDeleteRequest
+from kafka_native.protocol.topics import CreateTopicsRequest
+from tests.broker import java
+from tests.broker.cluster import NoBroker, start
+from tests.mock import test_mock_consumer_groups as modern
+from tests.mock import test_mock_groups as classic
+from tests.mock.test_mock_group_verbs import assignment, read, subscription
+from tests.mock.wire import Wire
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # the first run fetches the jars
+SECONDS = 60.0
+# Targets are computed at once rather than once in a while, so that the same steps lead to the same answers.
+AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.min.assignment.interval.ms": "0"}
+
+
+class OneBroker:
+    """What members of these tests want to know of a cluster, for one of a single broker."""
+
+    def __init__(self, address: str) -> None:
+        self.where = address
+
+    def address(self, broker: int) -> str:
+        return self.where
+
+    def coordinator_of(self, group: str) -> Any:
+        return SimpleNamespace(id=1)
+
+    def topic_id(self, name: str) -> bytes:
+        with Wire(self) as wire:  # type: ignore[arg-type]
+            found = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=name)]), 12).topics[0]
+        return bytes(found.topic_id)
+
+    def prepare(self) -> None:
+        """A topic, and a coordinator that is ready."""
+        deadline = time.monotonic() + SECONDS
+        with Wire(self) as wire:  # type: ignore[arg-type]
+            topic = CreateTopicsRequest.Topic(name="a", num_partitions=4, replication_factor=1)
+            code = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 7).topics[0].error_code
+            assert code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
+            while True:
+                found = wire.ask(FindCoordinatorRequest(coordinator_keys=["x"]), 4).coordinators[0]
+                member = modern.Member(self, "ready", "a")  # type: ignore[arg-type]
+                if found.error_code == 0 and member.ask(7).error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                    return
+                assert time.monotonic() < deadline, found
+                time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def apache() -> Iterator[OneBroker]:
+    if java.missing():
+        pytest.skip(str(java.missing()))
+    try:
+        running = start(1, changes=AT_ONCE)
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    try:
+        broker = OneBroker(running.bootstrap.split(",")[0])
+        broker.prepare()
+        yield broker
+    finally:
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[OneBroker]:
+    with MockCluster(1) as cluster:
+        broker = OneBroker(cluster.address(1))
+        broker.prepare()
+        yield broker
+
+
+Steps = list[tuple[str, Any]]
+Scenario = Callable[[Any, ThreadPoolExecutor, Steps], None]
+
+
+def modern_bad_joins(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    first = modern.Member(cluster, "1", "a")
+
+    def note(text: str, member: modern.Member, answer: Any) -> None:
+        steps.append((text, (ErrorCode(answer.error_code).name, answer.member_epoch)))
+
+    note("an epoch without a group", first, first.ask(1))
+    for text, fields in (
+        ("no assignor of that name", {"server_assignor": "mine"}),
+        ("no timeout", {"rebalance_timeout_ms": -1}),
+        ("no subscription", {"subscribed_topic_names": None}),
+        ("something owned", {"topic_partitions": None}),
+        ("not RE2", {"subscribed_topic_regex": "a(?=b)"}),
+        ("not closed", {"subscribed_topic_regex": "a["}),
+    ):
+        note(text, first, first.join(**fields))
+    note("epoch -2 of a dynamic member", first, first.ask(-2))
+    note("epoch -3", first, first.ask(-3))
+
+
+def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    first, second = modern.Member(cluster, "1", "a"), modern.Member(cluster, "2", "a")
+
+    base = 0  # a new group's epoch: 0, or 1 from Apache Kafka 4.3 on
+
+    def note(text: str, member: modern.Member, answer: Any) -> None:
+        told = None if answer.assignment is None else len(member.given)
+        epoch = answer.member_epoch - base if answer.member_epoch > 0 else answer.member_epoch
+        steps.append((text, (ErrorCode(answer.error_code).name, epoch, told)))
+
+    answer = first.join()
+    base = first.epoch - 1
+    note("first joins", first, answer)
+    note("first has all", first, first.acknowledge())
+    note("second joins", second, second.join())
+    note("first is to revoke", first, first.beat())
+    note("second waits", second, second.beat())
+    note("first has not revoked", first, first.beat())
+    note("first has", first, first.acknowledge())
+    note("first goes on", first, first.beat())
+    note("second gets it", second, second.beat())
+    note("second has it", second, second.acknowledge())
+    note("a newer epoch", first, first.ask(9))
+    first.epoch = base + 2
+    note("the epoch before, without a word", first, first.ask(base + 1))
+    note("the epoch before, with what it owns", first, first.ask(base + 1, topic_partitions=first.parts()))
+    first.epoch = base + 2
+    note("a stranger", second, modern.Member(cluster, "3", "a").ask(base + 2))
+    full = {"subscribed_topic_names": ["a"], "rebalance_timeout_ms": 10_000, "topic_partitions": first.parts()}
+    note("all is said", first, first.ask(base + 2, **full))
+    steps.append(("commit", first.commit(5, base + 2)))
+    steps.append(("commit by version 8", first.commit(5, base + 2, version=8)))
+    steps.append(("commit of a later epoch", first.commit(5, base + 3)))
+    steps.append(("commit by nobody", first.commit(5, -1)))
+    steps.append(("commit by a stranger", modern.Member(cluster, "3", "a").commit(5, base + 2)))
+    steps.append(("fetch", first.committed(base + 2, "1")))
+    steps.append(("fetch of an earlier epoch", first.committed(base + 1, "1")))
+    steps.append(("fetch by a stranger", first.committed(base + 2, "3")))
+    steps.append(("fetch by nobody", first.committed(-1)))
+    described = first.wire.ask(ConsumerGroupDescribeRequest(group_ids=[modern.GROUP, "none"]), 1).groups
+    steps.append(
+        ("described", [(one.error_code, one.group_state, max(one.group_epoch - base, 0)) for one in described])
+    )
+    steps.append(("assignor", described[0].assignor_name))
+    other = first.wire.ask(DescribeGroupsRequest(groups=[modern.GROUP]), 6).groups[0]
+    steps.append(("described as classic", (other.error_code, other.group_state)))
+    part = OffsetDeleteRequest.Topic.Partition(partition_index=0)
+    wish = OffsetDeleteRequest(group_id=modern.GROUP, topics=[OffsetDeleteRequest.Topic(name="a", partitions=[part])])
+    steps.append(("delete what is read", first.wire.ask(wish).topics[0].partitions[0].error_code))
+    note("first joins anew", first, first.join())
+    note("and beats", first, first.beat())
+    note("and has", first, first.acknowledge())
+    note("second goes on", second, second.beat())
+    note("second joins with an expression too", second, second.join(subscribed_topic_regex="nothing"))
+    note("second goes on", second, second.acknowledge())
+    note("first changes its assignor", first, first.beat(server_assignor="range"))
+    note("second goes on", second, second.beat())
+    note("second has", second, second.acknowledge())
+    note("first has", first, first.acknowledge())
+    note("second leaves", second, second.leave())
+    note("first moves on", first, first.beat())
+    note("second again", second, second.leave())
+    note("first leaves", first, first.leave())
+    steps.append(("commit by nobody, to an empty group", first.commit(6, -1)))
+
+
+def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    old, other = modern.Member(cluster, "old", "a", instance_id="one"), modern.Member(cluster, "o", "a")
+    new = modern.Member(cluster, "new", "a", instance_id="one")
+
+    base = 0  # a new group's epoch: 0, or 1 from Apache Kafka 4.3 on
+
+    def note(text: str, member: modern.Member, answer: Any) -> None:
+        told = None if answer.assignment is None else len(member.given)
+        epoch = answer.member_epoch - base if answer.member_epoch > 0 else answer.member_epoch
+        steps.append((text, (ErrorCode(answer.error_code).name, epoch, told)))
+
+    answer = old.join()
+    base = old.epoch - 1
+    note("old joins", old, answer)
+    old.acknowledge()
+    note("other joins", other, other.join())
+    old.beat()
+    note("old has revoked", old, old.acknowledge())
+    note("other gets", other, other.beat())
+    other.acknowledge()
+    note("new comes too early", new, new.join())
+    note("new beats", new, new.ask(base + 2))
+    note("old leaves for a while", old, old.leave(-2))
+    note("other stays", other, other.beat())
+    note("new joins", new, new.join())
+    new.acknowledge()
+    note("old is gone", old, old.ask(base + 2))
+    note("other goes on", other, other.beat())
+    note("new leaves", new, new.leave())
+    note("other gets the rest", other, other.beat())
+    other.leave()
+
+
+def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    one = classic.Member(cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000)
+    two = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000)
+
+    def note(text: str, code: int) -> None:
+        steps.append((text, ErrorCode(code).name))
+
+    note("heartbeat without a group", one.heartbeat(1))
+    note("commit without a group", one.commit(1) if one.generation >= 0 else 0)
+    joined = one.join()
+    steps.append(("joined", (joined.error_code, joined.generation_id, joined.leader == one.id, len(joined.members))))
+    note("commit before the assignment", one.commit(1))
+    note("sync", one.sync({one.id: assignment(a=[0, 1, 2, 3])}).error_code)
+    note("heartbeat", one.heartbeat())
+    note("heartbeat of another generation", one.heartbeat(7))
+    note("commit", one.commit(1))
+    two.id = "two"
+    note("unknown member joins", two.join_once().error_code)
+    note("unknown member syncs", two.sync().error_code)
+    two.id = ""
+    joining = two.start_join()
+    deadline = time.monotonic() + SECONDS
+    while (code := one.heartbeat()) == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    note("time to join again", code)
+    note("sync meanwhile", one.sync().error_code)
+    note("commit meanwhile", one.commit(2))
+    again = one.join()
+    steps.append(("joined again", (again.error_code, again.generation_id, len(again.members), again.skip_assignment)))
+    steps.append(("second", (joining.result(SECONDS).error_code, joining.result().generation_id, two.generation)))
+    waiting = pool.submit(two.sync)
+    note("sync of the leader", one.sync({one.id: b"1", two.id: b"2"}).error_code)
+    steps.append(("sync of the other", waiting.result(SECONDS).assignment))
+    for version in (8, 9):
+        back = classic.Member(cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000)
+        answer = back.join_once(version)
+        back.id, back.generation, back.protocol = answer.member_id, answer.generation_id, answer.protocol_name
+        leads = "me" if answer.leader == back.id else "before" if answer.leader == one.id else "other"
+        seen = (answer.error_code, answer.generation_id, leads, len(answer.members), answer.skip_assignment)
+        steps.append((f"the static member is back with version {version}", seen))
+        note("before is fenced", one.heartbeat())
+        note("before can't commit", one.commit(3) if version < 0 else back.commit(3))
+        steps.append(("its assignment", back.sync().assignment))
+        note("the other goes on", two.heartbeat())
+        one = back
+    silent = SyncGroupRequest(group_id=classic.GROUP, generation_id=one.generation, member_id=one.id)
+    note("sync that says nothing of its protocol", one.wire.ask(silent, 5).error_code)
+    note("which older ones can't", one.wire.ask(silent, 4).error_code)
+    wrong = SyncGroupRequest(
+        group_id=classic.GROUP, generation_id=one.generation, member_id=one.id, protocol_type="other"
+    )
+    note("sync of another type", one.wire.ask(wrong).error_code)
+    stranger = classic.Member(cluster, pool, protocols={"other": b""})
+    note("another assignor", stranger.join().error_code)
+    note("two leaves", two.leave())
+    note("two leaves again", two.leave())
+    note("commit by nobody", classic.Member(cluster, pool).commit(3))
+    note("one leaves", one.leave())
+    note("commit by nobody, to an empty group", classic.Member(cluster, pool).commit(4))
+    steps.append(("committed", one.committed()))
+
+
+def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    one = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
+
+    def note(text: str, code: int) -> None:
+        steps.append((text, ErrorCode(code).name))
+
+    for text, fields in (
+        ("no session", {"session_timeout_ms": 0}),
+        ("a session of days", {"session_timeout_ms": 1 << 30}),
+        ("no protocols", {"protocols": []}),
+        ("no group", {"group_id": ""}),
+        ("a stranger", {"member_id": "stranger"}),
+    ):
+        wish = JoinGroupRequest(
+            group_id=classic.GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=1000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+        )
+        for name, value in fields.items():
+            setattr(wish, name, value)
+        note(text, one.wire.ask(wish, 9).error_code)
+    leaver = LeaveGroupRequest.Member(member_id="stranger")
+    left = one.wire.ask(LeaveGroupRequest(group_id=classic.GROUP, members=[leaver]))
+    steps.append(("a stranger leaves", (left.error_code, [member.error_code for member in left.members])))
+    note("an unknown topic", one.commit(1, topic="none"))
+    note("an unknown partition", one.commit(1, partition=9))
+    note("too much metadata", one.commit(1, metadata="x" * 5000))
+    steps.append(("nothing is stored", one.committed()))
+    shown = one.wire.ask(DescribeGroupsRequest(groups=["none"]), 6).groups[0]
+    steps.append(("no such group", (shown.error_code, shown.group_state)))
+    shown = one.wire.ask(DescribeGroupsRequest(groups=["none"]), 5).groups[0]
+    steps.append(("no such group, for older clients", (shown.error_code, shown.group_state)))
+    # A follower that doesn't come to fetch its assignment, and a leader that brings none.
+    one.join()
+    one.sync({one.id: b"x"})
+    two = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
+    joining = two.start_join()
+    deadline = time.monotonic() + SECONDS
+    while one.heartbeat() == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    again = one.join()
+    steps.append(("both are in", (again.error_code, joining.result(SECONDS).error_code, again.leader == one.id)))
+    note("the follower waits for nothing", two.sync().error_code)
+    note("the leader is gone", one.heartbeat())
+    steps.append(("the follower leads", two.join().leader == two.id))
+    note("and assigns", two.sync({two.id: b"y"}).error_code)
+    three = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
+    joining = three.start_join()
+    while two.heartbeat() == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    two.join()
+    joining.result(SECONDS)
+    note("the leader assigns", two.sync({two.id: b"y", three.id: b"z"}).error_code)
+    note("all is well", two.heartbeat())
+    while (code := two.heartbeat()) == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    note("until the follower hasn't come for its assignment", code)
+    note("which is out", three.heartbeat())
+    steps.append(("one is left", len(two.join().members)))
+    two.sync({two.id: b"y"})
+    joining = classic.Member(cluster, pool, protocols=subscription("a"), rebalance_ms=1500).start_join()
+    while two.heartbeat() == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    steps.append(("who comes too late", (joining.result(SECONDS).error_code, len(joining.result().members))))
+    note("is out", two.heartbeat())
+
+
+def protocols_change(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    old = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000)
+    new = modern.Member(cluster, "new", "a")
+
+    def note(text: str, code: int) -> None:
+        steps.append((text, ErrorCode(code).name))
+
+    old.join()
+    old.sync({old.id: assignment(a=[0, 1, 2, 3])})
+    note("commit", old.commit(5))
+    note("new joins", new.join().error_code)
+    steps.append(("epoch", (new.epoch, len(new.given))))
+    note("old is to join again", old.heartbeat())
+    old.protocols = subscription("a", owned={"a": [0, 1, 2, 3]})
+    answer = old.join()
+    steps.append(("it does", (answer.error_code, answer.generation_id, answer.leader, answer.protocol_name)))
+    kept = read(old.sync().assignment).get("a", [])
+    steps.append(("it keeps", len(kept)))
+    note("and is to join again", old.heartbeat())
+    old.protocols = subscription("a", owned={"a": kept})
+    answer = old.join()
+    steps.append(("without the rest", (answer.error_code, answer.generation_id, answer.leader)))
+    steps.append(("it keeps that", len(read(old.sync().assignment).get("a", []))))
+    note("it stays", old.heartbeat())
+    note("it commits", old.commit(6))
+    new.beat()
+    steps.append(("new gets", (new.epoch, len(new.given))))
+    new.acknowledge()
+    note("a foreign assignor", classic.Member(cluster, pool, protocols={"x": b"?"}).join_once().error_code)
+    stranger = classic.Member(cluster, pool, protocols=subscription("a"))
+    stranger.id = "stranger"
+    note("a stranger", stranger.join().error_code)
+    note("leaves", stranger.leave())
+    note("and old is to join again", old.heartbeat())
+    note("which it does", old.join().error_code)
+    note("the same as before", len(read(old.sync().assignment)["a"]))
+    new.acknowledge()
+    note("new as a classic member", _with(old, "new").heartbeat(new.epoch))
+    note("new leaves", new.leave().error_code)
+    deadline = time.monotonic() + SECONDS
+    while (code := old.heartbeat()) == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    steps.append(("old is among its kind", code not in (0,)))
+    answer = old.join()
+    steps.append(("and leads again", (answer.error_code, answer.leader == old.id)))
+    steps.append(("committed", old.committed()))
+    old.leave()
+    note("new in an empty classic group", new.join().error_code)
+    new.leave()
+
+
+def _with(member: classic.Member, member_id: str) -> classic.Member:
+    other = classic.Member.__new__(classic.Member)
+    other.__dict__.update(member.__dict__, id=member_id)
+    return other
+
+
+@pytest.mark.parametrize(
+    "scenario", [modern_bad_joins, modern_members, modern_static, classic_members, classic_odds, protocols_change]
+)
+def test_groups_answer_as_those_of_apache_kafka(
+    scenario: Scenario, apache: OneBroker, ours: OneBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (modern, classic):
+        monkeypatch.setattr(module, "GROUP", scenario.__name__)
+    expected: Steps = []
+    got: Steps = []
+    with ThreadPoolExecutor(4) as pool:
+        scenario(apache, pool, expected)
+        scenario(ours, pool, got)
+    different = [(theirs[0], theirs[1], mine[1]) for theirs, mine in zip(expected, got, strict=True) if theirs != mine]
+    assert not different, "\n".join(map(str, different))
