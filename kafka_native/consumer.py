@@ -78,6 +78,7 @@ class Consumer(Assigning):
             on_commit=self._callbacks.committed,
             call_back=self._callbacks.add,
             polls=partial(_polls, weakref.ref(self)),
+            waits=partial(_waits, weakref.ref(self)),
         )
         self._consuming = Consuming(main, settings, hooks, self._client.logger, assignors)
         self._open(
@@ -421,7 +422,13 @@ class _Callbacks:
 
 
 def _polls(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
-    """How many polls the application has begun; whether it is inside one, with nothing in hand."""
+    """How many polls the application has begun, and whether it is inside one."""
+    it = consumer()
+    return (0, False) if it is None else (it.polls, it.polling > 0)
+
+
+def _waits(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
+    """How many polls the application has begun, and whether it is inside one that has nothing in hand."""
     it = consumer()
     return (0, False) if it is None else (it.polls, it.polling > it.holding)
 

@@ -49,6 +49,8 @@ class Hooks:
     """Called by its next poll()."""
     polls: Callable[[], tuple[int, bool]]
     """How many polls it has begun, and whether it is inside one."""
+    waits: Callable[[], tuple[int, bool]]
+    """The same, but for a poll that has taken messages already: the application hasn't dealt with these."""
 
     def on_group_error(self, error: KafkaError) -> None:
         """An error that is of no partition."""
@@ -147,7 +149,7 @@ class Consuming:
             timeout_s=self._timeout_s,
             on_commit=self._hooks.on_commit,
             auto_store=config.flag("enable.auto.offset.store"),
-            polls=self._hooks.polls,
+            polls=self._hooks.waits,
             files=files,
             backoff=self._backoff(),
             clock=self._clock,

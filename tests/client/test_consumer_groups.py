@@ -517,3 +517,125 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
             next(first)
         first.close()
         drive(second, until_true=second.assignment)
+
+
+SHORT = {"max.poll.interval.ms": 1200, "session.timeout.ms": 1000, "heartbeat.interval.ms": 100}
+
+
+def test_who_does_not_poll_is_no_member_until_it_does(client: Client):
+    topic = client.topic()
+    fill(client, topic, 3)
+    lost: list[Any] = []
+    with group(client, **SHORT) as consumer:
+        consumer.subscribe([topic], on_lost=lambda _, partitions: lost.append(partitions))
+        assert read(consumer, 3) == [0, 1, 2]
+        time.sleep(1.2)
+        until(lambda: consumer.memberid() is None)
+        seen = None
+        deadline = time.monotonic() + 20
+        while seen is None:
+            assert time.monotonic() < deadline
+            seen = consumer.poll(0.1)
+        assert seen.error() == KafkaError._MAX_POLL_EXCEEDED
+        drive(consumer, until_true=consumer.assignment)
+        assert lost == [[TopicPartition(topic, 0)]]
+
+
+def test_waiting_for_more_is_polling(client: Client):
+    topic = client.topic()
+    fill(client, topic, 3)
+    with group(client, **SHORT) as consumer:
+        consumer.subscribe([topic])
+        found = consumer.consume(10, 3.0)
+        assert [message.error() for message in found] == [None] * 3  # in hand for longer than max.poll.interval.ms
+        who = consumer.memberid()
+        assert consumer.poll(2.0) is None
+        assert consumer.memberid() == who
+        assert who is not None
+
+
+def error_of(consumer: Consumer, timeout: float = 20.0) -> tuple[str | None, int]:
+    """Topic and code of the first error that comes."""
+    deadline = time.monotonic() + timeout
+    while True:
+        assert time.monotonic() < deadline, "no error has come"
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is not None:
+            return message.topic(), message.error().code()
+
+
+def test_a_group_that_is_not_allowed(cluster: MockCluster, client: Client, protocol: dict[str, Any]):
+    topic = client.topic()
+    fill(client, topic, 3, partition=0)
+    name = f"denied-{next(GROUPS)}"
+    cluster.deny_group(name)
+    with group(client, name, **protocol) as consumer:
+        for call in (
+            lambda: consumer.committed([TopicPartition(topic, 0)], 10),
+            lambda: consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False),
+        ):
+            with pytest.raises(KafkaException) as caught:
+                call()
+            assert caught.value.args[0] == KafkaError.GROUP_AUTHORIZATION_FAILED
+        consumer.subscribe([topic])
+        assert error_of(consumer) == (None, KafkaError.GROUP_AUTHORIZATION_FAILED)
+        assert consumer.fatal_error() is None
+        cluster.deny_group(name, False)
+        consumer.unsubscribe()
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 20
+        while (message := consumer.poll(0.1)) is None or message.error() is not None:
+            assert time.monotonic() < deadline
+        assert message.offset() == 0
+
+
+def test_a_topic_that_is_not_allowed_and_one_that_is(cluster: MockCluster, client: Client):
+    allowed, denied = client.topic(), client.topic()
+    fill(client, allowed, 3, partition=0)
+    fill(client, denied, 3, partition=0, start=10)
+    cluster.deny_topic(denied)
+    conf = {"topic.metadata.refresh.interval.ms": 200}
+    with group(client, **{"group.protocol": "consumer"}) as consumer:
+        consumer.subscribe([denied, allowed])
+        assert error_of(consumer)[1] == KafkaError.TOPIC_AUTHORIZATION_FAILED  # the broker refuses such a member
+    with group(client, **conf) as consumer:
+        consumer.subscribe([denied, allowed])
+        found, errors = [], []
+        deadline = time.monotonic() + 20
+        while len(found) < 3 or not errors:
+            assert time.monotonic() < deadline
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is not None:
+                errors.append((message.topic(), message.error().code()))
+            elif message is not None:
+                found.append(int(message.value()))
+        assert found == [0, 1, 2]
+        assert set(errors) == {(denied, KafkaError.TOPIC_AUTHORIZATION_FAILED)}
+        cluster.deny_topic(denied, False)
+        assert read(consumer, 3) == [10, 11, 12]
+
+
+def test_who_is_thrown_out_loses_its_partitions_and_comes_back(
+    cluster: MockCluster, client: Client, protocol: dict[str, Any]
+):
+    topic = client.topic()
+    fill(client, topic, 3, partition=0)
+    name = f"expelled-{next(GROUPS)}"
+    seen: list[str] = []
+    with group(client, name, **protocol) as consumer:
+        consumer.subscribe(
+            [topic],
+            on_assign=lambda _, partitions: seen.append("assign"),
+            on_revoke=lambda _, partitions: seen.append("revoke"),
+            on_lost=lambda _, partitions: seen.append("lost"),
+        )
+        assert read(consumer, 3) == [0, 1, 2]
+        cluster.expel_member(name, consumer.memberid())
+        drive(consumer, until_true=lambda: seen.count("assign") == 2)
+        assert seen == ["assign", "lost", "assign"]
+        fill(client, topic, 3, partition=0, start=3)
+        last = -1
+        while last != 5:  # from the last commit on: some may come again, none is left out
+            [value] = read(consumer, 1)
+            assert value <= last + 1 or last == -1
+            last = value
