@@ -122,43 +122,35 @@ class Balance:
 
     def _relieve(self) -> None:
         """Moves partitions from those with most, as long as anything gets more even."""
-        done = [False] * len(self._ids)
-        heap = [(-load, member) for member, load in enumerate(self._load)]
-        heapq.heapify(heap)
-        while heap:
-            load, member = heapq.heappop(heap)
-            if done[member] or -load != self._load[member]:
-                if not done[member]:
-                    heapq.heappush(heap, (-self._load[member], member))
-                continue
-            path = self._path(member, done)
-            if not path:
-                continue
-            self._move(path)
-            for each in (member, path[-1][2]):
-                heapq.heappush(heap, (-self._load[each], each))
+        closed = [False] * len(self._ids)
+        for most in range(max(self._load), 1, -1):
+            # Nobody gets more than this any more: who is given something has still less than who gives it
+            while starts := [member for member, load in enumerate(self._load) if load == most and not closed[member]]:
+                path = self._path(starts, closed)
+                if not path:
+                    break
+                self._move(path)
 
-    def _path(self, start: int, done: list[bool]) -> list[tuple[int, int, int]]:
-        """The cheapest way from here to a member with at least two partitions less, as (from, topic, to).
+    def _path(self, starts: list[int], closed: list[bool]) -> list[tuple[int, int, int]]:
+        """The cheapest way from one of these, with as many partitions each, to a member with at least two less.
 
-        Without one, everybody who was reached has at most one partition less than this member, and can't reach anybody
-        with less either: nothing will improve for them any more, and they are done.
+        As (from, topic, to). Without one, everybody who was reached has at most one partition less than they, and can't
+        reach anybody with less either: nothing will improve for them any more, and they are closed.
         """
-        most = self._load[start] - 2
-        parents, costs = self._search(start, done, most)
+        most = self._load[starts[0]] - 2
+        parents, costs = self._search(starts, closed, most)
         best = min(
             ((costs[each], self._load[each], each) for each in parents if self._load[each] <= most),
             default=None,
         )
         if best is None:
-            for member in parents:
-                done[member] = True
-            done[start] = True
+            for member in (*parents, *starts):
+                closed[member] = True
             return []
-        return self._trace(parents, start, best[2])
+        return self._trace(parents, best[2])
 
     def _search(
-        self, start: int, closed: list[bool] | None, most: int | None = None
+        self, starts: list[int], closed: list[bool] | None, most: int | None = None
     ) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
         """Who can be reached, with (the one before, topic), and the cost: how many would lose what was theirs.
 
@@ -166,11 +158,11 @@ class Balance:
         :param most: Look until somebody with at most this load was found, and no further than the first one with less
             than the mean as well; None: only where nobody loses anything.
         """
-        costs = {start: 0}
+        costs = dict.fromkeys(starts, 0)
         few = NOBODY if most is None else min(self._mean, most + 1)
         parents: dict[int, tuple[int, int]] = {}
         opened: set[int] = set()
-        queue = deque([start])
+        queue = deque(starts)
         cost = 0
         while queue:
             level = []
@@ -217,9 +209,10 @@ class Balance:
         return found
 
     @staticmethod
-    def _trace(parents: Mapping[int, tuple[int, int]], start: int, end: int) -> list[tuple[int, int, int]]:
+    def _trace(parents: Mapping[int, tuple[int, int]], end: int) -> list[tuple[int, int, int]]:
+        """The way to the end from where it began."""
         path = []
-        while end != start:
+        while end in parents:
             before, topic = parents[end]
             path.append((before, topic, end))
             end = before
@@ -264,7 +257,7 @@ class Balance:
             for home, topic, holder in list(self._displaced()):
                 while home in self._held[topic].get(holder, ()) and left > 0:
                     if self._load[home] >= self._load[holder] and home not in reached:
-                        reached[home] = self._search(home, None)
+                        reached[home] = self._search([home], None)
                         left -= 1
                     if not self._return(home, topic, holder, reached):
                         break
@@ -286,7 +279,7 @@ class Balance:
             ends = [each for each in parents if each == holder or self._load[each] == light]
             if not ends or home == holder:
                 return False
-            path = self._trace(parents, home, min(ends, key=lambda each: (each != holder, each)))
+            path = self._trace(parents, min(ends, key=lambda each: (each != holder, each)))
         self._put(home, topic, home, self._take(holder, topic, home))
         for before, each, after in reversed(path):
             self._hand_on(before, each, after)

@@ -19,7 +19,7 @@ from kafka_native.protocol.groups import JoinGroupResponse
 
 VERSION: Final = 3
 """What is written. Readers take a newer version for the newest that they know, in every client."""
-METADATA_MAX_BYTES: Final = 16 * 1024 * 1024
+METADATA_MAX_BYTES: Final = 4 * 1024 * 1024
 """A longer subscription isn't read: no honest one gets there, and its objects would take many times its size."""
 
 
