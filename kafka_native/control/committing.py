@@ -78,6 +78,8 @@ class Commit:
     """Member id and generation when it was made."""
     held: bool
     """Its partitions are given up only once it is done (a rebalance, the end)."""
+    owned: dict[Key, Assigned]
+    """Those that were assigned when it was made; one that has left and come back is another object."""
     left: dict[Key, Place] = field(default_factory=dict)
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
@@ -245,11 +247,11 @@ class Committing:
 
     def _enqueue(self, wanted: dict[Key, Place], done: Callable[[Outcome], None], deadline: float, held: bool) -> None:
         identity = (self._member.member_id, self._member.generation)
-        commit = Commit(wanted, done, deadline, identity, held, dict(wanted))
-        for key, place in wanted.items():
-            assigned = self._fetching.assigned.get(key)
-            if assigned is not None:
-                assigned.sent = place
+        assigned = self._fetching.assigned
+        owned = {key: assigned[key] for key in wanted if key in assigned}
+        commit = Commit(wanted, done, deadline, identity, held, owned, dict(wanted))
+        for key, each in owned.items():
+            each.sent = wanted[key]
         self._commits.append(commit)
         self._deadline = min(self._deadline, deadline)
         if self._files is not None:
@@ -277,7 +279,7 @@ class Committing:
         for key, place in commit.wanted.items():
             error = commit.errors.get(key)
             partitions.append(_partition_of(key, place).with_error(error))
-            assigned = self._fetching.assigned.get(key)
+            assigned = commit.owned.get(key)
             if assigned is None:
                 continue
             if error is None:
@@ -326,7 +328,12 @@ class Committing:
         elif commit.member != (member_id, generation) and commit.member[1] > 0:
             if commit.held and commit.member[0] == member_id and generation > commit.member[1]:
                 return
-            gone = [key for key in commit.left if key not in self._fetching.assigned or commit.held]
+            now_assigned, before = self._fetching.assigned, commit.owned
+            gone = [
+                key
+                for key in commit.left
+                if commit.held or key not in before or now_assigned.get(key) is not before[key]
+            ]
             text = "the partition was given up in a rebalance"
             self._refuse(commit, gone, KafkaError.ILLEGAL_GENERATION, text)
 

@@ -383,6 +383,21 @@ def test_commit_from_before_a_rebalance_is_not_made_for_what_was_given_up():
     assert second.error == KafkaError.ILLEGAL_GENERATION
 
 
+def test_commit_from_before_a_partition_left_and_came_back_is_not_made():
+    cluster = Group()
+    cluster.assign(0, 0)
+    cluster.commit((0, 7), (1, 8))
+    cluster.find()
+    cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+    cluster.fetching.remove([("t", 1)])
+    cluster.fetching.add([("t", 1, 500)], cluster.clock.now)  # somebody else has had it
+    cluster.member.generation = 6
+    cluster.wait(0.2)
+    assert offsets_of(cluster.reply()) == {0: 7}
+    assert [each.error for each in cluster.outcomes[0]] == [None, KafkaError.ILLEGAL_GENERATION]
+    assert cluster.fetching.assigned["t", 1].sent is None
+
+
 def test_commit_of_a_member_that_was_thrown_out_is_not_made_as_nobody():
     cluster = Group()
     cluster.assign(0)
