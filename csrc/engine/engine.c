@@ -548,4 +548,10 @@ void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes)
     if (atomic_load(&engine->starved) && left < engine->config.queued_max_bytes && atomic_exchange(&engine->starved, 0)) kn_engine_wake_brokers(engine);
 }
 
+void kn_engine_memory(struct kn_engine *engine, int64_t *queued_bytes, int64_t *idle_bytes)
+{
+    *queued_bytes = atomic_load(&engine->queued_bytes);
+    *idle_bytes = (int64_t)kn_pool_idle_bytes(engine->pool);
+}
+
 void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event) { kn_queue_push(&engine->events, &event->node); }

@@ -78,6 +78,7 @@ struct kn_engine {
     _Atomic int64_t undelivered;       /* messages settled whose report waits in `deliveries` */
     _Atomic int64_t queued_bytes;      /* fetched, not yet consumed */
     atomic_int starved;                /* a fetcher waits for queued_bytes to fall */
+    atomic_int fetcher_count;          /* brokers that something is fetched from */
     atomic_int flushing;               /* > 0: linger doesn't apply */
     atomic_int refusing;               /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: messages are neither taken nor sent any more */
     /* control thread only */
@@ -149,6 +150,8 @@ int kn_engine_fetch_start(struct kn_engine *engine, struct kn_cursor *cursor, in
 int kn_engine_fetch_stop(struct kn_engine *engine, struct kn_cursor *cursor, int32_t handle);
 /* Called when segments are freed: wakes fetchers that were over the limit. */
 void kn_engine_consumed(struct kn_engine *engine, int64_t size_bytes);
+/* Any thread: bytes fetched and not yet consumed, and bytes of buffers kept for the next ones. */
+void kn_engine_memory(struct kn_engine *engine, int64_t *queued_bytes, int64_t *idle_bytes);
 void kn_engine_wake_brokers(struct kn_engine *engine);
 void kn_engine_post_event(struct kn_engine *engine, struct kn_event *event);
 /* Fills a REPLY event with an outcome and posts it. Broker thread; the caller's own when the broker was stopped already. */

@@ -8,6 +8,16 @@
 
 /* Offset and length in front of everything: enough to know how large a partial batch is. */
 #define BATCH_PREFIX_BYTES 12
+/* A segment is no larger than that and a batch: what is compressed may become very much more when it is opened, and the queue has a limit. */
+#define PART_BYTES (1 << 20)
+#define PART_BATCHES 4096
+
+/* A compressed wrapper of an old message set doesn't tell its count before it is opened. */
+static int64_t messages_of(const struct kn_batch_view *view, int64_t next_offset)
+{
+    int64_t count = view->record_count >= 0 ? view->record_count : view->last_offset - next_offset + 1;
+    return count < 0 ? 0 : count < INT32_MAX ? count : INT32_MAX; /* a sum of them doesn't overflow */
+}
 
 size_t kn_fetch_job_scan(struct kn_fetch_job *job)
 {
@@ -19,9 +29,7 @@ size_t kn_fetch_job_scan(struct kn_fetch_job *job)
     job->next_offset = job->offset;
     while ((status = kn_batch_view_next(&span, &view)) == KN_OK) {
         job->batch_count++;
-        /* A compressed wrapper of an old message set doesn't tell its count before it is opened. */
-        int64_t count = view.record_count >= 0 ? view.record_count : view.last_offset - job->next_offset + 1;
-        if (count > 0) job->message_count += count;
+        job->message_count += messages_of(&view, job->next_offset);
         if (view.last_offset >= job->next_offset) job->next_offset = view.last_offset + 1;
     }
     kn_cursor_queued(job->cursor, job->message_count);
@@ -39,58 +47,83 @@ static int by_first_offset(const void *a, const void *b)
 }
 
 /* The aborted transactions of a response, and which producers are inside one as the batches go by. Brokers should sort the list; one
- * vendor's didn't, so it is sorted here. */
-struct aborted_filter {
-    struct kn_aborted *list;
+ * vendor's didn't, so it is sorted here. Producers are found by hash: there may be as many as the response has room for. */
+struct kn_aborted_filter {
     int32_t count;
-    int32_t next;      /* list[..next) has begun at the current batch */
+    int32_t next;       /* list[..next) has begun at the current batch */
+    uint32_t mask;      /* of the table */
+    uint64_t seed;
+    struct aborting {
+        int64_t producer_id;
+        int used, active;
+    } *table;
+    struct kn_aborted list[];
 };
 
-static int aborted_filter_init(struct aborted_filter *filter, struct kn_fetch_job *job)
+static struct aborting *aborting_of(struct kn_aborted_filter *filter, int64_t producer_id)
 {
-    filter->list = NULL;
-    filter->count = filter->next = 0;
-    if (job->cursor->engine->config.isolation_level == 0 || job->result.aborted_count == 0) return KN_OK;
-    filter->list = malloc((size_t)job->result.aborted_count * sizeof filter->list[0]);
-    if (!filter->list) return KN_ERR_NOMEM;
-    filter->count = job->result.aborted_count;
+    uint64_t hash = ((uint64_t)producer_id ^ filter->seed) * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t at = (uint32_t)(hash >> 32) & filter->mask;
+    while (filter->table[at].used && filter->table[at].producer_id != producer_id) at = (at + 1) & filter->mask;
+    return &filter->table[at]; /* at least half of it is free */
+}
+
+static int aborted_filter_new(struct kn_fetch_job *job)
+{
+    int32_t count = job->result.aborted_count;
+    uint32_t size = 2;
+    if (job->filter || job->cursor->engine->config.isolation_level == 0 || count == 0) return KN_OK;
+    while (size < (uint32_t)count * 2) size *= 2;
+    struct kn_aborted_filter *filter = calloc(1, sizeof *filter + (size_t)count * sizeof filter->list[0]);
+    if (filter) filter->table = calloc(size, sizeof filter->table[0]);
+    if (!filter || !filter->table) {
+        free(filter);
+        return KN_ERR_NOMEM;
+    }
+    filter->count = count;
+    filter->mask = size - 1;
+    filter->seed = (uint64_t)kn_random_below(UINT32_MAX) << 32 | kn_random_below(UINT32_MAX);
     struct kn_fetch_result result = job->result; /* reading advances a copy */
-    for (int32_t i = 0; i < filter->count; i++) filter->list[i] = kn_fetch_result_aborted(&result, job->version);
-    qsort(filter->list, (size_t)filter->count, sizeof filter->list[0], by_first_offset);
+    for (int32_t i = 0; i < count; i++) filter->list[i] = kn_fetch_result_aborted(&result, job->version);
+    qsort(filter->list, (size_t)count, sizeof filter->list[0], by_first_offset);
+    job->filter = filter;
     return KN_OK;
 }
 
-#define NO_PRODUCER (-1)
-
-/* True when the batch is part of an aborted transaction. An abort marker ends its producer's transaction. */
-static int aborted_filter_drops(struct aborted_filter *filter, const struct kn_batch_view *view)
+/* A marker's key is version (i16) and type (i16): 0 = abort, 1 = commit. */
+static int ends_transaction(const struct kn_batch_view *view)
 {
-    if (!filter->count || view->magic < 2) return 0;
-    while (filter->next < filter->count && filter->list[filter->next].first_offset <= view->last_offset) filter->next++;
+    struct kn_record_reader reader;
+    struct kn_record record;
+    return kn_record_reader_init(&reader, view) == KN_OK && kn_record_reader_next(&reader, &record) == KN_OK && record.key &&
+           record.key_bytes >= 4 && record.key[2] == 0 && record.key[3] <= 1;
+}
+
+/* True when the batch is part of an aborted transaction. A producer has one transaction at a time, so a marker ends whatever of it began before; a
+ * commit, too: then the marker of the aborted one is gone (compaction), and what follows is not part of it. */
+static int aborted_filter_drops(struct kn_aborted_filter *filter, const struct kn_batch_view *view)
+{
+    if (!filter || view->magic < 2) return 0;
+    for (; filter->next < filter->count && filter->list[filter->next].first_offset <= view->last_offset; filter->next++) {
+        struct aborting *begun = aborting_of(filter, filter->list[filter->next].producer_id);
+        *begun = (struct aborting){filter->list[filter->next].producer_id, 1, 1};
+    }
     int control = kn_batch_view_is_control(view);
     if (!control && !(view->attributes & 0x10)) return 0;
-    for (int32_t i = 0; i < filter->next; i++) {
-        if (filter->list[i].producer_id != view->producer_id) continue;
-        if (!control) return 1;
-        struct kn_record_reader reader;
-        struct kn_record record;
-        /* A marker's key is version (i16) and type (i16): 0 = abort. Only the oldest of the producer's transactions ends. */
-        if (kn_record_reader_init(&reader, view) == KN_OK && kn_record_reader_next(&reader, &record) == KN_OK && record.key &&
-            record.key_bytes >= 4 && record.key[2] == 0 && record.key[3] == 0)
-            filter->list[i].producer_id = NO_PRODUCER;
-        return 0;
-    }
+    struct aborting *found = aborting_of(filter, view->producer_id);
+    if (!control) return found->active;
+    if (found->active && ends_transaction(view)) found->active = 0;
     return 0;
 }
 
 /* Opens one batch into the segment; batches that are not for the application only count for next_offset. */
-static int open_batch(struct kn_fetch_job *job, struct aborted_filter *filter, struct kn_batch_view *view, struct kn_segment *segment)
+static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view, struct kn_segment *segment)
 {
     struct kn_engine *engine = job->cursor->engine;
     int status = KN_OK;
     if (engine->config.check_crcs && (status = kn_batch_view_check(view)) != KN_OK) return status;
     if (view->last_offset < job->offset) return KN_OK; /* a broker may begin before what was asked for */
-    if (aborted_filter_drops(filter, view) || kn_batch_view_is_control(view)) return KN_OK;
+    if (aborted_filter_drops(job->filter, view) || kn_batch_view_is_control(view)) return KN_OK;
 
     struct kn_buffer *opened = NULL;
     status = kn_batch_view_open(view, &engine->codecs, engine->config.decompressed_max_bytes, engine->pool, &opened);
@@ -104,33 +137,50 @@ static int open_batch(struct kn_fetch_job *job, struct aborted_filter *filter, s
     return KN_OK;
 }
 
-int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_t *failed_offset, int64_t *next_offset)
+/* Batches from job->rest into the segment, until a part is full. */
+static int open_part(struct kn_fetch_job *job, struct kn_segment *segment, int32_t capacity, int64_t *message_count, int64_t *failed_offset,
+                     int64_t *next_offset)
 {
-    *data = NULL;
-    *failed_offset = job->offset;
-    *next_offset = job->offset;
-    if (job->batch_count == 0) return KN_OK;
-    struct kn_segment *segment = kn_segment_new(KN_SEGMENT_DATA, job->cursor, job->epoch, job->batch_count);
-    if (!segment) return KN_ERR_NOMEM;
-    segment->fetch_offset = segment->next_offset = job->offset;
-
-    struct aborted_filter filter;
-    int status = aborted_filter_init(&filter, job);
-    struct kn_span span = kn_span_of(job->result.records, job->result.records_bytes);
-    while (status == KN_OK && segment->batch_count < job->batch_count) {
+    int status = KN_OK;
+    while (status == KN_OK && segment->batch_count < capacity && segment->size_bytes < PART_BYTES) {
         struct kn_batch_view view = {0};
         view.last_offset = segment->next_offset;
-        status = kn_batch_view_next(&span, &view);
+        status = kn_batch_view_next(&job->rest, &view);
         if (status == KN_ERR_TRUNCATED) {
-            status = KN_OK;
-            break;
+            job->is_done = 1;
+            return KN_OK;
         }
         *failed_offset = segment->next_offset;
         *next_offset = view.last_offset + 1;
-        if (status == KN_OK) status = open_batch(job, &filter, &view, segment);
+        if (status == KN_OK) *message_count += messages_of(&view, segment->next_offset);
+        if (status == KN_OK) status = open_batch(job, &view, segment);
         if (status == KN_OK && view.last_offset >= segment->next_offset) segment->next_offset = view.last_offset + 1;
     }
-    free(filter.list);
+    job->is_done = status != KN_OK || kn_span_left(&job->rest) == 0;
+    return status;
+}
+
+int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_t *failed_offset, int64_t *next_offset)
+{
+    *data = NULL;
+    *failed_offset = *next_offset = job->offset;
+    if (job->batch_count == 0) {
+        job->is_done = 1;
+        return KN_OK;
+    }
+    int32_t capacity = job->batch_count < PART_BATCHES ? job->batch_count : PART_BATCHES;
+    struct kn_segment *segment = kn_segment_new(KN_SEGMENT_DATA, job->cursor, job->epoch, capacity);
+    int status = segment ? aborted_filter_new(job) : KN_ERR_NOMEM;
+    if (status != KN_OK) {
+        kn_segment_free(segment);
+        job->is_done = 1;
+        return status;
+    }
+    segment->fetch_offset = segment->next_offset = job->offset;
+    if (!job->is_begun) job->rest = kn_span_of(job->result.records, job->result.records_bytes);
+    job->is_begun = 1;
+    int64_t message_count = 0;
+    status = open_part(job, segment, capacity, &message_count, failed_offset, next_offset);
 
     int64_t size_bytes = segment->size_bytes;
     segment->size_bytes = 0;
@@ -139,8 +189,10 @@ int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_
         return status;
     }
     kn_segment_account(segment, size_bytes);
-    segment->message_count = job->message_count;
-    job->message_count = 0;
+    if (job->is_done || message_count > job->message_count) message_count = job->message_count;
+    segment->message_count = message_count;
+    job->message_count -= message_count;
+    job->offset = segment->next_offset;
     *data = segment;
     return status;
 }
@@ -148,6 +200,8 @@ int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_
 void kn_fetch_job_deinit(struct kn_fetch_job *job)
 {
     if (job->message_count) kn_cursor_unqueued(job->cursor, job->message_count);
+    if (job->filter) free(job->filter->table);
+    free(job->filter);
     kn_chunk_unref(job->chunk);
     kn_cursor_unref(job->cursor);
 }

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "engine/engine.h"
 
 #define BUCKETS_AT_FIRST 16
 
@@ -71,7 +72,7 @@ int kn_fetch_slots_add(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     if ((uint32_t)fetcher->slot_count >= fetcher->bucket_count && grow(fetcher) != KN_OK) return KN_ERR_NOMEM;
     kn_list_push_back(&fetcher->slots, &slot->node);
-    fetcher->slot_count++;
+    if (fetcher->slot_count++ == 0) atomic_fetch_add_explicit(&fetcher->broker->engine->fetcher_count, 1, memory_order_relaxed);
     fetcher->idless_count += !has_id(slot->cursor);
     link_slot(fetcher, slot);
     return KN_OK;
@@ -91,7 +92,7 @@ void kn_fetch_slots_remove(struct kn_fetcher *fetcher, struct kn_fetch_slot *slo
 {
     kn_fetch_slots_unfile(fetcher, slot);
     kn_list_remove(&slot->node);
-    fetcher->slot_count--;
+    if (--fetcher->slot_count == 0) atomic_fetch_sub_explicit(&fetcher->broker->engine->fetcher_count, 1, memory_order_relaxed);
     fetcher->resting_count -= slot->resting;
     fetcher->idless_count -= !has_id(slot->cursor);
     if (kn_fetch_slot_in_session(fetcher, slot)) {

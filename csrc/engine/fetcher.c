@@ -13,6 +13,11 @@
 /* A response larger than this only delays the one after it. */
 #define RESPONSE_MAX_BYTES (16 << 20)
 #define RESPONSE_MIN_BYTES (1 << 20)
+#define RESPONSE_LEAST_BYTES (64 << 10)
+/* All brokers' responses that are under way or not yet opened are beside the queue: together they may be that part of its limit. */
+#define UNDER_WAY_PART 4
+#define EXPANSION_ONE 256          /* nothing is compressed */
+#define EXPANSION_GUESS (4 * 256)  /* before the first response */
 #define SESSION_EPOCH_FULL 0
 /* How long a broker may wait for news of the other partitions while some rest: these may be drained meanwhile. */
 #define WAIT_WHILE_RESTING_MAX_MS 10
@@ -36,6 +41,7 @@ void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker)
     fetcher->broker = broker;
     fetcher->fetch_version = -1;
     fetcher->session_serial = 1;
+    fetcher->expansion = EXPANSION_GUESS;
     kn_list_init(&fetcher->slots);
     kn_list_init(&fetcher->changed);
     kn_list_init(&fetcher->leaving);
@@ -44,7 +50,7 @@ void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker)
 
 void kn_fetcher_deinit(struct kn_fetcher *fetcher)
 {
-    for (int32_t i = 0; i < fetcher->job_count; i++) kn_fetch_job_deinit(&fetcher->jobs[i]);
+    for (int32_t i = fetcher->job_next; i < fetcher->job_count; i++) kn_fetch_job_deinit(&fetcher->jobs[i]);
     free(fetcher->jobs);
     struct kn_list *node;
     kn_fetch_slots_drop_forgotten(fetcher);
@@ -177,6 +183,11 @@ static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job,
         push_segment(fetcher, segment);
     }
     stop_slot(fetcher, KN_EVENT_CURSOR, job, status, offset);
+    /* What was fetched after it isn't handed over: it will be fetched again. */
+    for (int32_t i = fetcher->job_next; i < fetcher->job_count; i++) {
+        struct kn_fetch_job *later = &fetcher->jobs[i];
+        if (later != job && later->cursor == job->cursor && later->epoch == job->epoch) later->is_void = 1;
+    }
 }
 
 static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *job)
@@ -192,33 +203,68 @@ static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *jo
     push_segment(fetcher, segment);
 }
 
-static void open_job(struct kn_fetcher *fetcher, struct kn_fetch_job *job)
+/* Opens the next part of the job; whether that was the last. */
+static int open_job(struct kn_fetcher *fetcher, struct kn_fetch_job *job)
 {
-    if (job->epoch != atomic_load_explicit(&job->cursor->epoch, memory_order_acquire)) return; /* stale already */
+    if (job->is_void || job->epoch != atomic_load_explicit(&job->cursor->epoch, memory_order_acquire)) return 1; /* stale already */
     struct kn_segment *data;
     int64_t failed_offset, next_offset;
     int status = kn_fetch_job_open(job, &data, &failed_offset, &next_offset);
+    if (data) fetcher->opened_to_bytes += data->size_bytes;
     if (data) push_segment(fetcher, data);
+    if (job->is_done) fetcher->opened_from_bytes += (int64_t)job->result.records_bytes;
     if (status != KN_OK)
         fail_job(fetcher, job, status, failed_offset, next_offset);
-    else if (fetcher->broker->engine->config.partition_eof)
+    else if (job->is_done && fetcher->broker->engine->config.partition_eof)
         report_end(fetcher, job);
+    return job->is_done;
 }
 
+/* Rises at once, so that the queue's limit holds, and falls slowly. */
+static void note_expansion(struct kn_fetcher *fetcher)
+{
+    if (fetcher->opened_to_bytes > 0 && fetcher->opened_from_bytes > 0) {
+        int64_t now = fetcher->opened_to_bytes * EXPANSION_ONE / fetcher->opened_from_bytes;
+        if (now < EXPANSION_ONE) now = EXPANSION_ONE;
+        fetcher->expansion = now > fetcher->expansion ? now : (3 * fetcher->expansion + now) / 4;
+    }
+    fetcher->opened_from_bytes = fetcher->opened_to_bytes = 0;
+}
+
+/* Whether nothing more may be queued now: then `starved` is set, and whoever frees segments wakes us. */
+static int queue_is_full(struct kn_fetcher *fetcher)
+{
+    struct kn_engine *engine = fetcher->broker->engine;
+    if (atomic_load(&engine->queued_bytes) < engine->config.queued_max_bytes) return 0;
+    atomic_store(&engine->starved, 1);
+    /* The consumer may have emptied the queue between the two lines above and not have seen the flag: look again. */
+    return atomic_load(&engine->queued_bytes) >= engine->config.queued_max_bytes;
+}
+
+/* As much as the queue has room for. */
 static void open_jobs(struct kn_fetcher *fetcher)
 {
-    for (int32_t i = 0; i < fetcher->job_count; i++) {
-        open_job(fetcher, &fetcher->jobs[i]);
-        kn_fetch_job_deinit(&fetcher->jobs[i]);
+    while (fetcher->job_next < fetcher->job_count && !queue_is_full(fetcher)) {
+        struct kn_fetch_job *job = &fetcher->jobs[fetcher->job_next];
+        if (!open_job(fetcher, job)) continue;
+        fetcher->job_bytes -= (int64_t)job->result.records_bytes;
+        kn_fetch_job_deinit(job);
+        fetcher->job_next++;
     }
-    fetcher->job_count = 0;
-    fetcher->job_bytes = 0;
+    if (fetcher->job_next < fetcher->job_count) return;
+    fetcher->job_next = fetcher->job_count = 0;
+    note_expansion(fetcher);
 }
 
 /* --- the response --- */
 
 static struct kn_fetch_job *add_job(struct kn_fetcher *fetcher)
 {
+    if (fetcher->job_count == fetcher->job_capacity && fetcher->job_next) {
+        memmove(fetcher->jobs, fetcher->jobs + fetcher->job_next, (size_t)(fetcher->job_count - fetcher->job_next) * sizeof fetcher->jobs[0]);
+        fetcher->job_count -= fetcher->job_next;
+        fetcher->job_next = 0;
+    }
     if (fetcher->job_count == fetcher->job_capacity) {
         int32_t capacity = fetcher->job_capacity ? fetcher->job_capacity * 2 : 16;
         struct kn_fetch_job *jobs = realloc(fetcher->jobs, (size_t)capacity * sizeof jobs[0]);
@@ -427,6 +473,19 @@ static int16_t choose_version(struct kn_fetcher *fetcher)
     return version;
 }
 
+/* As large as what it becomes when it is opened fits in, but large enough to be worth a request. */
+static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes)
+{
+    struct kn_engine *engine = fetcher->broker->engine;
+    int fetchers = atomic_load_explicit(&engine->fetcher_count, memory_order_relaxed);
+    int64_t share_bytes = engine->config.queued_max_bytes / UNDER_WAY_PART / (fetchers > 0 ? fetchers : 1);
+    int64_t most = room_bytes < share_bytes ? room_bytes : share_bytes;
+    if (most < RESPONSE_MIN_BYTES) most = RESPONSE_MIN_BYTES;
+    most = most * EXPANSION_ONE / fetcher->expansion;
+    if (most < RESPONSE_LEAST_BYTES) most = RESPONSE_LEAST_BYTES;
+    return most < RESPONSE_MAX_BYTES ? most : RESPONSE_MAX_BYTES;
+}
+
 static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t now_us)
 {
     const struct kn_engine_config *config = &fetcher->broker->engine->config;
@@ -435,8 +494,7 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
                                     .min_bytes = config->fetch_min_bytes, .isolation_level = config->isolation_level,
                                     .session_id = fetcher->session_id, .session_epoch = fetcher->session_epoch, .rack = config->rack};
     if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS) body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
-    int64_t most = room_bytes > RESPONSE_MIN_BYTES ? room_bytes : RESPONSE_MIN_BYTES;
-    if (most > RESPONSE_MAX_BYTES) most = RESPONSE_MAX_BYTES;
+    int64_t most = response_max_bytes(fetcher, room_bytes);
     body.max_bytes = most < config->fetch_max_bytes ? (int32_t)most : config->fetch_max_bytes;
 
     struct kn_fetch_partition *partitions = NULL;
@@ -459,7 +517,7 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
 static int64_t room(struct kn_fetcher *fetcher)
 {
     struct kn_engine *engine = fetcher->broker->engine;
-    int64_t limit = engine->config.queued_max_bytes - fetcher->job_bytes;
+    int64_t limit = engine->config.queued_max_bytes - fetcher->job_bytes * fetcher->expansion / EXPANSION_ONE;
     int64_t left = limit - atomic_load(&engine->queued_bytes);
     if (left > 0) return left;
     atomic_store(&engine->starved, 1);
@@ -481,8 +539,8 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
             if (!sent) next_us = fetcher->not_before_us;
         }
     }
-    if (!fetcher->job_count) return next_us;
+    if (fetcher->job_next == fetcher->job_count) return next_us;
     if (sent) return now_us; /* let the request out before the work on what came */
     open_jobs(fetcher);
-    return fetcher->in_flight ? KN_NEVER : now_us;
+    return fetcher->in_flight || fetcher->job_next < fetcher->job_count ? KN_NEVER : now_us; /* a full queue wakes us when it isn't any more */
 }

@@ -43,9 +43,11 @@ struct kn_fetcher {
     uint32_t session_reset_serial; /* answers up to this request belong to a session that was given up */
     int16_t fetch_version;       /* negotiated, -1 before open */
     int64_t not_before_us;       /* back-off after an error, or throttled */
-    struct kn_fetch_job *jobs;   /* the last response's partitions, scanned but not opened */
-    int32_t job_count, job_capacity;
+    struct kn_fetch_job *jobs;   /* fetched partitions in their order, scanned but not opened, or not to their end */
+    int32_t job_next, job_count, job_capacity; /* those before job_next are done */
     int64_t job_bytes;
+    int64_t expansion;           /* bytes that 256 fetched ones become when they are opened, as of late; at least 256 */
+    int64_t opened_from_bytes, opened_to_bytes; /* the same of the response being opened */
 };
 
 void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker);

@@ -44,7 +44,6 @@ static int parse_v2(struct kn_batch_view *view)
 
     view->last_offset = view->base_offset;
     if (span.failed || view->base_offset < 0 || last_offset_delta < -1 || view->record_count < 0) return KN_ERR_INVALID;
-    if (view->base_offset > INT64_MAX - INT32_MAX) return KN_ERR_INVALID;
     view->last_offset += last_offset_delta;
     if (last_offset_delta < 0 && view->record_count > 0) return KN_ERR_INVALID;
     if (view->record_count > (int64_t)last_offset_delta + 1) return KN_ERR_INVALID;
@@ -73,7 +72,8 @@ int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view)
     view->raw_bytes = PREFIX_BYTES + (size_t)length;
     view->base_offset = (int64_t)((uint64_t)kn_get_u32(span->at) << 32 | kn_get_u32(span->at + 4));
     view->magic = (int8_t)span->at[AT_MAGIC];
-    if (view->base_offset < 0) return KN_ERR_INVALID;
+    /* Offsets after the batch can be calculated, whatever its deltas. */
+    if (view->base_offset < 0 || view->base_offset > INT64_MAX - INT32_MAX) return KN_ERR_INVALID;
 
     int status;
     if (view->magic == 2) {

@@ -330,6 +330,15 @@ cdef class Engine:
         """Messages queued or in flight, and delivery reports not served."""
         return 0 if self.engine == NULL else kn_engine_outstanding(self.engine)
 
+    @property
+    def memory(self):
+        """``(queued, idle)``: bytes fetched and not yet consumed, and bytes of buffers kept for the next ones."""
+        cdef int64_t queued = 0
+        cdef int64_t idle = 0
+        if self.engine != NULL:
+            kn_engine_memory(self.engine, &queued, &idle)
+        return queued, idle
+
     # --- consuming ---
 
     def cursor(self, str topic not None, bytes topic_id not None, int32_t partition):

@@ -266,6 +266,7 @@ cdef extern from "engine/engine.h" nogil:
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
     void kn_engine_refuse(kn_engine *engine)
     void kn_engine_grant(kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
+    void kn_engine_memory(kn_engine *engine, int64_t *queued_bytes, int64_t *idle_bytes)
     void kn_engine_expire(kn_engine *engine, int64_t now_us)
     int kn_engine_fetch_start(kn_engine *engine, kn_cursor *cursor, int32_t handle, uint32_t epoch, int64_t offset, int32_t leader_epoch)
     int kn_engine_fetch_stop(kn_engine *engine, kn_cursor *cursor, int32_t handle)

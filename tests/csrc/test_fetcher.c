@@ -383,6 +383,71 @@ static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
     bench_end(&bench, 1);
 }
 
+static void fifty_bytes(struct kn_engine_config *config) { config->queued_max_bytes = 50; }
+
+static void test_a_full_queue_holds_back_what_has_come(void)
+{
+    struct bench bench = bench_with(3, fifty_bytes);
+    ask(&bench, NOW);
+    struct answer answer = answer_new(0, SESSION, 3);
+    for (int32_t i = 0; i < 3; i++) put_partition(&answer, i, 0, -1, 0, 10);
+    send_answer(&bench, &answer, NOW);
+    kn_cursor_next_epoch(cursors[1]); /* stale before it was opened */
+    for (int i = 0; i < 3; i++) turn(&bench, 0, NOW);
+    CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
+    CHECK_EQ(atomic_load(&bench.engine->starved), 1);
+    CHECK_EQ(drop_segments(&bench), 1);
+    turn(&bench, 0, NOW);
+    CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
+    struct kn_segment *segment = KN_LIST_ENTRY(kn_queue_pop(&bench.engine->fetched), struct kn_segment, node);
+    CHECK_EQ(segment->cursor->partition, 2);
+    CHECK_EQ(segment->message_count, 10);
+    kn_segment_free(segment);
+    turn(&bench, 0, NOW);
+    CHECK_EQ(bench.broker->fetcher.job_count, 0);
+    CHECK_EQ(bench.broker->fetcher.job_bytes, 0);
+    ask(&bench, NOW);
+    CHECK_EQ(asked.offsets[0], 10);
+    bench_end(&bench, 3);
+}
+
+static void test_what_was_fetched_after_damage_is_not_handed_over(void)
+{
+    struct bench bench = bench_with(2, fifty_bytes);
+    ask(&bench, NOW);
+    bench.broker->fetcher.expansion = 1; /* so that what has come seems to fit in */
+    struct answer answer = answer_new(0, SESSION, 2);
+    put_partition(&answer, 0, 0, -1, 0, 10);
+    size_t at = answer.buffer->size_bytes;
+    put_partition(&answer, 1, 0, -1, 0, 10);
+    answer.buffer->data[at + 38 + 70] ^= 1; /* within its batch */
+    send_answer(&bench, &answer, NOW);
+    /* The answer to the request that went out before the first was opened; its second half still isn't. */
+    ask(&bench, NOW);
+    CHECK_EQ(asked.offsets[1], 10);
+    CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
+    answer = answer_new(0, SESSION, 1);
+    put_partition(&answer, 1, 0, -1, 10, 10);
+    send_answer(&bench, &answer, NOW);
+    int errors = 0;
+    for (int i = 0; i < 6; i++) {
+        struct kn_list *node;
+        while ((node = kn_queue_pop(&bench.engine->fetched))) {
+            struct kn_segment *segment = KN_LIST_ENTRY(node, struct kn_segment, node);
+            errors += segment->kind == KN_SEGMENT_ERROR;
+            CHECK(segment->kind == KN_SEGMENT_ERROR || segment->cursor->partition == 0);
+            kn_segment_free(segment);
+        }
+        turn(&bench, 0, NOW);
+    }
+    CHECK_EQ(errors, 1);
+    struct kn_event *got = event(&bench, KN_EVENT_CURSOR);
+    CHECK_EQ(got->status, KN_ERR_CRC);
+    CHECK_EQ(got->offset, 0);
+    kn_event_free(got);
+    bench_end(&bench, 2);
+}
+
 /* --- KIP-392 --- */
 
 static void with_rack(struct kn_engine_config *config) { snprintf(config->rack, sizeof config->rack, "rack-a"); }
@@ -505,6 +570,8 @@ int main(void)
     RUN(test_what_rests_is_forgotten_and_comes_back_when_it_is_consumed);
     RUN(test_nothing_is_asked_while_everything_rests);
     RUN(test_one_that_rests_at_two_brokers_is_seen_by_both);
+    RUN(test_a_full_queue_holds_back_what_has_come);
+    RUN(test_what_was_fetched_after_damage_is_not_handed_over);
     RUN(test_a_closer_replica_stops_the_slot_and_keeps_what_is_queued);
     RUN(test_a_replica_that_makes_no_sense_is_passed_over);
     RUN(test_partitions_that_nobody_asked_for_are_passed_over);
