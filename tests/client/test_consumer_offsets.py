@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import Any
 
@@ -23,6 +24,7 @@ from kafka_native import (
 from .support import Client, fill
 from .test_consumer import take, values
 from .test_consumer_groups import forever, group, read
+from .test_poll import until
 
 
 def caught_code(call: Any) -> int:
@@ -133,6 +135,23 @@ def test_what_is_handed_out_is_committed_by_itself(client: Client, topic: str):
             consumer.poll(0)
             consumer.seek(TopicPartition(topic, 0, 4))
             consumer.pause(consumer.assignment())
+
+
+def test_what_consume_has_in_hand_is_not_committed_before_it_returns(client: Client, topic: str):
+    where = [TopicPartition(topic, 0)]
+    with group(client, **{"auto.commit.interval.ms": 20}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        outcome: list[Any] = []
+        thread = threading.Thread(target=lambda: outcome.extend(consumer.consume(100, 60)))
+        thread.start()
+        until(lambda: consumer.holding)
+        started = time.monotonic()
+        while time.monotonic() - started < 0.5:
+            assert consumer.committed(where, 10)[0].offset == OFFSET_INVALID
+        consumer.wakeup()
+        thread.join(20)
+        assert len(outcome) == 10
+        until(lambda: consumer.poll(0.01) is None and consumer.committed(where, 10)[0].offset == 10)
 
 
 def test_close_commits_what_was_handed_out(client: Client, topic: str):
