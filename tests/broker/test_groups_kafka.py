@@ -38,7 +38,7 @@ class Producing:
 
     def __init__(self, kafka: Cluster, topic: str, per_second: int = 300) -> None:
         self.sent: Counter[int] = Counter()
-        self._producer = our_producer(kafka, linger_ms=5)
+        self._producer = our_producer(kafka, linger_ms=5, enable_idempotence=True)
         self._topic, self._pause_s = topic, PARTITIONS / per_second
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -183,3 +183,40 @@ def test_static_members_keep_their_partitions_and_their_names(kafka: Cluster, ne
     assert owned(two) == {0, 1, 2, 3} - before
     for consumer in (one, two):
         consumer.close()
+
+
+def coordinator_of(cluster: Cluster, group: str) -> int:
+    """The broker that coordinates a group, -1 while none answers."""
+    admin = cluster.admin()  # it must live until the future has its result
+    try:
+        return int(admin.describe_consumer_groups([group], request_timeout=3)[group].result(5).coordinator.id)
+    except (confluent_kafka.KafkaException, TimeoutError):
+        return -1
+
+
+def test_a_coordinator_that_is_killed_is_no_reason_to_rebalance(
+    owned3: Cluster, new_topic: TopicMaker, tmp_path: Path
+) -> None:
+    topic = new_topic(owned3, PARTITIONS)
+    groups = {protocol: f"group-{uuid.uuid4().hex[:8]}" for protocol in ("classic", "consumer")}
+    with (
+        Members(owned3, topic, PARTITIONS, groups["classic"], tmp_path) as classic,
+        Members(owned3, topic, PARTITIONS, groups["consumer"], tmp_path) as modern,
+    ):
+        everybody = [classic.join("ours", **CLASSIC), modern.join("ours", **CONSUMER)]
+        classic.settle()
+        modern.settle()
+        # Of both groups: there is one partition of offsets.
+        node = wait_for(lambda: max(coordinator_of(owned3, modern.group), 0), "a coordinator")
+        victim = owned3.brokers[node]
+        logs = [list(member.log) for member in everybody]
+        with Producing(owned3, topic) as producing:
+            victim.kill()
+            wait_for(lambda: coordinator_of(owned3, modern.group) not in (-1, victim.node), "another coordinator")
+            for members in (classic, modern):
+                wait_for(lambda m=members: committed_by(kafka_native, m).get(0, -1) > 0, "commits go on")  # type: ignore[misc]
+            victim.start()
+            owned3.wait_until_up()
+        for members in (classic, modern):
+            members.expect_each_once(producing.sent)
+        assert [member.log for member in everybody] == logs
