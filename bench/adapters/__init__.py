@@ -6,6 +6,7 @@ A function is called in a process of its own, so the CPU time is the client's al
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import time
@@ -48,7 +49,7 @@ class Task:
         """The properties of a consumer in a group of its own, which reads from the beginning."""
         return {
             "bootstrap.servers": self.bootstrap,
-            "group.id": f"{self.topic}-{number}",
+            "group.id": f"{self.topic}-{os.getpid()}-{number}",
             "auto.offset.reset": "earliest",
             **({} if self.protocol == "classic" else {"group.protocol": self.protocol}),
         }

@@ -121,7 +121,11 @@ def committed_back(history: History) -> None:
 
 
 def commit_that_is_not_there(history: History) -> None:
-    history.lives[1].take({"t": 12.5, "e": "committed", "o": [[*K, 8]]})
+    history.lives[1].take({"t": 12.5, "e": "committed", "o": [[*K, 11]]})
+
+
+def commit_that_came_later(history: History) -> None:
+    history.lives[1].take({"t": 11.5, "e": "committed", "o": [[*K, 10]]})
 
 
 def never_stable(history: History) -> None:
@@ -153,7 +157,7 @@ BREAKS = {
     "one_owner": [both_at_once, expelled_too_soon, never_noticed],
     "fenced": [late_commit, commit_of_a_stranger],
     "nothing_ahead": [committed_ahead, committed_back],
-    "commits_are_true": [commit_that_is_not_there],
+    "commits_are_true": [commit_that_is_not_there, commit_that_came_later],
     "settles": [never_stable],
     "good_ends": [died, fatal, slow_close],
     "all_was_committed": [ends_uncommitted],
@@ -204,13 +208,14 @@ def test_commits_are_read_from_the_brokers_bytes() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        Options("classic", "cooperative-sticky", "confluent", session_s=3.0, max_poll_s=4.0),
-        Options("consumer", "", "confluent", max_poll_s=7.0),
+        Options("classic", "cooperative-sticky", "mixed", session_s=3.0, max_poll_s=4.0),
+        Options("consumer", "", "ours", max_poll_s=7.0),
     ],
     ids=str,
 )
 def test_nothing_is_lost_and_nobody_shares_a_partition(owned3: Cluster, options: Options) -> None:
     options.seconds = options.round_s = 10.0
+    options.fault_every_s = (0.1, 1.0)
     run = Run(owned3, options)
     history = run.run()
     print("\n".join([str(options), *figures.lines(history)]))

@@ -10,18 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from bench.__main__ import main
-from bench.adapters import SCENARIOS, Figures, percentiles
+from bench.adapters import COLD_STARTS, SCENARIOS, Figures, percentiles
 from bench.report import MORE, ratio
 from kafka_native.cli.mock import mock_cluster
-
-UNWIRED = {"group", "cold"}  # kafka_native joins no group yet
 
 
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "3000", "--rounds", "1", "--output", str(tmp_path)]
         arguments += ["--wide", "20", "--topics", "5", "--adapters", "kafka_native,confluent_kafka,raw"]
-        result = CliRunner().invoke(main, [*arguments, *(set(SCENARIOS) - UNWIRED)])
+        result = CliRunner().invoke(main, [*arguments, *SCENARIOS])
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
     assert {name: sorted(found) for name, found in results.items()} == {
@@ -29,6 +27,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "many": ["kafka_native", "raw"],
         "callback": ["confluent_kafka", "kafka_native"],
         "consume": ["confluent_kafka", "kafka_native", "raw"],
+        "group": ["confluent_kafka", "kafka_native"],
         "poll": ["confluent_kafka", "kafka_native"],
         "iterate": ["confluent_kafka", "kafka_native"],
         "memory": ["confluent_kafka", "kafka_native"],
@@ -36,6 +35,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "call": ["confluent_kafka", "kafka_native"],
         "spread": ["confluent_kafka", "kafka_native"],
         "end_to_end": ["confluent_kafka", "kafka_native"],
+        "cold": ["confluent_kafka", "kafka_native", "raw"],
         "wide": ["confluent_kafka", "kafka_native"],
     }
     for found in results.values():
@@ -43,8 +43,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
             assert all(figures["seconds"] > 0 and figures["count"] > 0 for figures in rounds)
     assert all(found["call_ns"] > 0 for rounds in results["call"].values() for found in rounds)
     for scenario, names in MORE.items():
-        if scenario not in UNWIRED:
-            assert all(set(found["more"]) == set(names) for rounds in results[scenario].values() for found in rounds)
+        assert all(set(found["more"]) == set(names) for rounds in results[scenario].values() for found in rounds)
     assert all(found["percentiles"]["p50"] > 0 for rounds in results["end_to_end"].values() for found in rounds)
 
 
@@ -56,6 +55,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         (["produce", "--codec", "lz4", "--payload", "json"], ["confluent_kafka", "kafka_native"]),
         (["produce", "--threads", "2"], ["confluent_kafka", "kafka_native"]),
         (["spread", "--topics", "20"], ["confluent_kafka", "kafka_native"]),
+        (["cold", "--protocol", "consumer"], ["confluent_kafka", "kafka_native", "raw"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -76,12 +76,12 @@ def test_peers_that_are_no_python(tmp_path: Path, peer: str) -> None:
         pytest.skip(f"{peer}: {reason}")
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
-        scenarios = ["produce", "callback", "consume", *([] if peer == "librdkafka" else ["poll"])]
+        scenarios = ["produce", "callback", "consume", *([] if peer == "librdkafka" else ["poll", "group", "cold"])]
         result = CliRunner().invoke(main, [*scenarios, *arguments, "--adapters", f"kafka_native,{peer}"])
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
     for scenario in scenarios:
-        assert results[scenario][peer][0]["count"] >= 19_000
+        assert results[scenario][peer][0]["count"] >= (COLD_STARTS if scenario == "cold" else 19_000)
 
 
 def test_figures() -> None:

@@ -64,6 +64,7 @@ class Options:
     max_poll_s: float = 8.0
     settle_s: float = 30.0
     round_s: float = ROUND_S
+    fault_every_s: tuple[float, float] = FAULT_EVERY_S
     faults: tuple[str, ...] = field(default=DECK)
 
     def __str__(self) -> str:
@@ -186,7 +187,7 @@ class Run:
         """Faults until some time, then all is healed and has to become stable."""
         while time.monotonic() < until:
             self._fault()
-            pause = self._random.uniform(*FAULT_EVERY_S)
+            pause = self._random.uniform(*self._options.fault_every_s)
             self._watch(min(time.monotonic() + pause, until))
         self._heal()
         self._settle()
