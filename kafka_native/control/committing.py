@@ -152,6 +152,7 @@ class Committing:
         self._asks: list[Ask] = []
         self._ask_at = 0.0
         self._deadline = NEVER  # the earliest of all that waits
+        self._told = False  # an outcome, in this poll()
         self._auto_at = clock() + interval_s if self._auto_commit else NEVER
         self._snapshot: dict[Key, tuple[Assigned, Place]] = {}
         self._snapshot_polls = 0
@@ -349,6 +350,7 @@ class Committing:
         if ended:
             self._commits = [commit for commit in self._commits if id(commit) not in ended]
         for commit in commits:
+            self._told = True
             self._finish(commit)
 
     def _fail(self, commits: list[Commit], error: KafkaError) -> None:
@@ -500,6 +502,7 @@ class Committing:
                 ask.found[key] = place
 
     def _answer(self, ask: Ask) -> None:
+        self._told = True
         self._asks.remove(ask)
         for key in ask.left:
             if key not in ask.errors:
@@ -517,6 +520,7 @@ class Committing:
         if self._files is not None:
             self._auto(now)
             return [], min(self._auto_at, self._files.poll(now))
+        self._told = False
         self._auto(now)
         self._expire(now)
         calls = [*self._send(now), *self._ask(now)]
@@ -525,7 +529,8 @@ class Committing:
             wake_up = min(wake_up, self._not_before)
         if self._ask_at > now and any(not ask.in_flight and not ask.behind for ask in self._asks):
             wake_up = min(wake_up, self._ask_at)
-        return calls, wake_up
+        # Whoever was told of an outcome meanwhile may have been polled already in this turn, and have a request now.
+        return calls, now if self._told else wake_up
 
     def _expire(self, now: float) -> None:
         if now < self._deadline:

@@ -559,6 +559,29 @@ def test_flush_commits_what_is_stored_of_these_partitions_and_waits_for_earlier_
     assert done == [1, 2]
 
 
+def test_whoever_hears_of_an_outcome_in_a_poll_gets_another_turn_at_once():
+    cluster = Group()
+    cluster.assign(0)
+    cluster.commit((0, 5))
+    cluster.find()
+    done: list[int] = []
+    wakes: list[float] = []
+    cluster.committing.flush([("t", 0)], lambda: done.append(1))  # nothing to commit, but a commit to wait for
+    poll = cluster.committing.poll
+
+    def watched(now: float) -> Any:
+        before = len(done)
+        calls, wake_up = poll(now)
+        if len(done) > before:
+            wakes.append(wake_up - now)
+        return calls, wake_up
+
+    cluster.committing.poll = watched
+    cluster.reply()
+    assert done == [1]
+    assert wakes == [0.0]
+
+
 def test_flush_goes_on_under_a_newer_epoch_of_the_same_member():
     cluster = Group(auto_commit=True, protocol="consumer")
     cluster.assign(0)

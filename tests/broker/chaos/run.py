@@ -408,7 +408,7 @@ class Run:
             process.resume()
         self._watch(max([0.0, *(process.busy_until for process in self._living())]))
         deadline = time.monotonic() + 2 * IN_SYNC_S
-        while self._cluster_busy():
+        while self._cluster_busy() or any(process.leaving is not None for process in self._living()):
             assert time.monotonic() < deadline, "the cluster did not become well"
             self._watch(time.monotonic() + 0.1)
 
