@@ -33,7 +33,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="range,roundrobin",
         state=State.EFFECTIVE,
         note="subscribe()",
-        doc="Assignors that the group may choose from, by preference.",
+        doc="Assignors that the group may choose from, by preference: range, roundrobin, sticky, cooperative-sticky, "
+        "Assignor objects, or a list of these.",
     ),
     Property(
         "session.timeout.ms",
