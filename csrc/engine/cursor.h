@@ -85,6 +85,8 @@ static inline int64_t kn_cursor_log_start_offset(struct kn_cursor *cursor)
 {
     return atomic_load_explicit(&cursor->log_start_offset, memory_order_relaxed);
 }
+/* A new cursor, before anything else: its epochs go on from here. For a token that was another cursor's: an event of that one carries an older epoch. */
+static inline void kn_cursor_set_epoch(struct kn_cursor *cursor, uint32_t epoch) { atomic_store(&cursor->epoch, epoch); }
 /* New fetch epoch: returned, to be passed to kn_engine_fetch_start(). Segments of older epochs are stale from now on. */
 uint32_t kn_cursor_next_epoch(struct kn_cursor *cursor);
 static inline int kn_segment_is_stale(const struct kn_segment *segment)

@@ -10,6 +10,7 @@ cdef class Engine:
     cdef readonly list topics  # Topic by token - 1
     cdef dict topics_by_name
     cdef readonly list cursors  # Cursor by token - 1, None once dropped
+    cdef list free_tokens  # of dropped cursors: (token, the epoch that the next one begins with)
     cdef readonly object callbacks  # collections.deque of callables for the application's poll()
     cdef readonly object notices  # collections.deque of (topic, partition, offset, error) for the consumer's poll()
     cdef int waiting

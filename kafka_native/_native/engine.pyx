@@ -144,6 +144,7 @@ cdef class Engine:
         self.topics = []
         self.topics_by_name = {}
         self.cursors = []
+        self.free_tokens = []
         self.callbacks = deque()
         self.notices = deque()
 
@@ -343,14 +344,26 @@ cdef class Engine:
 
     def cursor(self, str topic not None, bytes topic_id not None, int32_t partition):
         """A new `Cursor`, not yet fetching."""
-        cdef Cursor cursor = _new_cursor(self, topic, topic_id, partition, len(self.cursors) + 1)
-        self.cursors.append(cursor)
+        cdef Cursor cursor
+        if not self.free_tokens:
+            cursor = _new_cursor(self, topic, topic_id, partition, len(self.cursors) + 1)
+            self.cursors.append(cursor)
+            return cursor
+        token, epoch = self.free_tokens[-1]
+        cursor = _new_cursor(self, topic, topic_id, partition, token)
+        # An event of the token's last cursor has an older epoch; its segments are judged by their own cursor.
+        kn_cursor_set_epoch(cursor.cursor, epoch)
+        self.free_tokens.pop()
+        self.cursors[token - 1] = cursor
         return cursor
 
     def drop_cursor(self, Cursor cursor not None):
         """Stops it for good and forgets it."""
+        if self.cursors[cursor.token - 1] is not cursor:
+            return
         cursor.stop()
         self.cursors[cursor.token - 1] = None
+        self.free_tokens.append((cursor.token, cursor.epoch + 1 & 0xFFFFFFFF))
 
 
 cdef Topic _new_topic(Engine owner, str name):

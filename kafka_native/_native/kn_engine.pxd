@@ -175,6 +175,7 @@ cdef extern from "engine/cursor.h" nogil:
                              uint64_t token)
     void kn_cursor_unref(kn_cursor *cursor)
     long kn_cursor_live()
+    void kn_cursor_set_epoch(kn_cursor *cursor, uint32_t epoch)
     uint32_t kn_cursor_next_epoch(kn_cursor *cursor)
     uint32_t kn_cursor_epoch(kn_cursor *cursor)
     int kn_segment_is_stale(const kn_segment *segment)
