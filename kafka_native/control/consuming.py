@@ -96,7 +96,12 @@ class Consuming:
         self.committing = self._make_committing()
         self.subscription = self._make_subscription()
         self.rebalance = Rebalance(
-            self.fetching, self.committing, call_back=hooks.call_back, post=main.post, clock=clock
+            self.fetching,
+            self.committing,
+            call_back=hooks.call_back,
+            post=main.post,
+            clock=clock,
+            at_polls=config.flag("enable.auto.commit") and config.flag("enable.auto.offset.store"),
         )
         self.settings = GroupSettings.of(config)
         self.membership: Membership = (

@@ -42,14 +42,18 @@ class FakeFetching:
 class Group:
     """A rebalance, the application's queue of callbacks, and what happened in its order."""
 
-    def __init__(self, post: Callable[[Callable[[], None]], None] = lambda work: work()) -> None:
+    def __init__(
+        self, post: Callable[[Callable[[], None]], None] = lambda work: work(), *, at_polls: bool = False
+    ) -> None:
         self.log: list[Any] = []
         self.fetching = FakeFetching()
         self.callbacks: list[Callable[[], None]] = []
         self.flushes: list[Callable[[], None]] = []
         fetching: Any = self.fetching
         committing: Any = self
-        self.rebalance = Rebalance(fetching, committing, call_back=self.callbacks.append, post=post, clock=lambda: 0.0)
+        self.rebalance = Rebalance(
+            fetching, committing, call_back=self.callbacks.append, post=post, clock=lambda: 0.0, at_polls=at_polls
+        )
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
         assert all(key in self.fetching.assigned for key in keys), "what is stored goes with the partition"
@@ -90,6 +94,17 @@ def test_without_callbacks_steps_are_done_at_once_and_a_revocation_ends_when_its
     group.flushes.pop()()
     assert group.log[-1] == "revoked"
     assert not group.rebalance.busy
+
+
+def test_what_was_handed_out_is_not_committed_by_a_revocation_before_the_application_polls_again() -> None:
+    group = Group(at_polls=True)
+    group.rebalance.assign([A], group.done("assigned"))
+    assert group.log == ["assigned"], "an assignment waits for nobody"
+    group.rebalance.revoke([A], group.done("revoked"))
+    assert group.log == ["assigned"], "messages may be in the making"
+    group.poll()
+    group.flushes.pop()()
+    assert group.log == ["assigned", ("flush", [A]), "revoked"]
 
 
 def test_callbacks_come_in_the_next_poll_and_the_default_follows() -> None:
