@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -253,16 +256,47 @@ def test_an_application_that_does_not_poll_is_out_until_it_does(client: Client, 
     assert KafkaError._MAX_POLL_EXCEEDED in [error.code() for error in slow.errors]
 
 
-def test_heartbeats_go_on_while_python_does_not(client: Client, crew: Crew) -> None:
-    # Not the interpreter lock, which the mock cluster needs itself: nobody polls, and the interval is long over.
-    topic = client.topic(1)
-    reader = crew.join(topic)
-    crew.settle((topic, 0))
-    client.cluster.clear_requests()
-    client.cluster.wait_for_requests(HEARTBEAT, 10, timeout=WAIT_S)
-    seen = client.cluster.requests_of(HEARTBEAT)
-    assert len({request.correlation_id for request in seen}) == len(seen)
-    assert reader.heard("lost") == []
+OWN_PROCESS = """
+import threading
+from kafka_native.mock import MockCluster
+with MockCluster(brokers=1, group_heartbeat=0.3, group_session=2.0) as cluster:
+    cluster.create_topic("t", 2)
+    print(cluster.bootstrap_servers, flush=True)
+    input()
+    threading.Timer(1.0, cluster.rebalance_group, ["held"]).start()
+    print("soon", flush=True)
+    input()
+"""
+
+
+def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves_on() -> None:
+    # Nobody here can take up the new epoch for two sessions: that the member owns no more than it should has to do.
+    command = [sys.executable, "-c", OWN_PROCESS]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        servers = process.stdout.readline().strip()
+        conf = {"group.id": "held", "group.protocol": "consumer"}
+        with Crew(Client(MockAddress(servers)), **conf) as crew:  # type: ignore[arg-type]
+            reader = crew.join("t")
+            crew.settle(("t", 0), ("t", 1))
+            print(file=process.stdin, flush=True)
+            assert process.stdout.readline() == "soon\n"
+            ctypes.PyDLL(None).sleep(4)  # a C call that doesn't give the interpreter lock away
+            until = time.monotonic() + 2.5
+            crew.until(lambda: time.monotonic() > until, "whoever was expelled would have heard of it")
+            assert [what for what, _ in reader.log] == ["assign"]
+            assert reader.errors == []
+    finally:
+        process.communicate("\n", timeout=20)
+
+
+class MockAddress:
+    """Where a mock cluster of another process is."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
 
 
 # --- static members ---
