@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import queue
 import random
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from tests.broker.chaos import commit_log
 from tests.broker.chaos.history import FOREVER, History, Key, Life, Settling
 from tests.broker.chaos.load import Load
 from tests.broker.chaos.member import Settings
-from tests.broker.cluster import GUARD, Cluster
+from tests.broker.cluster import GUARD, Broker, Cluster
 from tests.broker.support import create, leaders, wait_for
 
 SLOTS = 6
@@ -158,6 +159,8 @@ class Run:
         self._deck: list[str] = []
         self._cluster_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
+        # A broker ends with the thread that has started it (guard.py): only the run's own does.
+        self._back: queue.SimpleQueue[Broker] = queue.SimpleQueue()
         self._started = time.time()
 
     # --- the whole ---
@@ -208,8 +211,7 @@ class Run:
     def _clean_up(self) -> None:
         for process in self._living():
             process.crash()
-        if self._cluster_work is not None:
-            self._cluster_work.result(IN_SYNC_S * 2)
+        wait_for(self._cluster_is_well, "the cluster to become well", IN_SYNC_S * 2)
         self._pool.shutdown()
         admin = self._cluster.admin()
         for topic, future in admin.delete_topics(self._topics, operation_timeout=5).items():
@@ -217,6 +219,10 @@ class Run:
                 future.result(6)
             except (TimeoutError, KafkaException) as error:  # the run has its result; the cluster ends soon
                 self._say(f"  {topic} stays: {error!r}")
+
+    def _cluster_is_well(self) -> bool:
+        self._watch(0)
+        return not self._cluster_busy()
 
     def _all_gone(self) -> bool:
         self._watch(0)
@@ -228,6 +234,8 @@ class Run:
     def _watch(self, until: float) -> None:
         """Resumes who is due, and sees who has ended, until some time."""
         while True:
+            with contextlib.suppress(queue.Empty):
+                self._back.get_nowait().start()
             for slot, process in self._slots.items():
                 if process is None:
                     continue
@@ -381,11 +389,10 @@ class Run:
 
         def work() -> None:
             self.history.outages.append((time.time(), FOREVER))
-            try:
-                end()
-                time.sleep(away_s)
-            finally:
-                broker.start()
+            end()
+            time.sleep(away_s)
+            self._back.put(broker)
+            wait_for(self._back.empty, "the run to start a broker again")
             self._cluster.wait_until_up()
             topics = [*self._topics, commit_log.TOPIC]
             wait_for(lambda: all(in_sync(self._cluster, topic) for topic in topics), "replicas in sync", IN_SYNC_S)
