@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
+import kafka
 import pytest
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from kafka_native import Consumer, Producer
 
@@ -99,6 +103,68 @@ def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours
         others.clear()
         group.settle()
         assert [reader.errors for reader in group.readers] == [[]] * len(group.readers)
+
+
+class KafkaPython:
+    """A member of kafka-python."""
+
+    def __init__(self, group: Readers, assignor: Any) -> None:
+        self.owned: set[Key] = set()
+        self._stop = threading.Event()
+        self.consumer = kafka.KafkaConsumer(
+            group.topic,
+            bootstrap_servers=group.client.bootstrap.split(","),
+            group_id=group.id,
+            heartbeat_interval_ms=100,
+            partition_assignment_strategy=[assignor],
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.consumer.poll(timeout_ms=50)
+            self.owned = {(one.topic, one.partition) for one in self.consumer.assignment()}
+        self.consumer.close()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self.owned = set()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "theirs"),
+    [
+        ("range", RangePartitionAssignor),
+        ("roundrobin", RoundRobinPartitionAssignor),
+        ("sticky", StickyPartitionAssignor),
+    ],
+)
+def test_kafka_python_members_in_the_same_group(client: Client, strategy: str, theirs: Any):
+    with Readers(client, strategy) as group:
+        other = KafkaPython(group, theirs)
+
+        def shared() -> bool:
+            owned = [key for one in (*group.readers, other) for key in tuple(one.owned)]
+            return sorted(owned) == sorted(group.all) and all(one.owned for one in (*group.readers, other))
+
+        try:
+            until(shared)  # theirs leads
+            first = group.add()
+            until(shared, lambda: f"{group.readers} {other.owned}")
+            group.add()
+            until(shared, lambda: f"{group.readers} {other.owned}")
+        finally:
+            other.stop()
+        group.settle()  # ours leads
+        other = KafkaPython(group, theirs)
+        try:
+            until(shared, lambda: f"{group.readers} {other.owned}")
+        finally:
+            other.stop()
+        group.settle()
+        assert first.errors == []
 
 
 @pytest.fixture
