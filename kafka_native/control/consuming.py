@@ -15,6 +15,7 @@ from kafka_native.control.backoff import Backoff
 from kafka_native.control.committing import Committing
 from kafka_native.control.coordinator import Coordinator
 from kafka_native.control.fetching import Fetching
+from kafka_native.control.idle_memory import IdleMemory
 from kafka_native.control.member import Member
 from kafka_native.control.membership import GroupSettings, Membership, PollWatch
 from kafka_native.control.membership_classic import ClassicMembership
@@ -116,7 +117,14 @@ class Consuming:
         )
         self.committing.subscribed = lambda: bool(self.subscription.wanted)
         main.fetching = self.fetching
-        main.managers += [self.subscription, self.watch, self.membership, self.committing, self.coordinator]
+        main.managers += [
+            IdleMemory(main.engine),
+            self.subscription,
+            self.watch,
+            self.membership,
+            self.committing,
+            self.coordinator,
+        ]
         main.on_close.append(self._on_close)
 
     # --- the parts ---
