@@ -19,6 +19,7 @@ from kafka_native.config import parse
 from kafka_native.control.assignors import make
 from kafka_native.control.consuming import Consuming, Hooks
 from kafka_native.control.fetching import Fetching
+from kafka_native.control.positions import Place
 from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
@@ -129,6 +130,8 @@ class Consumer(Assigning):
         on_assign: OnRebalance | None = None,
         on_revoke: OnRebalance | None = None,
         on_lost: OnRebalance | None = None,
+        *,
+        initial_offsets: Iterable[TopicPartition] = (),
     ) -> None:
         """Joins the group and reads the partitions of these topics that it assigns. Replaces the subscription.
 
@@ -143,11 +146,19 @@ class Consumer(Assigning):
         committed after it (``enable.auto.commit``).
         :param on_lost: Called when partitions are gone already, because the member was thrown out; committing them is
         no use. ``on_revoke`` is called in its place where it isn't given.
+        :param initial_offsets: Where to start partitions that the group has no offset of, for instance from a
+        checkpoint of the application's; the others start where ``auto.offset.reset`` says.
         :raises TypeError: ``topics`` isn't a list of str, or a callback can't be called.
         :raises KafkaException: _INVALID_ARG: no topic, an empty name, or a regular expression that isn't one;
         _UNKNOWN_GROUP: there is no ``group.id``; _FATAL after a fatal error.
         """
         names = _names(topics)
+        initial = {
+            (each.topic, each.partition): Place(each.offset, -1 if each.leader_epoch is None else each.leader_epoch)
+            for each in checked(initial_offsets)
+        }
+        if any(place.offset == OFFSET_INVALID for place in initial.values()):
+            raise ValueError("initial_offsets: each needs an offset: set TopicPartition(..., offset=...)")
         given = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
         for name, callback in given.items():
             if callback is not None and not callable(callback):
@@ -160,7 +171,7 @@ class Consumer(Assigning):
             kind: partial(_rebalanced, here, callback) for kind, callback in wanted.items() if callback is not None
         }
         try:
-            self._run(lambda: self._consuming.subscribe(names, listeners, time.monotonic()))
+            self._run(lambda: self._consuming.subscribe(names, listeners, time.monotonic(), initial))
         except ValueError as error:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to set subscription: {error}")) from None
 
@@ -171,6 +182,27 @@ class Consumer(Assigning):
         """
         self._check_open()
         self._finish(self._consuming.unsubscribe, CLOSE_S, wait=not self._in_callback())
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Joins the group anew, so that partitions are assigned again (KIP-568): say, an assignor has news to go by.
+
+        It is for the coordinator to say whether others have to join, too; it does so when the group's leader asks.
+
+        :param reason: What the coordinator is told (KIP-800).
+        :raises KafkaException: _STATE: nothing is subscribed to; _UNSUPPORTED_FEATURE: with group.protocol=consumer the
+        coordinator assigns, whenever it sees fit.
+        """
+        self._check_usable()
+        if self._consuming.member.protocol == "consumer":
+            text = "enforce_rebalance(): with group.protocol=consumer the coordinator decides when to rebalance"
+            raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
+
+        def work() -> bool:
+            self._consuming.membership.rejoin(reason or "the application wants a rebalance", time.monotonic())
+            return bool(self._consuming.subscription.wanted)
+
+        if not self._run(work):
+            raise KafkaException(KafkaError(KafkaError._STATE, "enforce_rebalance(): subscribe() first"))
 
     def subscription(self) -> list[str]:
         """The topics and patterns that are subscribed to."""

@@ -213,8 +213,8 @@ class Committing:
     ) -> None:
         """Commits these offsets, tried again until ``deadline`` (monotonic seconds) where that may help.
 
-        A partition that isn't assigned is committed as well: the broker decides whether this client may. One without
-        an offset isn't; _NO_OFFSET if none has any.
+        A member commits what is assigned to it: another partition may be another member's, and fails with _STATE.
+        Without a subscription any partition will do. One without an offset is left out; _NO_OFFSET if none has any.
         """
         wanted = {(each.topic, each.partition): _place_of(each) for each in offsets if each.offset >= 0}
         if not self._can_commit:
@@ -251,6 +251,9 @@ class Committing:
         assigned = self._fetching.assigned
         owned = {key: assigned[key] for key in wanted if key in assigned}
         commit = Commit(wanted, done, deadline, identity, held, owned, dict(wanted))
+        if self.subscribed():
+            strange = [key for key in wanted if key not in owned]
+            self._refuse(commit, strange, KafkaError._STATE, "the partition isn't assigned to this member")
         for key, each in owned.items():
             each.sent = wanted[key]
         self._commits.append(commit)

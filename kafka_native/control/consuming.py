@@ -21,7 +21,7 @@ from kafka_native.control.membership import GroupSettings, Membership, PollWatch
 from kafka_native.control.membership_classic import ClassicMembership
 from kafka_native.control.membership_consumer import ConsumerMembership
 from kafka_native.control.offset_files import OffsetFiles
-from kafka_native.control.positions import reset_of
+from kafka_native.control.positions import Place, reset_of
 from kafka_native.control.rebalance import Key, Kind, Listener, Rebalance
 from kafka_native.control.settings import ISOLATION_LEVELS
 from kafka_native.control.subscription import Subscription
@@ -102,7 +102,6 @@ class Consuming:
             call_back=hooks.call_back,
             post=main.post,
             clock=clock,
-            at_polls=config.flag("enable.auto.commit") and config.flag("enable.auto.offset.store"),
         )
         self.settings = GroupSettings.of(config)
         self.membership: Membership = (
@@ -220,12 +219,22 @@ class Consuming:
 
     # --- for the public API ---
 
-    def subscribe(self, topics: Iterable[str], listeners: Mapping[Kind, Listener], now: float) -> None:
-        """Joins the group with these topics and patterns. ValueError for a pattern that can't be."""
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        listeners: Mapping[Kind, Listener],
+        now: float,
+        initial_offsets: Mapping[Key, Place] | None = None,
+    ) -> None:
+        """Joins the group with these topics and patterns. ValueError for a pattern that can't be.
+
+        ``initial_offsets``: where partitions start that the group has no offset of.
+        """
         if not self.subscription.wanted and self.fetching.assigned:
             self.unassign(list(self.fetching.assigned), lambda: None)
         self.subscription.replace(topics, now)
         self.rebalance.listeners = dict(listeners)
+        self.fetching.initial_offsets = dict(initial_offsets or {})
         self.membership.subscribe(now)
 
     def unsubscribe(self, done: Callable[[], None], now: float) -> None:

@@ -88,24 +88,21 @@ class Rebalance:
         call_back: Callable[[Callable[[], None]], None],
         post: Callable[[Callable[[], None]], None],
         clock: Callable[[], float],
-        at_polls: bool = False,
     ) -> None:
-        """``call_back`` has a function called by the application's next poll(), ``post`` by the control thread.
-
-        ``at_polls``: what is revoked is committed as the application has got it (enable.auto.commit). Then it waits for
-        the application's next poll() even without a callback: until then, messages may be in the making, and nobody
-        would deal with them if this process died behind such a commit.
-        """
+        """``call_back`` has a function called by the application's next poll(), ``post`` by the control thread."""
         self._fetching = fetching
         self._committing = committing
         self._call_back = call_back
         self._post = post
         self._clock = clock
-        self._at_polls = at_polls
         self._steps: deque[Step] = deque()
         self._paused: set[Key] = set()
         self.listeners: dict[Kind, Listener] = {}
-        """The application's callbacks; a kind that isn't there is done without one."""
+        """The application's callbacks; a kind that isn't there is done without one.
+
+        A revocation waits for the next poll() all the same: until then the application may be dealing with messages of
+        the partition, which nobody else shall get meanwhile, and which it has yet to commit.
+        """
 
     @property
     def owned(self) -> set[Key]:
@@ -144,7 +141,7 @@ class Rebalance:
         if step.kind is Kind.LOSE:
             step.keys = sorted(self.owned)  # steps before it may have changed that
         listener = self.listeners.get(step.kind)
-        if listener is None and step.kind is Kind.REVOKE and self._at_polls:
+        if listener is None and step.kind is Kind.REVOKE:
             listener = _left_alone
         if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
             self._finish(step, False)

@@ -639,3 +639,26 @@ def test_who_is_thrown_out_loses_its_partitions_and_comes_back(
             [value] = read(consumer, 1)
             assert value <= last + 1 or last == -1
             last = value
+
+
+def test_rebalance_on_demand(client: Client):
+    topic = client.topic(partitions=2)
+    assigned: list[int] = []
+    with group(client, "demand") as consumer:
+        assert code_of(consumer.enforce_rebalance) == KafkaError._STATE
+        consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.append(len(partitions)))
+        drive(consumer, until_true=lambda: assigned == [2])
+        generation = client.cluster.group("demand").generation
+        consumer.enforce_rebalance("news")
+        drive(consumer, until_true=lambda: assigned == [2, 2])
+        assert client.cluster.group("demand").generation == generation + 1
+    with group(client, **{"group.protocol": "consumer"}) as consumer:
+        assert code_of(consumer.enforce_rebalance) == KafkaError._UNSUPPORTED_FEATURE
+
+
+def code_of(call: Any) -> int:
+    """The code of the KafkaException that this raises."""
+    with pytest.raises(KafkaException) as caught:
+        call()
+    code: int = caught.value.args[0].code()
+    return code

@@ -444,3 +444,33 @@ def test_commit_in_a_callback_that_a_commit_has_made(client: Client, topic: str)
         with pytest.raises(StopAsyncIteration):
             forever(turn)
         consumer.on_commit = None
+
+
+# --- in a group ---
+
+
+def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_committed(client: Client, topic: str):
+    with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
+        first = TopicPartition(topic, 0, 7)
+        consumer.subscribe([topic], initial_offsets=[first, TopicPartition(topic, 1, OFFSET_END)])
+        assert [message.offset() for message in take(consumer, 3)] == [7, 8, 9]
+        consumer.commit(asynchronous=False)
+        consumer.unsubscribe()
+        consumer.subscribe([topic], initial_offsets=[TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 8)])
+        assert [(message.partition(), message.offset()) for message in take(consumer, 2)] == [(1, 8), (1, 9)]
+        with pytest.raises(ValueError, match="each needs an offset"):
+            consumer.subscribe([topic], initial_offsets=[TopicPartition(topic, 0)])
+
+
+def test_member_can_not_commit_what_is_not_assigned_to_it(client: Client, topic: str):
+    other = client.topic()
+    with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe([topic])
+        take(consumer, 20)
+        strange = TopicPartition(other, 0, 5)
+        assert caught_code(lambda: consumer.commit(offsets=[strange], asynchronous=False)) == KafkaError._STATE
+        mine, theirs = consumer.commit(offsets=[TopicPartition(topic, 0, 4), strange], asynchronous=False)
+        assert mine.error is None
+        assert theirs.error.code() == KafkaError._STATE
+        found = consumer.committed([TopicPartition(topic, 0), TopicPartition(other, 0)], 10)
+        assert [each.offset for each in found] == [4, OFFSET_INVALID]

@@ -410,12 +410,27 @@ def test_commit_of_a_member_that_was_thrown_out_is_not_made_as_nobody():
     assert cluster.outcomes == [KafkaError.UNKNOWN_MEMBER_ID]
 
 
-def test_commit_of_a_partition_of_somebody_else_is_the_brokers_decision():
+def test_who_is_no_member_commits_whatever_partition():
     cluster = Group()
     cluster.assign(0)
     cluster.commit((5, 7))
     cluster.find()
     assert offsets_of(cluster.reply()) == {5: 7}
+
+
+def test_member_commits_nothing_of_partitions_that_are_not_its_own():
+    cluster = Group()
+    cluster.committing.subscribed = lambda: True
+    cluster.assign(0)
+    cluster.commit((0, 3), (5, 7))
+    cluster.find()
+    assert offsets_of(cluster.reply()) == {0: 3}
+    assert [each.error for each in cluster.outcomes[0]] == [None, KafkaError._STATE]
+    assert "isn't assigned to this member" in cluster.outcomes[0][1].error.str()
+    cluster.commit((5, 7))
+    cluster.go()
+    assert cluster.outcomes[1] == KafkaError._STATE, "and no request is made for nothing"
+    assert cluster.engine.submitted == []
 
 
 def test_commit_without_a_group_or_an_offset_says_so():

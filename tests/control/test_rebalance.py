@@ -42,18 +42,14 @@ class FakeFetching:
 class Group:
     """A rebalance, the application's queue of callbacks, and what happened in its order."""
 
-    def __init__(
-        self, post: Callable[[Callable[[], None]], None] = lambda work: work(), *, at_polls: bool = False
-    ) -> None:
+    def __init__(self, post: Callable[[Callable[[], None]], None] = lambda work: work()) -> None:
         self.log: list[Any] = []
         self.fetching = FakeFetching()
         self.callbacks: list[Callable[[], None]] = []
         self.flushes: list[Callable[[], None]] = []
         fetching: Any = self.fetching
         committing: Any = self
-        self.rebalance = Rebalance(
-            fetching, committing, call_back=self.callbacks.append, post=post, clock=lambda: 0.0, at_polls=at_polls
-        )
+        self.rebalance = Rebalance(fetching, committing, call_back=self.callbacks.append, post=post, clock=lambda: 0.0)
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
         assert all(key in self.fetching.assigned for key in keys), "what is stored goes with the partition"
@@ -82,12 +78,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_without_callbacks_steps_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> None:
+def test_without_callbacks_assignments_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> None:
     group = Group()
     group.rebalance.assign([B, A], group.done("assigned"))
     assert group.log == ["assigned"]
     assert group.rebalance.owned == {A, B}
     group.rebalance.revoke([A], group.done("revoked"))
+    group.poll()
     assert group.log == ["assigned", ("flush", [A])]
     assert group.rebalance.busy
     assert group.rebalance.owned == {B}, "it isn't read any more while its offset is on the way"
@@ -96,8 +93,8 @@ def test_without_callbacks_steps_are_done_at_once_and_a_revocation_ends_when_its
     assert not group.rebalance.busy
 
 
-def test_what_was_handed_out_is_not_committed_by_a_revocation_before_the_application_polls_again() -> None:
-    group = Group(at_polls=True)
+def test_revocation_waits_for_the_application_to_poll_again() -> None:
+    group = Group()
     group.rebalance.assign([A], group.done("assigned"))
     assert group.log == ["assigned"], "an assignment waits for nobody"
     group.rebalance.revoke([A], group.done("revoked"))
@@ -233,6 +230,7 @@ def test_pauses_survive_a_rebalance_that_gives_the_partition_back() -> None:
     group.fetching.pause(*A)
     group.fetching.pause(*C)
     group.rebalance.revoke([A, B, C], group.done(""))
+    group.poll()
     group.flushes.pop()()
     group.rebalance.assign([A, B], group.done(""))
     assert {key: one.paused for key, one in group.fetching.assigned.items()} == {A: True, B: False}
