@@ -155,6 +155,7 @@ class Run:
         self._counts = dict(zip(self._topics, PARTITIONS, strict=True))
         self._load = Load(cluster, options.rate, self.history.acked)
         self._slots: dict[int, Process | None] = dict.fromkeys(range(SLOTS))
+        self._free_at: dict[int, float] = {}  # when a slot's group.instance.id may be used again
         self._lives = itertools.count()
         self._deck: list[str] = []
         self._cluster_work: Future[None] | None = None
@@ -197,6 +198,7 @@ class Run:
 
     def _finish(self) -> None:
         """All six members, no more load: everything is read and committed, and everybody leaves."""
+        self._watch(max([0.0, *self._free_at.values()]))
         for slot, process in self._slots.items():
             if process is None:
                 self._join(slot)
@@ -309,7 +311,8 @@ class Run:
         return self._random.choice(free) if len(free) > keep else None
 
     def _fault_join(self) -> bool:
-        slots = [slot for slot, process in self._slots.items() if process is None]
+        now = time.monotonic()
+        slots = [slot for slot, process in self._slots.items() if process is None and self._free_at.get(slot, 0) <= now]
         if slots:
             self._join(self._random.choice(slots))
         return bool(slots)
@@ -319,6 +322,9 @@ class Run:
         if victim is not None:
             victim.crash()
             self._slots[victim.life.slot] = None
+            if self._options.static and self._options.protocol == "consumer":
+                # The broker refuses a second member of an id until the first one's session is over: fatal, by design.
+                self._free_at[victim.life.slot] = time.monotonic() + 2 * self._options.session_s
         return victim is not None
 
     def _fault_leave(self) -> bool:
