@@ -517,28 +517,31 @@ def test_a_forked_child_is_told_so(full: Consumer):
 
 
 def test_a_partition_with_much_to_read_does_not_starve_others(cluster: MockCluster, client: Client):
-    topic = client.topic(partitions=3)
+    brokers = len(cluster.broker_ids)
+    small = (brokers, 2 * brokers)  # led by the same broker as partition 0
+    topic = client.topic(partitions=2 * brokers + 1)
     fill(client, topic, 6000, partition=0, **{"batch.num.messages": 500})
-    fill(client, topic, 50, partition=1)
-    fill(client, topic, 50, partition=2)
+    for number in small:
+        fill(client, topic, 50, partition=number)
     settings = {"max.partition.fetch.bytes": 10_000, "fetch.max.bytes": 10_000, "message.max.bytes": 9_000}
     with client.consumer(**settings) as consumer:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(3)])
+        consumer.assign([TopicPartition(topic, number, 0) for number in (0, *small)])
         found = take(consumer, 6100, 60)
     order = [message.partition() for message in found]
-    for small in (1, 2):
-        assert order.count(small) == 50
-        assert len(order) - 1 - order[::-1].index(small) < 4000  # long before the end of the large one
+    for number in small:
+        assert order.count(number) == 50
+        assert len(order) - 1 - order[::-1].index(number) < 4000  # long before the end of the large one
 
 
-def test_news_of_a_quiet_partition_comes_before_the_end_of_a_busy_one(client: Client):
-    topic = client.topic(partitions=2)
+def test_news_of_a_quiet_partition_comes_before_the_end_of_a_busy_one(cluster: MockCluster, client: Client):
+    quiet = len(cluster.broker_ids)  # led by the same broker as partition 0: both are in its answers
+    topic = client.topic(partitions=quiet + 1)
     fill(client, topic, 20_000, partition=0, **{"batch.num.messages": 500})
     settings = {"max.partition.fetch.bytes": 10_000, "queued.min.messages": 1000}
     with client.consumer(**settings) as consumer:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
+        consumer.assign([TopicPartition(topic, number, 0) for number in (0, quiet)])
         take(consumer, 500)
-        fill(client, topic, 1, partition=1)
+        fill(client, topic, 1, partition=quiet)
         behind = 0
         while consumer.poll(10).partition() == 0:
             behind += 1
