@@ -154,10 +154,10 @@ class Client:
             topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"])
         )
         try:
-            reply: MetadataResponse = self.main.call(message, None, timeout)
+            reply = self._ask_metadata(message, timeout)
             if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
                 self.main.run(self.main.pool.rebootstrap)
-                reply = self.main.call(message, None, timeout)
+                reply = self._ask_metadata(message, timeout)
             if reply.error_code:
                 raise KafkaException(KafkaError(reply.error_code))
         except KafkaException as error:
@@ -168,6 +168,18 @@ class Client:
             ) from None
         self.main.post(lambda: self.main.metadata.take(reply))  # who was told of a broker may send it something next
         return _cluster_of(reply)
+
+    def _ask_metadata(self, message: MetadataRequest, timeout: float) -> MetadataResponse:
+        """Asks any broker; once more if its connection ends under the question, as an idle one may at any time."""
+        started = time.monotonic()
+        try:
+            reply: MetadataResponse = self.main.call(message, None, timeout)
+        except KafkaException as error:
+            left = timeout if timeout < 0 else max(0.0, timeout - (time.monotonic() - started))
+            if error.args[0].code() != KafkaError._TRANSPORT or left == 0:
+                raise
+            reply = self.main.call(message, None, left)
+        return reply
 
 
 def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:

@@ -25,11 +25,14 @@ print(listener.getsockname()[1], flush=True)
 connection, _ = listener.accept()
 stream = connection.makefile("rb")
 count = 0
-while size := stream.read(4):
-    request = stream.read(int.from_bytes(size, "big"))
-    body = request[4:8] + (count // every).to_bytes(4, "big")
-    connection.sendall(len(body).to_bytes(4, "big") + body)
-    count += 1
+try:
+    while size := stream.read(4):
+        request = stream.read(int.from_bytes(size, "big"))
+        body = request[4:8] + (count // every).to_bytes(4, "big")
+        connection.sendall(len(body).to_bytes(4, "big") + body)
+        count += 1
+except ConnectionError:
+    pass  # the client ended it with an answer on its way
 print(count, flush=True)
 """
 
