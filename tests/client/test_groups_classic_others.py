@@ -118,6 +118,8 @@ class KafkaPython:
             heartbeat_interval_ms=100,
             partition_assignment_strategy=[assignor],
         )
+        # As the leader it would give nobody anything while it doesn't know the topic, and not notice later.
+        until(lambda: self.consumer.partitions_for_topic(group.topic))
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 

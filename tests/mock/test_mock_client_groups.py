@@ -233,18 +233,27 @@ def test_group_gets_over_what_tests_do_to_it(client: type[Runner], running: Mock
     wait(lambda: len(first.owned) == PARTITIONS, first)
     second = client(running)
     wait(lambda: share(first, second), first, second)
-    for disturb in (
-        lambda: running.rebalance_group(GROUP),
-        lambda: running.expel_member(GROUP, next(iter(running.group(GROUP).members))),
-        lambda: running.move_coordinator(GROUP, 1),
-        lambda: running.move_coordinator(GROUP, 2),
-        lambda: running.load_coordinator(GROUP, 0.3),
+    for number, (disturb, rebalances) in enumerate(
+        (
+            (lambda: running.rebalance_group(GROUP), True),
+            (lambda: running.expel_member(GROUP, next(iter(running.group(GROUP).members))), True),
+            (lambda: running.move_coordinator(GROUP, 1), False),
+            (lambda: running.move_coordinator(GROUP, 2), False),
+            (lambda: running.load_coordinator(GROUP, 0.3), False),
+        )
     ):
         before = running.group(GROUP).generation
         disturb()
-        sent = fill(running, before * 100, 2)
+
+        def settled(before: int = before, rebalances: bool = rebalances) -> bool:
+            group = running.group(GROUP)
+            at_rest = group.state == "Stable" and len(group.members) == 2 and share(first, second)
+            return at_rest and (not rebalances or group.generation > before)
+
+        wait(settled, first, second)
+        # All of it is read before something else happens: a client may be asking for its offsets still.
+        sent = fill(running, 100 * (number + 1), 2)
         wait(lambda sent=sent: sent <= set(first.seen) | set(second.seen), first, second)  # type: ignore[misc]
-        wait(lambda: running.group(GROUP).state == "Stable" and share(first, second), first, second)
     first.stop()
     second.stop()
 
