@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_native import KafkaError, Producer
+from kafka_native import KafkaError, Message, Producer
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 
@@ -28,9 +28,9 @@ class Ledger:
             self.producer.produce("ledger", amount, partition=0, on_delivery=self._report)
         self.producer.flush(10)
 
-    def _report(self, error: KafkaError | None, message: object) -> None:
+    def _report(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.booked.append(message.value())  # type: ignore[attr-defined]
+            self.booked.append(message.value())
         else:
             self.refused.append(error)
 

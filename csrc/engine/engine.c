@@ -306,6 +306,16 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
     return KN_OK;
 }
 
+/* An operation that carries nothing but what it is. */
+static int post_plain(struct kn_engine *engine, int32_t handle, enum kn_op_kind kind)
+{
+    struct kn_broker *broker = kn_engine_broker(engine, handle);
+    struct kn_op *op = broker ? op_new(kind, 0) : NULL;
+    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
+    kn_broker_post(broker, op);
+    return KN_OK;
+}
+
 int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_beat_plan *plan)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
@@ -322,14 +332,7 @@ int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation,
     return KN_OK;
 }
 
-int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle)
-{
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
-    struct kn_op *op = broker ? op_new(KN_OP_BEAT, 0) : NULL;
-    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
-    kn_broker_post(broker, op);
-    return KN_OK;
-}
+int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, KN_OP_BEAT); }
 
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
 {
@@ -352,14 +355,7 @@ int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t gen
     return KN_OK;
 }
 
-int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle)
-{
-    struct kn_broker *broker = kn_engine_broker(engine, handle);
-    struct kn_op *op = broker ? op_new(KN_OP_CONNECT, 0) : NULL;
-    if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
-    kn_broker_post(broker, op);
-    return KN_OK;
-}
+int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, KN_OP_CONNECT); }
 
 int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle)
 {

@@ -9,14 +9,17 @@ JITTER = 0.2
 
 
 class Backoff:
-    """Delays that double from ``first_s`` to ``most_s`` seconds, each drawn from +-20 % around its value."""
+    """Delays that double from ``first_s`` to ``most_s`` seconds, each drawn from +-20 % around its value.
+
+    A ``most_s`` below ``first_s`` counts as ``first_s``: the delay stays the same then.
+    """
 
     def __init__(
         self, first_s: float, most_s: float, uniform: Callable[[float, float], float] = random.uniform
     ) -> None:
         """``uniform`` is replaced by tests."""
         self._first_s = first_s
-        self._most_s = most_s
+        self._most_s = max(first_s, most_s)
         self._uniform = uniform
         self.failures = 0
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
-from kafka_native.control.positions import NOWHERE, Key, Place
+from kafka_native.control.positions import NOWHERE, Key, Place, place_of
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
@@ -176,7 +176,7 @@ class Committing:
                 text = f"{each.topic} [{each.partition}]: an offset to store is 0 or more, not {each.offset}"
                 outcome.append(each.with_error(KafkaError(KafkaError._INVALID_ARG, text)))
             else:
-                assigned.stored = _place_of(each)
+                assigned.stored = place_of(each)
                 assigned.stored_at = assigned.position
                 outcome.append(each.with_error(None))
         return outcome
@@ -216,21 +216,18 @@ class Committing:
         A member commits what is assigned to it: another partition may be another member's, and fails with _STATE.
         Without a subscription any partition will do. One without an offset is left out; _NO_OFFSET if none has any.
         """
-        wanted = {(each.topic, each.partition): _place_of(each) for each in offsets if each.offset >= 0}
+        wanted = {(each.topic, each.partition): place_of(each) for each in offsets if each.offset >= 0}
+        self._commit(wanted, done, deadline, held)
+
+    def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
+        """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
+        self._commit(self._changed(self._fetching.assigned, acknowledged=True), done, deadline, False)
+
+    def _commit(self, wanted: dict[Key, Place], done: Callable[[Outcome], None], deadline: float, held: bool) -> None:
         if not self._can_commit:
             done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
         elif wanted:
             self._enqueue(wanted, done, deadline, held)
-        else:
-            done(KafkaError(KafkaError._NO_OFFSET))
-
-    def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
-        """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
-        changed = self._changed(self._fetching.assigned, acknowledged=True)
-        if not self._can_commit:
-            done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
-        elif changed:
-            self._enqueue(changed, done, deadline, False)
         else:
             done(KafkaError(KafkaError._NO_OFFSET))
 
@@ -290,12 +287,9 @@ class Committing:
                 assigned.committed = place
             elif assigned.sent == place:
                 assigned.sent = None  # to be tried again by whoever comes next
-        errors = [commit.errors.get(key) for key in commit.wanted]
-        first = next((error for error in errors if error is not None), None)
-        shared = first is not None and all(error is not None and error.code() == first.code() for error in errors)
-        commit.done(first if shared and first is not None else partitions)
+        commit.done(_outcome_of(partitions))
         if partitions:
-            self._on_commit(first, partitions)
+            self._on_commit(next((each.error for each in partitions if each.error is not None), None), partitions)
 
     # --- sending commits ---
 
@@ -511,10 +505,7 @@ class Committing:
             if key not in ask.errors:
                 ask.errors[key] = ask.last or KafkaError(KafkaError._TIMED_OUT, "no coordinator has answered in time")
         partitions = [_partition_of(key, ask.found.get(key)).with_error(ask.errors.get(key)) for key in ask.keys]
-        errors = [each.error for each in partitions]
-        first = errors[0]
-        shared = first is not None and all(error is not None and error.code() == first.code() for error in errors)
-        ask.done(first if shared and first is not None else partitions)
+        ask.done(_outcome_of(partitions))
 
     # --- time ---
 
@@ -595,9 +586,13 @@ class Committing:
             self._files.close()
 
 
-def _place_of(partition: TopicPartition) -> Place:
-    epoch = partition.leader_epoch
-    return Place(partition.offset, -1 if epoch is None else epoch, partition.metadata)
+def _outcome_of(partitions: list[TopicPartition]) -> Outcome:
+    """The partitions, or their error where all of them have met the same."""
+    errors = [each.error for each in partitions]
+    first = errors[0] if errors else None
+    if first is not None and all(error is not None and error.code() == first.code() for error in errors):
+        return first
+    return partitions
 
 
 def _partition_of(key: Key, place: Place | None) -> TopicPartition:

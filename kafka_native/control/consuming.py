@@ -81,7 +81,8 @@ class Consuming:
         self._hooks = hooks
         self._logger = logger
         self._clock = clock
-        self._timeout_s = config.integer("socket.timeout.ms") / 1000
+        self.settings = GroupSettings.of(config)
+        self._timeout_s = self.settings.timeout_s
         self.member = Member(
             config.text("group.id"), config.text("group.instance.id") or None, config.text("group.protocol")
         )
@@ -97,24 +98,19 @@ class Consuming:
         self.committing = self._make_committing()
         self.subscription = self._make_subscription()
         self.rebalance = Rebalance(
-            self.fetching,
-            self.committing,
-            call_back=hooks.call_back,
-            post=main.post,
-            clock=clock,
+            self.fetching, self.committing, call_back=hooks.call_back, post=main.post, clock=clock
         )
-        self.settings = GroupSettings.of(config)
         self.membership: Membership = (
             self._make_consumer() if self.member.protocol == "consumer" else self._make_classic(assignors)
         )
         self.watch = PollWatch(
             self.membership,
-            lambda: bool(self.subscription.wanted),
+            self._is_subscribed,
             hooks.polls,
             interval_s=self.settings.rebalance_timeout_s,
             on_error=hooks.on_group_error,
         )
-        self.committing.subscribed = lambda: bool(self.subscription.wanted)
+        self.committing.subscribed = self._is_subscribed
         main.fetching = self.fetching
         main.managers += [
             IdleMemory(main.engine),
@@ -200,8 +196,7 @@ class Consuming:
         )
 
     def _backoff(self) -> Backoff:
-        first_s = self._config.integer("retry.backoff.ms") / 1000
-        return Backoff(first_s, max(first_s, self._config.integer("retry.backoff.max.ms") / 1000))
+        return Backoff(self.settings.retry_s, self.settings.retry_most_s)
 
     def _make_subscription(self) -> Subscription:
         config = self._config
@@ -216,6 +211,9 @@ class Consuming:
             on_error=self._hooks.on_topic_error,
             clock=self._clock,
         )
+
+    def _is_subscribed(self) -> bool:
+        return bool(self.subscription.wanted)
 
     # --- for the public API ---
 
@@ -265,3 +263,4 @@ class Consuming:
     def _on_close(self, error: KafkaError) -> None:
         self.membership.close()
         self.committing.close(error)
+        self.fetching.close(error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NO_GENERATION = -1
+"""Of somebody who is no member: a commit says that it comes from nobody in particular."""
 
 
 @dataclass(slots=True)

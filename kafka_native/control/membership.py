@@ -15,6 +15,9 @@ from kafka_native.errors import KafkaError
 if TYPE_CHECKING:
     from kafka_native.config import Config
 
+REPORT_EVERY_S = 5.0
+LEAVE_TIMEOUT_S = 5.0
+"""How long a coordinator has for taking note that a member leaves; socket.timeout.ms at the most."""
 WATCH_LONGEST_S = 1.0
 WATCH_SHORTEST_S = 0.01
 BACK_S = 0.1
@@ -48,6 +51,25 @@ class Membership(Protocol):
 
     def close(self) -> None:
         """Nothing is sent any more, and every ``done`` that is owed comes now."""
+
+
+class Reports:
+    """Errors of a group's requests on their way to the application: each once, and not at every attempt."""
+
+    def __init__(self, group_id: str, on_error: Callable[[KafkaError], None], clock: Callable[[], float]) -> None:
+        """``on_error`` reaches the application through its next poll()."""
+        self._group_id = group_id
+        self._on_error = on_error
+        self._clock = clock
+        self._last: tuple[int, float] = (0, 0.0)
+
+    def tell(self, what: str, error: KafkaError, every_s: float = REPORT_EVERY_S) -> None:
+        """``what`` has failed; the same error again is told after ``every_s``."""
+        code, at = self._last
+        now = self._clock()
+        if error.code() != code or now >= at + every_s:
+            self._last = (error.code(), now)
+            self._on_error(KafkaError(error.code(), f"group {self._group_id}: {what} failed: {error.str()}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from kafka_native.control.brokers import COORDINATORS
 from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.leading import Leading
 from kafka_native.control.member import NO_GENERATION
+from kafka_native.control.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
 from kafka_native.control.rebalance import Key
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.groups import (
@@ -41,17 +42,14 @@ if TYPE_CHECKING:
     from kafka_native.control.brokers import BrokerPool
     from kafka_native.control.coordinator import Coordinator
     from kafka_native.control.member import Member
-    from kafka_native.control.membership import GroupSettings
     from kafka_native.control.metadata import Metadata
     from kafka_native.control.rebalance import Rebalance
     from kafka_native.control.subscription import Subscription
 
 MARGIN_S = 5.0
 """How much longer an answer may take than the broker may wait for other members."""
-LEAVE_TIMEOUT_S = 5.0
 MATCH_S = 2.0
 """How long the first JoinGroup waits for patterns to be matched; it would be followed by a second one."""
-REPORT_EVERY_S = 5.0
 AT_ONCE = 3
 """So many times a rebalance that another one has overtaken is begun again without waiting."""
 ASSIGNOR_RETRY_S = 1.0
@@ -111,7 +109,7 @@ class ClassicMembership:
         self._rebalance = rebalance
         self._assignors = {each.name: each for each in assignors}
         self._settings = settings
-        self._on_error = on_error
+        self._report = Reports(member.group_id, on_error, clock).tell
         self._on_fatal = on_fatal
         self._logger = logger
         self._clock = clock
@@ -125,7 +123,7 @@ class ClassicMembership:
         self._reason: str | None = None  # why to join (again)
         self._join_at = 0.0
         self._match_by = 0.0
-        self._backoff = Backoff(settings.retry_s, max(settings.retry_s, settings.retry_most_s))
+        self._backoff = Backoff(settings.retry_s, settings.retry_most_s)
         self._assignor_backoff = Backoff(ASSIGNOR_RETRY_S, ASSIGNOR_RETRY_MOST_S)
         self._sent_reason = ""
         self._sent_topics: list[str] = []  # what the last JoinGroup asked for
@@ -142,7 +140,6 @@ class ClassicMembership:
         self._leave_by = NEVER
         self._revoked_all = False
         self._join_again = False  # subscribed while leaving
-        self._reported: tuple[int, float] = (0, 0.0)
 
         self._beating: int | None = None  # the target of the heartbeat that the broker's thread sends
         self._beat_ok = False
@@ -620,15 +617,6 @@ class ClassicMembership:
                 self._report(what, error)
             self.state = State.UNJOINED
             self._reason = reason
-
-    def _report(self, what: str, error: KafkaError) -> None:
-        """Tells the application, but not of every attempt."""
-        code, at = self._reported
-        now = self._clock()
-        if error.code() != code or now >= at + REPORT_EVERY_S:
-            self._reported = (error.code(), now)
-            text = f"group {self._member.group_id}: {what} failed: {error.str()}"
-            self._on_error(KafkaError(error.code(), text))
 
     def _fail(self, error: KafkaError) -> None:
         self._member.member_id = ""

@@ -28,6 +28,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.member import NO_GENERATION
+from kafka_native.control.membership import LEAVE_TIMEOUT_S, REPORT_EVERY_S, GroupSettings, Reports
+from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -35,12 +38,10 @@ if TYPE_CHECKING:
     from kafka_native.control.brokers import BrokerPool
     from kafka_native.control.coordinator import Coordinator
     from kafka_native.control.member import Member
-    from kafka_native.control.membership import GroupSettings
     from kafka_native.control.metadata import Metadata
     from kafka_native.control.rebalance import Rebalance
     from kafka_native.control.subscription import Subscription
 
-Key: TypeAlias = tuple[str, int]
 Heartbeat: TypeAlias = ConsumerGroupHeartbeatRequest
 
 JOIN_EPOCH = 0
@@ -48,17 +49,12 @@ LEAVE_EPOCH = -1
 LEAVE_FOR_A_WHILE_EPOCH = -2
 """Of a static member: what it owned stays its own until the session times out."""
 
-NO_EPOCH = -1
-"""Of somebody who is no member: a commit says that it comes from nobody in particular."""
-
 FIRST_INTERVAL_S = 5.0
 """Until the coordinator says another (its group.consumer.heartbeat.interval.ms)."""
 INTERVAL_LEAST_S = 0.1
 """However short an interval the coordinator asks for."""
 ANSWER_LEAST_S = 10.0
 """How long an answer may take, or three intervals if that is more; socket.timeout.ms at the most."""
-LEAVE_TIMEOUT_S = 5.0
-REPORT_EVERY_S = 5.0
 
 FENCED = frozenset({KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID})
 """Somebody else may own the partitions already: they are lost, and the member joins anew under the same id."""
@@ -152,9 +148,9 @@ class ConsumerMembership:
         self._subscription = subscription
         self._rebalance = rebalance
         self._settings = settings
-        self._backoff = Backoff(settings.retry_s, max(settings.retry_s, settings.retry_most_s))
+        self._backoff = Backoff(settings.retry_s, settings.retry_most_s)
         self._assignor = assignor
-        self._on_error = on_error
+        self._reports = Reports(member.group_id, on_error, clock)
         self._on_fatal = on_fatal
         self._logger = logger
         self._clock = clock
@@ -177,7 +173,6 @@ class ConsumerMembership:
         self._join_again = False  # subscribed while leaving
         self._said_goodbye = False
         self._join_at = 0.0
-        self._reported: tuple[int, float] = (0, 0.0)
 
         member.member_id = member.member_id or new_member_id()
         coordinator.on_found.append(self._on_coordinator)
@@ -427,13 +422,7 @@ class ConsumerMembership:
             self._send_at = now + max(self.interval_s, self._backoff.next_s())
 
     def _report(self, error: KafkaError) -> None:
-        """Tells the application, but not of every attempt."""
-        code, at = self._reported
-        now = self._clock()
-        if error.code() != code or now >= at + max(REPORT_EVERY_S, self.interval_s):
-            self._reported = (error.code(), now)
-            text = f"group {self._member.group_id}: ConsumerGroupHeartbeat failed: {error.str()}"
-            self._on_error(KafkaError(error.code(), text))
+        self._reports.tell("ConsumerGroupHeartbeat", error, max(REPORT_EVERY_S, self.interval_s))
 
     def _fail(self, error: KafkaError) -> None:
         self._lose(State.FAILED)
@@ -508,7 +497,7 @@ class ConsumerMembership:
     def _left(self) -> None:
         self.state = State.OUT
         self._said_goodbye = False
-        self._member.generation = NO_EPOCH
+        self._member.generation = NO_GENERATION
         waiting, self._on_left = self._on_left, []
         if self._join_again:
             self._join_again = False

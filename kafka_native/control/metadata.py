@@ -85,7 +85,7 @@ class Metadata:
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
         self._propagation_s = propagation_s
         self._timeout_s = timeout_s
-        self._backoff = Backoff(fast_s, max(fast_s, fast_most_s))
+        self._backoff = Backoff(fast_s, fast_most_s)
         self._trigger_s = max(trigger_s, fast_s)
         self._trying_since: float | None = None
         self._in_flight = False
@@ -102,7 +102,7 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         self._unnamed: set[bytes] = set()
         self._names_at = NEVER
-        self._names_backoff = Backoff(fast_s, max(fast_s, fast_most_s))
+        self._names_backoff = Backoff(fast_s, fast_most_s)
         pool.on_rebootstrap = self._forget_leaders
 
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:

@@ -6,20 +6,19 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.metadata import NO_LEADER, Metadata
-from kafka_native.control.positions import EARLIEST, LATEST
+from kafka_native.control.positions import CLIENT_REPLICA, EARLIEST, LATEST, Key
+from kafka_native.control.settling import settle
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
 
 __all__ = ["EARLIEST", "LATEST", "MOVED", "Lookup", "Questions", "lookup_calls"]
-
-CONSUMER = -1  # the replica id of a client
 
 # The leader has moved, or doesn't know yet that it leads: ask again.
 MOVED = frozenset(
@@ -63,7 +62,7 @@ class Lookup:
 
 def lookup_calls(lookups: Iterable[Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> list[Call]:
     """The requests that answer these look-ups, one a leader and kind of timestamp."""
-    groups: dict[tuple[int, int, int], dict[tuple[str, int], Lookup]] = {}
+    groups: dict[tuple[int, int, int], dict[Key, Lookup]] = {}
     for lookup in lookups:
         key = (lookup.topic, lookup.partition)
         leader, kind, turn = lookup.leader, min(lookup.timestamp, 0), 0
@@ -74,11 +73,9 @@ def lookup_calls(lookups: Iterable[Lookup], isolation_level: int, deadline: floa
     return [_call(key[0], group, isolation_level, deadline, timeout_ms) for key, group in groups.items()]
 
 
-def _call(
-    leader: int, waiting: dict[tuple[str, int], Lookup], isolation_level: int, deadline: float, timeout_ms: int
-) -> Call:
+def _call(leader: int, group: dict[Key, Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> Call:
     topics: dict[str, ListOffsetsRequest.Topic] = {}
-    for lookup in waiting.values():
+    for lookup in group.values():
         topic = topics.get(lookup.topic)
         if topic is None:
             topic = topics[lookup.topic] = ListOffsetsRequest.Topic(name=lookup.topic)
@@ -88,25 +85,16 @@ def _call(
             )
         )
     message = ListOffsetsRequest(
-        replica_id=CONSUMER, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=timeout_ms
+        replica_id=CLIENT_REPLICA, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=timeout_ms
     )
-    return Call(message, leader, deadline, lambda reply: _settle(waiting, reply))
+    waiting = {key: lookup.on_result for key, lookup in group.items()}
+    return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _answers))
 
 
-def _settle(waiting: dict[tuple[str, int], Lookup], reply: Reply) -> None:
-    if isinstance(reply, KafkaError):
-        for lookup in waiting.values():
-            lookup.on_result(reply)
-        return
+def _answers(reply: ListOffsetsResponse) -> Iterator[tuple[Key, Found]]:
     for topic in reply.topics:
         for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            if key in waiting:
-                waiting.pop(key).on_result(_result(partition))
-    for lookup in waiting.values():
-        lookup.on_result(
-            KafkaError(KafkaError._BAD_MSG, f"the reply to ListOffsets leaves out {lookup.topic} [{lookup.partition}]")
-        )
+            yield (topic.name, partition.partition_index), _result(partition)
 
 
 def _result(partition: ListOffsetsResponse.Topic.Partition) -> Found:

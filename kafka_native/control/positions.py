@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from kafka_native.config import duration_ms
-from kafka_native.types import OFFSET_INVALID
+from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 Key: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 NO_EPOCH = -1
+
+CLIENT_REPLICA = -1
+"""The replica id under which clients, which are none, ask a leader."""
 
 EARLIEST = -2
 LATEST = -1
@@ -27,6 +30,12 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place(OFFSET_INVALID)
+
+
+def place_of(partition: TopicPartition) -> Place:
+    """What the application says of a partition, as a place."""
+    epoch = partition.leader_epoch
+    return Place(partition.offset, NO_EPOCH if epoch is None else epoch, partition.metadata)
 
 
 class Ago(NamedTuple):

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
+from kafka_native.control.positions import Key
 from kafka_native.types import OFFSET_STORED
 
-Key: TypeAlias = tuple[str, int]
-"""A partition: its topic's name and its number."""
+__all__ = ["Commits", "Key", "Kind", "Listener", "Partitions", "Rebalance"]
 
 FINISH_S = 5.0
 

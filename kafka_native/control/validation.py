@@ -5,15 +5,14 @@ Thread: the control thread only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kafka_native.control.calls import Call, Reply
-from kafka_native.control.positions import Key, Place
+from kafka_native.control.calls import Call
+from kafka_native.control.positions import CLIENT_REPLICA, Key, Place
+from kafka_native.control.settling import settle
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.offsets import OffsetForLeaderEpochRequest
-
-CLIENT = -1  # the replica id of a client
+from kafka_native.protocol.offsets import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 UNABLE = frozenset(
     {
@@ -59,21 +58,13 @@ def _call(leader: int, group: dict[Key, Check], deadline: float) -> Call:
                 partition=check.partition, current_leader_epoch=check.leader_epoch, leader_epoch=check.epoch
             )
         )
-    message = OffsetForLeaderEpochRequest(replica_id=CLIENT, topics=list(topics.values()))
-    return Call(message, leader, deadline, lambda reply: _settle(group, reply))
+    message = OffsetForLeaderEpochRequest(replica_id=CLIENT_REPLICA, topics=list(topics.values()))
+    waiting = {key: check.on_result for key, check in group.items()}
+    return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _answers))
 
 
-def _settle(group: dict[Key, Check], reply: Reply) -> None:
-    if isinstance(reply, KafkaError):
-        for check in group.values():
-            check.on_result(reply)
-        return
+def _answers(reply: OffsetForLeaderEpochResponse) -> Iterator[tuple[Key, Place | KafkaError]]:
     for topic in reply.topics:
         for part in topic.partitions:
-            key = (topic.topic, part.partition)
-            if key in group:
-                error = KafkaError(part.error_code) if part.error_code else None
-                group.pop(key).on_result(error or Place(part.end_offset, part.leader_epoch))
-    for check in group.values():
-        text = f"the reply to OffsetForLeaderEpoch leaves out {check.topic} [{check.partition}]"
-        check.on_result(KafkaError(KafkaError._BAD_MSG, text))
+            error = KafkaError(part.error_code) if part.error_code else None
+            yield (topic.topic, part.partition), error or Place(part.end_offset, part.leader_epoch)

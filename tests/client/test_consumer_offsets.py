@@ -20,6 +20,7 @@ from kafka_native import (
     Message,
     TopicPartition,
 )
+from kafka_native.protocol import ApiKey
 
 from .support import Client, fill
 from .test_consumer import take, values
@@ -474,3 +475,24 @@ def test_member_can_not_commit_what_is_not_assigned_to_it(client: Client, topic:
         assert theirs.error.code() == KafkaError._STATE
         found = consumer.committed([TopicPartition(topic, 0), TopicPartition(other, 0)], 10)
         assert [each.offset for each in found] == [4, OFFSET_INVALID]
+
+
+def test_close_ends_a_question_that_another_thread_waits_for(client: Client, topic: str):
+    codes: list[int] = []
+    consumer = manual(client)
+    client.cluster.clear_requests()
+    where = [TopicPartition(topic, 0, 1)]
+    client.cluster.delay_responses(None, 60, ApiKey.METADATA)  # no leader is known, so nobody is asked so far
+    try:
+        asking = threading.Thread(
+            target=lambda: codes.append(caught_code(lambda: consumer.offsets_for_times(where, 50)))
+        )
+        asking.start()
+        until(lambda: client.cluster.requests_of(ApiKey.METADATA))
+        consumer.close()
+        asking.join(20)
+        assert not asking.is_alive()
+    finally:
+        client.cluster.delay_responses(None, 0, ApiKey.METADATA)
+        asking.join(60)
+    assert codes == [KafkaError._DESTROY]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kafka_native.control.assignors.base import Assignor, BuiltIn, Key, MemberSubscription, PartitionInfo
+from kafka_native.control.assignors.base import Assignor, BuiltIn, MemberSubscription, PartitionInfo
 from kafka_native.control.assignors.checks import check, run
 from kafka_native.control.assignors.simple import Range, RoundRobin
 from kafka_native.control.assignors.sticky import CooperativeSticky, Sticky
+from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError, KafkaException
 
 __all__ = [

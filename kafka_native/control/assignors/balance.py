@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_native.control.assignors.base import Key, MemberSubscription, PartitionInfo
+from kafka_native.control.assignors.base import MemberSubscription, PartitionInfo
+from kafka_native.control.positions import Key
 
 NOBODY: Final = -1
 GIVE_BACK_MOST: Final = 3000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
-Key: TypeAlias = tuple[str, int]
-"""A partition: its topic and its number."""
+from kafka_native.control.positions import Key
 
 UNKNOWN_GENERATION = -1
 """The generation of a member that doesn't tell one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_native.control.assignors.base import Assignor, Key, MemberSubscription, PartitionInfo
+from kafka_native.control.assignors.base import Assignor, MemberSubscription, PartitionInfo
+from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError, KafkaException
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_native._native.wire import ProtocolError
-from kafka_native.control.assignors.base import UNKNOWN_GENERATION, Key, MemberSubscription, PartitionInfo
+from kafka_native.control.assignors.base import UNKNOWN_GENERATION, MemberSubscription, PartitionInfo
+from kafka_native.control.positions import Key
 from kafka_native.protocol.schema import Struct, Versioned, array, int32, string
 
 _logger = logging.getLogger("kafka_native")

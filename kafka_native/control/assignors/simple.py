@@ -7,13 +7,13 @@ from itertools import cycle, islice
 
 from kafka_native.control.assignors.base import (
     BuiltIn,
-    Key,
     MemberSubscription,
     PartitionInfo,
     in_order,
     racks_matter,
     subscribers,
 )
+from kafka_native.control.positions import Key
 
 
 class RoundRobin(BuiltIn):

@@ -13,7 +13,6 @@ from kafka_native.control.assignors.balance import Balance
 from kafka_native.control.assignors.base import (
     UNKNOWN_GENERATION,
     BuiltIn,
-    Key,
     MemberSubscription,
     PartitionInfo,
     in_order,
@@ -28,6 +27,7 @@ from kafka_native.control.assignors.claims import (
     settle,
     sticky_claim,
 )
+from kafka_native.control.positions import Key
 
 
 class Sticky(BuiltIn):

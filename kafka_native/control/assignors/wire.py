@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from kafka_native._native.wire import ProtocolError
-from kafka_native.control.assignors.base import UNKNOWN_GENERATION, Assignor, Key, MemberSubscription
+from kafka_native.control.assignors.base import UNKNOWN_GENERATION, Assignor, MemberSubscription
+from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka_native.protocol.groups import JoinGroupResponse
