@@ -97,6 +97,7 @@ class Rebalance:
         self._clock = clock
         self._steps: deque[Step] = deque()
         self._paused: set[Key] = set()
+        self._held: set[Key] = set()  # handed over by an assignment, and by no later step given up
         self.listeners: dict[Kind, Listener] = {}
         """The application's callbacks; a kind that isn't there is done without one.
 
@@ -138,8 +139,15 @@ class Rebalance:
             self._run(step)
 
     def _run(self, step: Step) -> None:
+        # Steps before it may have changed what there is to give up: nothing is revoked twice.
         if step.kind is Kind.LOSE:
-            step.keys = sorted(self.owned)  # steps before it may have changed that
+            step.keys = sorted(self.owned)
+        elif step.kind is Kind.REVOKE:
+            step.keys = [key for key in step.keys if key in self._held]
+        if step.kind is Kind.ASSIGN:
+            self._held.update(step.keys if not step.dropped else ())
+        else:
+            self._held.difference_update(step.keys)
         listener = self.listeners.get(step.kind)
         if listener is None and step.kind is Kind.REVOKE:
             listener = _left_alone

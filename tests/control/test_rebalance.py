@@ -216,6 +216,23 @@ def test_the_application_goes_on_only_when_what_it_gave_up_is_stopped(kind: Kind
     assert owned_afterwards == [set()]
 
 
+def test_what_is_being_revoked_is_not_revoked_again_by_a_leave_that_comes_meanwhile() -> None:
+    group = Group()
+    group.listen(*Kind)
+    group.rebalance.assign([A, B], group.done("assigned"))
+    group.poll()
+    group.rebalance.revoke([B], group.done("revoked"))
+    group.poll()  # told, and its offsets are on their way
+    group.log.clear()
+    group.rebalance.revoke([A, B], group.done("left"))
+    group.flushes.pop(0)()
+    group.poll()
+    assert group.log == ["revoked", (Kind.REVOKE, [A]), ("flush", [A])]
+    group.flushes.pop(0)()
+    assert group.log[-1] == "left"
+    assert not group.fetching.assigned
+
+
 def test_losing_commits_nothing() -> None:
     group = Group()
     group.rebalance.assign([A], group.done("assigned"))
