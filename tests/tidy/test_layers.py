@@ -18,7 +18,7 @@ LAYERS = [
     {"_native"},
     {"partitioners"},
     {"types"},
-    {"interceptors"},
+    {"arrow", "interceptors"},
     {"protocol"},
     {"config", "logging", "stats"},
     {"security"},
@@ -27,14 +27,14 @@ LAYERS = [
     {"assigning"},
     {"producer", "consumer", "admin"},
     {"compacted"},
-    {"aio", "arrow", "compat", "spark", "cli"},
+    {"aio", "compat", "spark", "cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster judges us, so it shares nothing but the declarations and the record format with what it judges.
 MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference"}
 # The edge that shows the mock cluster to its users.
 MOCK_USERS = {"mock", "cli"}
-C_RANK = {"base": 0, "records": 1, "engine": 2}
+C_RANK = {"base": 0, "records": 1, "engine": 2, "arrow": 3}
 LINUX_ONLY = {"sys/eventfd.h", "sys/epoll.h"}
 
 KNOWN = {*RANK, "mock", "__init__", "__main__"}
