@@ -137,6 +137,13 @@ static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view, stru
     return KN_OK;
 }
 
+/* Where to go on behind a batch that can't be used. If it ends before its place or behind the log's end, its header is damaged, too. */
+static int64_t offset_behind(const struct kn_fetch_job *job, const struct kn_batch_view *view, int64_t offset)
+{
+    int is_in_log = view->last_offset >= offset && view->last_offset < job->result.high_watermark;
+    return (is_in_log ? view->last_offset : offset) + 1;
+}
+
 /* Batches from job->rest into the segment, until a part is full. */
 static int open_part(struct kn_fetch_job *job, struct kn_segment *segment, int32_t capacity, int64_t *message_count, int64_t *failed_offset,
                      int64_t *next_offset)
@@ -151,7 +158,7 @@ static int open_part(struct kn_fetch_job *job, struct kn_segment *segment, int32
             return KN_OK;
         }
         *failed_offset = segment->next_offset;
-        *next_offset = view.last_offset + 1;
+        *next_offset = offset_behind(job, &view, segment->next_offset);
         if (status == KN_OK) *message_count += messages_of(&view, segment->next_offset);
         if (status == KN_OK) status = open_batch(job, &view, segment);
         if (status == KN_OK && view.last_offset >= segment->next_offset) segment->next_offset = view.last_offset + 1;

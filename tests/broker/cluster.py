@@ -31,7 +31,7 @@ from tests.broker import java
 HOST = "127.0.0.1"
 # Below what the kernel hands out by itself: a killed broker must find its port free when it comes back.
 PORTS = range(20000, 32000)
-UP_TIMEOUT_SECONDS = 90
+UP_TIMEOUT_SECONDS = 240
 IMAGE = f"apache/kafka:{java.KAFKA_VERSION}"
 GUARD = Path(__file__).parent / "guard.py"
 # A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and more memory.

@@ -26,7 +26,7 @@ from tests.broker.cluster import GUARD, HOST, TEST_OPTIONS, free_ports, quiet
 VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
 SCALA = {"0.11.0.3": "2.12"}
 POM = Path(__file__).parent / "old-pom.xml"
-UP_TIMEOUT_SECONDS = 60
+UP_TIMEOUT_SECONDS = 180
 LOG_FORMAT = """\
 log4j.rootLogger=WARN, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender

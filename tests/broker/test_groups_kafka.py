@@ -146,13 +146,31 @@ def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> N
     expect_all_committed(members, producing.sent)
 
 
-def test_a_pattern_is_matched_by_the_broker(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(kafka, 2)
-    prefix = topic[:-3]
-    with our_consumer(kafka, group_id=f"group-{uuid.uuid4().hex[:8]}", group_protocol="consumer") as consumer:
-        consumer.subscribe([f"^{prefix}[0-9a-f]+$", "not-there"])
+@pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+def test_a_pattern_takes_in_topics_that_come_later(
+    kafka: Cluster, new_topic: TopicMaker, protocol: dict[str, str]
+) -> None:
+    first = new_topic(kafka, 2)
+    pattern = f"^{first.rpartition('-')[0]}-[0-9a-f]+$"
+    config = {**protocol, "topic.metadata.refresh.interval.ms": 500, "group.id": f"group-{uuid.uuid4().hex[:8]}"}
+    with our_consumer(kafka, **config) as consumer, our_producer(kafka) as producer:
+
+        def read(value: bytes) -> bool:
+            message = consumer.poll(0.05)
+            assert message is None or message.error() is None, message.error()
+            return message is not None and message.value() == value
+
+        def owned() -> set[str]:
+            return {each.topic for each in consumer.assignment()}
+
+        consumer.subscribe([pattern, "not-there"] if protocol is CONSUMER else [pattern])
         wait_for(lambda: consumer.poll(0.05) or len(consumer.assignment()) == 2, "its partitions")
-        assert {each.topic for each in consumer.assignment()} == {topic}
+        assert owned() == {first}
+        second = new_topic(kafka, 3)
+        producer.produce(second, b"from the new one")
+        wait_for(lambda: read(b"from the new one"), "a message of the topic that came later")
+        assert owned() == {first, second}
+        assert len(consumer.assignment()) == 5
 
 
 def test_static_members_keep_their_partitions_and_their_names(kafka: Cluster, new_topic: TopicMaker) -> None:

@@ -183,6 +183,45 @@ def test_garbage_in_a_log_is_an_error_message(cluster: MockCluster, client: Clie
     assert any(message.error() and message.partition() == 0 for message in found)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
+    cluster: MockCluster, client: Client, protocol: str
+):
+    topic = client.topic(partitions=2)
+    fill(client, topic, 3, partition=0)
+    batch = bytearray(encode_batch([(1, None, b"damaged"), (2, None, b"damaged")], base_offset=3))
+    batch[-1] ^= 0xFF  # its checksum doesn't hold any more
+    cluster.append_raw(topic, 0, bytes(batch), record_count=2)
+    for partition in range(2):
+        fill(client, topic, 3, partition=partition)
+    conf = {"group.id": f"skip-{protocol}", "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    taken: dict[int, list[int]] = {0: [], 1: []}
+    with client.consumer(**conf) as consumer:
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 60
+        errors = []
+        while (len(taken[0]) < 6 or len(taken[1]) < 3) and time.monotonic() < deadline:
+            for message in consumer.consume(10, 0.1):
+                if message.error() is None:
+                    taken[message.partition()].append(message.offset())
+                    continue
+                errors.append(message.error())
+                if len(errors) > 1:
+                    continue
+                assert message.error().code() == KafkaError._BAD_MSG
+                assert (message.partition(), message.offset()) == (0, 3)
+                assert "seek to 5" in message.error().str()  # where to go on behind the batch
+                assert taken[0] == [0, 1, 2]
+                consumer.seek(TopicPartition(topic, 0, 5))
+    assert taken == {0: [0, 1, 2, 5, 6, 7], 1: [0, 1, 2]}
+    with client.consumer(**conf) as consumer:  # where the one before ended: it has committed
+        consumer.subscribe([topic])
+        fill(client, topic, 1, partition=0)
+        message = consumer.poll(60)
+        assert message.error() is None
+        assert (message.partition(), message.offset()) == (0, 8)
+
+
 def test_unknown_topic_without_creation(client: Client):
     with client.consumer(**{"topic.metadata.propagation.max.ms": 200}) as consumer:
         consumer.assign([TopicPartition("never-made", 0, 0)])

@@ -309,6 +309,7 @@ static void test_damage_after_good_batches_is_told_with_its_place(void)
     log_bytes->data[good_bytes + 65] ^= 1;
     data(5, 1, -1);
     struct kn_fetch_job job = job_new(0);
+    job.result.high_watermark = 6;
     struct kn_segment *segment;
     int64_t failed_offset, next_offset;
     CHECK_EQ(kn_fetch_job_open(&job, &segment, &failed_offset, &next_offset), KN_ERR_CRC);
@@ -319,6 +320,25 @@ static void test_damage_after_good_batches_is_told_with_its_place(void)
     kn_segment_free(segment);
     kn_fetch_job_deinit(&job);
     end();
+}
+
+static void test_a_damaged_header_does_not_say_where_to_go_on(void)
+{
+    static const int64_t ends[] = {2, 9}; /* before its place, behind the log's end */
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        begin();
+        data(ends[i] - 1, 2, -1);
+        log_bytes->data[65] ^= 1;
+        struct kn_fetch_job job = job_new(4);
+        job.result.high_watermark = 8;
+        struct kn_segment *segment;
+        int64_t failed_offset, next_offset;
+        CHECK_EQ(kn_fetch_job_open(&job, &segment, &failed_offset, &next_offset), KN_ERR_CRC);
+        CHECK_EQ(failed_offset, 4);
+        CHECK_EQ(next_offset, 5);
+        kn_fetch_job_deinit(&job);
+        end();
+    }
 }
 
 static void test_offsets_that_overflow_are_refused(void)
@@ -355,6 +375,7 @@ int main(void)
     RUN(test_a_large_result_is_opened_in_parts);
     RUN(test_a_job_given_up_in_the_middle_gives_everything_back);
     RUN(test_damage_after_good_batches_is_told_with_its_place);
+    RUN(test_a_damaged_header_does_not_say_where_to_go_on);
     RUN(test_offsets_that_overflow_are_refused);
     return check_done();
 }
