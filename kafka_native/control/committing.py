@@ -156,8 +156,6 @@ class Committing:
         self._auto_at = clock() + interval_s if self._auto_commit else NEVER
         self._snapshot: dict[Key, tuple[Assigned, Place]] = {}
         self._snapshot_polls = 0
-        self.on_fenced: list[Callable[[KafkaError], None]] = []
-        """Called when the coordinator says that the group goes on without this member."""
         self.subscribed: Callable[[], bool] = lambda: False
         """Whether this client consumes as a member: then nothing is committed while it isn't one."""
         fetching.ask_committed = self.fetch_committed if self._can_commit else None
@@ -372,7 +370,7 @@ class Committing:
             if not any(results.values()):
                 coordinator.answered()
                 self._backoff.reset()
-            self._take_group_errors(set(results.values()), identity)
+            self._take_group_errors(set(results.values()))
             for commit in batch:
                 self._take_results(commit, results, identity)
         again = [commit for commit in batch if commit.left]
@@ -381,17 +379,13 @@ class Committing:
             self._commits[:0] = again
         self._end([commit for commit in batch if not commit.left])
 
-    def _take_group_errors(self, codes: set[int], identity: tuple[str, int]) -> None:
-        """What a reply says of the coordinator and of this member, once a reply."""
+    def _take_group_errors(self, codes: set[int]) -> None:
+        """What a reply says of the coordinator. That the group goes on without this member is told by heartbeats."""
         assert self._coordinator is not None
         if codes & COORDINATOR_MOVED:
             self._coordinator.lost()
         if KafkaError.UNKNOWN_TOPIC_ID in codes:
             self._fetching.refresh_metadata()
-        fenced = codes & FENCED
-        if fenced and identity[1] > 0 and identity == (self._member.member_id, self._member.generation):
-            for listener in self.on_fenced:
-                listener(KafkaError(fenced.pop()))
 
     def _take_results(self, commit: Commit, results: dict[Key, int], identity: tuple[str, int]) -> None:
         stale = identity != (self._member.member_id, self._member.generation)
@@ -464,7 +458,7 @@ class Committing:
         else:
             passes = True
             codes = {each for each in found.values() if isinstance(each, int)}
-            self._take_group_errors(codes - FENCED, ("", -1))
+            self._take_group_errors(codes)
             if not codes:
                 coordinator.answered()
                 self._ask_backoff.reset()

@@ -235,7 +235,7 @@ class ClassicMembership:
         while self._reason is not None and not self._in_step and self.state in (State.UNJOINED, State.STABLE):
             if now < self._join_at:
                 return self._join_at
-            if self._matches_patterns() and now < self._match_by:
+            if not self._subscription.ready and now < self._match_by:
                 return self._match_by
             target = self._coordinator.want(now)
             if target is None:
@@ -248,10 +248,6 @@ class ClassicMembership:
             else:
                 calls.append(self._join(target, now))
         return NEVER
-
-    def _matches_patterns(self) -> bool:
-        """Whether it has not been found out yet what the patterns match."""
-        return bool(self._subscription.patterns) and not self._subscription.topics
 
     def _to_give_up(self) -> set[Key]:
         """What this member mustn't own any more when it joins."""

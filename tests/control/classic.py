@@ -122,14 +122,16 @@ class FakeSubscription:
     def __init__(self) -> None:
         self.wanted: list[str] = []
         self.topics: list[str] = []
+        self.matched = False
         self.on_change: list[Callable[[], None]] = []
 
     @property
-    def patterns(self) -> list[str]:
-        return [each for each in self.wanted if each.startswith("^")]
+    def ready(self) -> bool:
+        return self.matched or not any(each.startswith("^") for each in self.wanted)
 
     def match(self, *topics: str) -> None:
         """The topics are others now."""
+        self.matched = True
         self.topics = sorted(topics)
         for listener in self.on_change:
             listener()
