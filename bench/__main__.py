@@ -202,4 +202,9 @@ def main(
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["spark"]:  # a command of its own, with other options
+        from bench.spark.main import main as spark_main
+
+        spark_main(sys.argv[2:], prog_name="python -m bench spark")
+    else:
+        main()

@@ -24,19 +24,23 @@ def missing() -> str | None:
 
 
 def jars(version: str = KAFKA_VERSION, pom: Path = POM, *defines: str) -> Path:
-    """The folder with Kafka's jars. The first call ever fetches them; test runs side by side wait for each other."""
-    libraries = ROOT / "build" / f"kafka-{version}" / "libs"
+    """The folder with Kafka's jars."""
+    return fetched(f"kafka-{version}", pom, "dependency:copy-dependencies", *defines)
+
+
+def fetched(name: str, pom: Path, goal: str, *defines: str) -> Path:
+    """The folder with what a pom's goal copies, fetched the first time; test runs side by side wait for each other."""
+    libraries = ROOT / "build" / name / "libs"
     libraries.parent.mkdir(parents=True, exist_ok=True)
     with (libraries.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not libraries.exists():
             partial = libraries.with_name("libs.partial")
             shutil.rmtree(partial, ignore_errors=True)
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={partial}", *defines]
-            command = ["mvn", "-q", "-B", "-f", str(pom), *goal]
+            command = ["mvn", "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={partial}", *defines]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_TIMEOUT_SECONDS)
             if done.returncode:
-                raise RuntimeError(f"Maven could not fetch Apache Kafka {version}:\n{done.stdout}{done.stderr}")
+                raise RuntimeError(f"Maven could not fetch {name}:\n{done.stdout}{done.stderr}")
             partial.rename(libraries)
     return libraries
 

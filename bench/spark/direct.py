@@ -1,0 +1,24 @@
+"""The direct pipelines as contestants: rows don't come to the JVM at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.spark import Work
+
+
+def archive(spark: Any, work: Work) -> None:
+    """All that is there to a lake of Parquet files."""
+    from kafka_native.spark.pipelines.archive import archive as run
+
+    config = {"bootstrap.servers": work.bootstrap}
+    run(config, f"{work.folder}/table", topics=[work.source], session=spark, checkpoint=f"{work.folder}/checkpoint")
+
+
+def mirror(spark: Any, work: Work) -> None:
+    """All that is there to another topic."""
+    from kafka_native.spark.pipelines.mirror import mirror as run
+
+    config = {"bootstrap.servers": work.bootstrap}
+    target = {**config, "compression.type": work.codec}
+    run(spark, config, target, f"{work.folder}/checkpoint", topics=[work.source], to=work.target)

@@ -1,0 +1,221 @@
+"""``python -m bench spark``: every scenario with each contestant in turn (A B A B ...), then the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from bench.adapters import Figures
+from bench.broker import broker, landed, topic
+from bench.report import Rounds
+from bench.spark import CONTESTANTS, SCENARIOS, TRIGGERING, WRITING, Work
+from bench.spark.report import table, verdicts
+from kafka_native import Producer
+
+TIMEOUT_S = 900
+STEP = 1000  # records of one partition in a row, and in a batch
+POOL = 10_000
+WARM_UP_MESSAGES = 1_000_000
+USUAL = tuple(name for name in SCENARIOS if name != "to_kafka")
+
+
+class Driver:
+    """A contestant's process."""
+
+    def __init__(self, contestant: str, cores: int, memory: str, log: Path) -> None:
+        self.contestant = contestant
+        self._log = log
+        command = [sys.executable, "-m", "bench.spark.worker", contestant, str(cores), memory]
+        with log.open("w") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True
+            )
+        self._answer()  # its session is up
+
+    def measure(self, scenario: str, work: Work) -> Figures:
+        """One scenario once, in files of its own."""
+        assert self._process.stdin is not None
+        folder = tempfile.mkdtemp(prefix="kafka-native-bench-")
+        try:
+            asked = {"scenario": scenario, "work": dataclasses.asdict(dataclasses.replace(work, folder=folder))}
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            return Figures(**self._answer())
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], TIMEOUT_S)
+        line = self._process.stdout.readline() if ready else ""
+        if not line:
+            self._process.kill()
+            why = "ended" if ready else f"said nothing for {TIMEOUT_S} s"
+            raise click.ClickException(f"{self.contestant} {why}:\n{self._log.read_text(errors='replace')[-4000:]}")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """Ends it and its JVM."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+def event(number: int, size: int) -> bytes:
+    """A text of a web shop's with ``size`` bytes."""
+    kind, country = ("view", "click", "cart", "buy")[number % 4], ("de", "fr", "us", "jp")[number // 7 % 4]
+    text = f'{{"user":"user-{number * 7919 % 100_000:05}","type":"{kind}","page":"/products/{number % 5000}",'
+    text += f'"country":"{country}","price":{number * 31 % 10_000 / 100}}}'
+    return text.ljust(size).encode()[:size]
+
+
+def fill(work: Work, partitions: int) -> None:
+    """The topic's records: keys that are all different, values out of a pool, STEP records a batch."""
+    values = [event(number, work.size) for number in range(POOL)]
+    config = {"compression.type": work.codec, "batch.num.messages": STEP, "linger.ms": 50, "max.block.ms": 60_000}
+    with Producer({"bootstrap.servers": work.bootstrap, **config}) as producer:
+        for first in range(0, work.count, STEP):
+            count = min(STEP, work.count - first)
+            keys = [b"key-%010d" % number for number in range(first, first + count)]
+            some = [values[number % POOL] for number in range(first, first + count)]
+            done = 0
+            while done < count:
+                where = first // STEP % partitions
+                done += producer.produce_many(work.source, some[done:], keys[done:], partition=where)
+        left = producer.flush(TIMEOUT_S)
+    if left:
+        raise click.ClickException(f"{left} messages were not delivered")
+
+
+@contextmanager
+def filled(work: Work, partitions: int) -> Iterator[Work]:
+    """The work with a source that has its records."""
+    with topic(work.bootstrap, partitions) as name:
+        ready = dataclasses.replace(work, source=name)
+        fill(ready, partitions)
+        yield ready
+
+
+def once(driver: Driver, scenario: str, work: Work, partitions: int) -> Figures:
+    """One measurement. A rate counts only if everything arrived, and nothing twice."""
+    if scenario not in WRITING:
+        figures = driver.measure(scenario, work)
+        there = figures.count
+    else:
+        with topic(work.bootstrap, partitions) as target:
+            figures = driver.measure(scenario, dataclasses.replace(work, target=target))
+            there = landed(work.bootstrap, target, partitions, figures.count)
+    wanted = figures.count if scenario in TRIGGERING else work.count
+    if there < wanted or (there > wanted and scenario not in TRIGGERING):
+        raise click.ClickException(f"{driver.contestant} {scenario}: {there} records, {wanted} were to come")
+    return figures
+
+
+def rounds_of(
+    scenario: str, drivers: dict[str, Driver], warm: Work, work: Work, partitions: int, rounds: int, console: Console
+) -> Rounds:
+    """Every contestant once for warming up, then in turn."""
+    able = [driver for name, driver in drivers.items() if name in SCENARIOS[scenario]]
+    if scenario not in TRIGGERING:  # these warm up by themselves
+        for driver in able:
+            once(driver, scenario, warm, partitions)
+    found: Rounds = {driver.contestant: [] for driver in able}
+    for number in range(rounds):
+        for driver in able:
+            figures = once(driver, scenario, work, partitions)
+            found[driver.contestant].append(figures)
+            said = f"{figures.rate / 1e6:.2f} M rows/s, {figures.cpu_us:.2f} us"
+            more = "".join(f", {name} {value:.0f}" for name, value in figures.more.items())
+            console.print(f"  {scenario} round {number + 1}: {driver.contestant} {said}{more}", highlight=False)
+    return found
+
+
+def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str]:
+    """The contestants that were asked for and have something to do, but for those that lack something; says what."""
+    from tests.spark import jvm
+
+    found = []
+    for name in names.split(","):
+        if name not in CONTESTANTS:
+            raise click.BadParameter(f"{name} is none of {', '.join(CONTESTANTS)}", param_hint="--contestants")
+        why = jvm.missing() if name == "jvm" else None
+        if why:
+            console.print(f"Without {name}: {why}")
+        elif any(name in SCENARIOS[scenario] for scenario in scenarios):
+            found.append(name)
+    return found
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, type=click.Choice(tuple(SCENARIOS)))
+@click.option("--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a real Apache Kafka of our own).")
+@click.option("--messages", default=5_000_000, show_default=True, type=click.IntRange(1000))
+@click.option("--size", default=100, show_default=True, type=click.IntRange(20), help="Of a value, in bytes.")
+@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1))
+@click.option("--codec", default="lz4", show_default=True, help="compression.type of the topic.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
+@click.option("--triggers", default=30, show_default=True, type=click.IntRange(1, 50))
+@click.option("--step", default=4000, show_default=True, type=click.IntRange(1), help="Records a trigger.")
+@click.option("--cores", default=2, show_default=True, type=click.IntRange(1), help="local[CORES]")
+@click.option("--memory", default="4g", show_default=True, help="spark.driver.memory")
+@click.option("--contestants", default=",".join(CONTESTANTS), show_default=True)
+@click.option("--output", default="build/bench-spark", type=click.Path(file_okay=False, path_type=Path))
+def main(
+    scenarios: tuple[str, ...],
+    bootstrap: str | None,
+    messages: int,
+    size: int,
+    partitions: int,
+    codec: str,
+    rounds: int,
+    triggers: int,
+    step: int,
+    cores: int,
+    memory: str,
+    contestants: str,
+    output: Path,
+) -> None:
+    """Compare with Spark's own Kafka connector, on this machine, now.
+
+    Rates swing with the machine; compare the ratios within a run, and the CPU per row.
+    """
+    console = Console(width=130)
+    chosen = scenarios or USUAL
+    output.mkdir(parents=True, exist_ok=True)
+    results = {}
+    with ExitStack() as stack:
+        servers = stack.enter_context(broker(bootstrap))
+        console.print(f"Broker: {servers}")
+        work = Work(servers, "", "", "", messages, size, codec, triggers, step)
+        warm = dataclasses.replace(work, count=min(messages, WARM_UP_MESSAGES))
+        work = stack.enter_context(filled(work, partitions))
+        warm = stack.enter_context(filled(warm, partitions)) if warm.count < messages else work
+        drivers = {}
+        for name in usable(contestants, chosen, console):
+            drivers[name] = Driver(name, cores, memory, output / f"{name}.log")
+            stack.callback(drivers[name].close)
+        for scenario in chosen:
+            found = rounds_of(scenario, drivers, warm, work, partitions, rounds, console)
+            if not found:
+                continue
+            rows = f"{triggers} triggers of {step:,} rows" if scenario in TRIGGERING else f"{messages:,} rows"
+            console.print(table(scenario, found, f"{scenario}: {rows}"))
+            for line in verdicts(scenario, found):
+                console.print(f"  {line}", highlight=False)
+            results[scenario] = {name: [dataclasses.asdict(each) for each in every] for name, every in found.items()}
+            (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")

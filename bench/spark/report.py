@@ -1,0 +1,89 @@
+"""The tables of the Spark scenarios, and the project's targets beside what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from rich.table import Table
+
+from bench.adapters import Figures
+from bench.report import Rounds, figure, ratio, spread
+from bench.spark import TRIGGERING
+
+THEIRS = "jvm"
+TRIGGER = "triggerExecution ms"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a contestant's figure is to be, divided by the connector's in the same round."""
+
+    scenario: str
+    contestant: str
+    figure: str
+    limit: float
+    at_least: bool = True
+
+
+GOALS = (
+    Goal("read", "frames", "rate", 2.5),
+    Goal("read", "frames", "CPU", 0.65, at_least=False),
+    Goal("parquet", "frames", "rate", 1.5),
+    Goal("write", "frames", "rate", 1.6),
+    Goal("tuned", "frames", "rate", 1.6),
+    Goal("stream", "frames", "rate", 1.4),
+    Goal("archive", "direct", "rate", 5),
+    Goal("mirror", "direct", "rate", 6),
+    Goal("trigger", "frames", TRIGGER, 1.4, at_least=False),
+    Goal("to_kafka", "frames", TRIGGER, 1.4, at_least=False),
+)
+
+
+def table(scenario: str, rounds: Rounds, title: str) -> Table:
+    """A row a contestant: medians, the lowest and the highest value in parentheses."""
+    made = Table(title=title)
+    made.add_column("contestant")
+    triggering = scenario in TRIGGERING
+    parts = [name for each in next(iter(rounds.values()))[:1] for name in each.more] if triggering else []
+    headings = [*parts, "trigger / jvm"] if triggering else ["M rows/s", "CPU us/row", "rate / jvm", "CPU / jvm"]
+    for heading in headings:
+        made.add_column(heading.removesuffix("Execution ms") if triggering else heading, justify="right")
+    for contestant, figures in rounds.items():
+        made.add_row(contestant, *cells(parts, figures, rounds.get(THEIRS)))
+    return made
+
+
+def cells(parts: list[str], figures: list[Figures], theirs: list[Figures] | None) -> list[str]:
+    """The cells behind the name."""
+    if parts:
+        shown = [spread([figure(part, each) for each in figures], ".0f") for part in parts]
+        return [*shown, beside(TRIGGER, figures, theirs)]
+    return [
+        spread([each.rate / 1e6 for each in figures], ".2f"),
+        spread([each.cpu_us for each in figures], ".2f"),
+        beside("rate", figures, theirs),
+        beside("CPU", figures, theirs),
+    ]
+
+
+def beside(name: str, figures: list[Figures], theirs: list[Figures] | None) -> str:
+    """The median of the ratios to the connector's, round by round."""
+    if not theirs:
+        return "-"
+    return ratio([figure(name, each) for each in figures], [figure(name, each) for each in theirs])
+
+
+def verdicts(scenario: str, rounds: Rounds) -> list[str]:
+    """Each target beside what was measured in this run; text only, a miss is no failure."""
+    lines = []
+    for goal in GOALS:
+        if goal.scenario != scenario or not {goal.contestant, THEIRS} <= rounds.keys():
+            continue
+        pairs = zip(rounds[goal.contestant], rounds[THEIRS], strict=True)
+        value = median(figure(goal.figure, mine) / figure(goal.figure, theirs) for mine, theirs in pairs)
+        met = value >= goal.limit if goal.at_least else value <= goal.limit
+        word = "at least" if goal.at_least else "at most"
+        what = f"{goal.contestant}: {goal.figure} / {THEIRS}"
+        lines.append(f"{what}: {value:.2f}, target {word} {goal.limit:g}: {'reached' if met else 'not reached'}")
+    return lines
