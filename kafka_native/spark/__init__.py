@@ -1,0 +1,22 @@
+"""Kafka as a data source of Apache Spark: ``format("kafka_native")``.
+
+    from kafka_native.spark import KafkaNativeDataSource
+
+    spark.dataSource.register(KafkaNativeDataSource)
+
+It needs PySpark 4.0 or newer and pyarrow: ``pip install 'kafka-native[spark]'``. docs/guide/spark.md is its guide.
+"""
+
+from __future__ import annotations
+
+try:
+    import pyarrow  # noqa: F401
+    import pyspark.sql.datasource  # noqa: F401
+except ImportError as _missing:
+    raise ImportError(
+        f"kafka_native.spark needs PySpark 4.0 or newer and pyarrow: pip install 'kafka-native[spark]' ({_missing})"
+    ) from None
+
+from kafka_native.spark.datasource import KafkaNativeDataSource
+
+__all__ = ["KafkaNativeDataSource"]

@@ -1,0 +1,90 @@
+"""The data source that Spark knows as ``kafka_native``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from kafka_native.spark.errors import OptionError
+from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions, lowered, redacted
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+
+class KafkaNativeDataSource(DataSource):
+    """Kafka topics as a source and sink of batch queries and streams.
+
+        spark.dataSource.register(KafkaNativeDataSource)
+        frame = spark.read.format("kafka_native").option("kafka.bootstrap.servers", "localhost:9092")
+        frame.option("subscribe", "greetings").load()
+
+    Options, columns and offsets are those of Spark's own connector, ``format("kafka")``; docs/guide/spark.md has what
+    there is beyond.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format()`` takes: ``kafka_native``."""
+        return "kafka_native"
+
+    def schema(self) -> str:
+        """The source's columns, as the options want them.
+
+        :raises OptionError: An option can't be.
+        """
+        options = SourceOptions.parse(self.options)
+        if options.rows == "ranges":
+            return _ddl(RANGE_COLUMNS)
+        return _ddl({name: COLUMNS[name] for name in options.columns})
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        from kafka_native.spark import batch
+
+        return batch.BatchReader(self._source_options(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For ``spark.readStream``."""
+        made: DataSourceStreamReader = _part("streaming").StreamReader(self._source_options(schema))
+        return made
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For ``frame.write``."""
+        made: DataSourceWriter = _part("writing").batch_writer(self.options, schema, overwrite)
+        return made
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """For ``frame.writeStream``."""
+        made: DataSourceStreamWriter = _part("writing").stream_writer(self.options, schema, overwrite)
+        return made
+
+    def __repr__(self) -> str:
+        """The options without secrets."""
+        return f"KafkaNativeDataSource({redacted(lowered(self.options))})"
+
+    def _source_options(self, schema: StructType) -> SourceOptions:
+        """The options, after making sure that nobody asked for other columns than there are."""
+        options = SourceOptions.parse(self.options)
+        kinds: Any = RANGE_COLUMNS if options.rows == "ranges" else {name: COLUMNS[name] for name in options.columns}
+        asked = {field.name: field.dataType.simpleString() for field in schema.fields}
+        if asked != dict(kinds) or list(asked) != list(kinds):
+            raise OptionError("schema", "the columns are fixed: leave schema() out, and choose some with columns=")
+        return options
+
+
+def _part(name: str) -> Any:
+    """A module of this package, imported when it is needed."""
+    return importlib.import_module(f"kafka_native.spark.{name}")
+
+
+def _ddl(columns: Any) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())

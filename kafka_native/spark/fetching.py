@@ -1,0 +1,279 @@
+"""Reads ranges of offsets, in the Python workers of the executors.
+
+A consumer is kept for as long as its worker lives (``spark.python.worker.reuse``): the next task of the same
+configuration finds it connected. A worker runs one task at a time; a range that is read while another one isn't
+finished, or after a fork, gets a consumer of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafka_native import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.offsets import EARLIEST, LATEST
+from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
+from kafka_native.spark.planning import OffsetRange
+
+BATCH_ROWS: Final = 10_000
+"""Rows of a batch at most, unless ``batchRows`` says otherwise."""
+_KEPT: Final = 4
+"""Consumers that a worker keeps, one for each configuration; beyond that the one used longest ago is closed."""
+_WAIT_S: Final = 1.0
+_GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_PASSING: Final = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
+)
+
+_logger: Final = logging.getLogger("kafka_native.spark")
+
+_ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    COLUMNS["headers"]: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+
+
+def arrow_schema(columns: Iterable[str]) -> pa.Schema:
+    """The Arrow schema of some of the source's columns, exactly as PySpark wants it."""
+    return pa.schema([(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns])
+
+
+def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """What a task of a source hands to Spark: the records of its range, or the range itself (``rows=ranges``)."""
+    if options.rows == "records":
+        yield from read_range(options, range_, options.columns)
+        return
+    schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
+    row: list[list[Any]] = [[range_.topic], [range_.partition], [range_.start], [range_.end]]
+    arrays = [pa.array(each, field.type) for each, field in zip(row, schema, strict=True)]
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def read_range(
+    options: SourceOptions, range_: OffsetRange, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records of one range, in order, in batches of Arrow columns.
+
+    It ends by position, not by count: compacted topics and transactions leave offsets without a record.
+
+    :param options: What the source was told; ``failOnDataLoss`` and ``kafkaConsumer.pollTimeoutMs`` act here.
+    :param range_: What to read.
+    :param columns: Names out of `COLUMNS`; None: those of the options.
+    :raises DataLossError: Records of the range are gone (``failOnDataLoss=true``).
+    :raises TimeoutError: No record came for ``kafkaConsumer.pollTimeoutMs``.
+    :raises KafkaException: The topic can't be read.
+    """
+    if range_.size <= 0:
+        return
+    kept = _take(options.consumer)
+    sound = False
+    try:
+        yield from _Reading(kept.consumer, options, range_, columns or options.columns)
+        sound = True
+    except GeneratorExit:
+        sound = True  # nobody wants the rest, as with LIMIT
+        raise
+    finally:
+        _give_back(kept, sound)
+
+
+# --- the consumers of this worker ---
+
+
+class _Kept:
+    """A consumer that a worker keeps."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+        self.pid = os.getpid()
+        self.consumer = Consumer(dict(config))
+
+
+_idle: list[_Kept] = []  # used longest ago first; a worker has one thread
+
+
+def _take(config: Mapping[str, Any]) -> _Kept:
+    """An idle consumer of this configuration, or a new one."""
+    here = os.getpid()
+    _idle[:] = [each for each in _idle if each.pid == here]  # a parent's died in the fork
+    for kept in _idle:
+        if kept.config == config:
+            _idle.remove(kept)
+            return kept
+    return _Kept(config)
+
+
+def _give_back(kept: _Kept, sound: bool) -> None:
+    """Keeps a consumer for the next range, if nothing was wrong with it."""
+    if kept.pid != os.getpid():
+        return
+    if not sound or kept.consumer.fatal_error() is not None:
+        kept.consumer.close()
+        return
+    kept.consumer.unassign()
+    _idle.append(kept)
+    while len(_idle) > _KEPT:
+        _idle.pop(0).consumer.close()
+
+
+def close_idle() -> None:
+    """Closes the consumers that this worker keeps."""
+    here = os.getpid()
+    while _idle:
+        kept = _idle.pop()
+        if kept.pid == here:
+            kept.consumer.close()
+
+
+# --- one range ---
+
+
+class _Reading:
+    """Iterates over the batches of one range."""
+
+    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, columns: Sequence[str]) -> None:
+        self._consumer = consumer
+        self._options = options
+        self._range = range_
+        self._columns = tuple(columns)
+        self._schema = arrow_schema(columns)
+        self._rows = options.batch_rows or BATCH_ROWS
+        self._position = range_.start
+        self._trouble: KafkaError | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._start_at(self._position)
+        waited_since = time.monotonic()
+        while self._position < self._range.end:
+            before = self._position
+            found = self._next()
+            if found:
+                yield _record_batch(found, self._columns, self._schema)
+            if self._position > before:
+                waited_since = time.monotonic()
+            elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
+                self._time_out()
+
+    def _next(self) -> list[Message]:
+        """Waits a moment for messages and moves the position."""
+        found: list[Message] = []
+        errors: list[Message] = []
+        for message in self._consumer.consume(self._rows, _WAIT_S):
+            offset = message.offset()
+            if message.error() is not None:
+                errors.append(message)
+            elif offset is not None and self._position <= offset:
+                self._position = offset + 1
+                if offset < self._range.end:
+                    found.append(message)
+        for message in errors:
+            self._on_error(message)
+        return found
+
+    def _start_at(self, offset: int) -> None:
+        self._position = offset
+        self._consumer.assign([TopicPartition(self._range.topic, self._range.partition, offset)])
+
+    def _on_error(self, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        code = error.code()
+        about_other = message.topic() not in (None, self._range.topic) or message.partition() not in (
+            None,
+            -1,
+            self._range.partition,
+        )
+        if about_other and not error.fatal():
+            return  # of what this consumer read before
+        if code == KafkaError._PARTITION_EOF:
+            self._on_end(message.offset())
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            self._on_out_of_range()
+        elif code in _GONE:
+            self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
+        elif error.fatal() or not (code in _PASSING or error.retriable()):
+            raise KafkaException(KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}"))
+        else:
+            self._trouble = error  # the client tries again; the time limit tells when it has been too long
+
+    def _on_end(self, offset: int | None) -> None:
+        """The partition ends here for now. Behind the last records of a range there may be none with a record."""
+        if offset is None or offset < self._position:
+            return
+        self._position = offset
+        if offset < self._range.end:
+            self._doubt()
+
+    def _on_out_of_range(self) -> None:
+        first = self._ask(EARLIEST)
+        if first > self._position:
+            lost = min(first, self._range.end)
+            self._lose(lost, f"the partition begins at offset {first} by now")
+        else:
+            self._doubt()
+            if self._position < self._range.end:
+                self._start_at(self._position)
+
+    def _doubt(self) -> None:
+        """The partition seems to end before the range does; a new leader may need a moment to know the real end."""
+        for attempt in range(self._options.fetch_retries + 1):
+            if attempt:
+                time.sleep(self._options.retry_interval_s)
+            end = self._ask(LATEST)
+            if end >= self._range.end:
+                return
+        self._lose(
+            self._range.end,
+            f"the partition ends at offset {end}: it was cut off, or the topic was deleted and made anew",
+        )
+
+    def _lose(self, until: int, why: str) -> None:
+        """What was to be read is gone up to an offset."""
+        where = f"{self._range.topic} [{self._range.partition}]"
+        text = f"offsets {self._position} to {until} of {where} can't be read: {why}"
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{text}. Write failOnDataLoss=false to go on without them")
+        _logger.warning("%s; going on without them (failOnDataLoss=false)", text)
+        if until < self._range.end:
+            self._start_at(until)
+        else:
+            self._position = self._range.end
+
+    def _ask(self, when: int) -> int:
+        wanted = [TopicPartition(self._range.topic, self._range.partition, when)]
+        [found] = self._consumer.offsets_for_times(wanted, self._options.api_timeout_s)
+        return found.offset
+
+    def _time_out(self) -> None:
+        trouble = "" if self._trouble is None else f"; last error: {self._trouble.str()}"
+        raise TimeoutError(
+            f"no record of {self._range} came for {self._options.poll_timeout_s:g} s at offset {self._position}"
+            f"{trouble}. See kafkaConsumer.pollTimeoutMs"
+        )
+
+
+def _record_batch(messages: list[Message], columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(_values(messages, name), schema.field(name).type) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _values(messages: list[Message], column: str) -> list[Any]:
+    if column == "timestamp":
+        return [message.timestamp()[1] * 1000 for message in messages]
+    if column == "timestampType":
+        return [message.timestamp()[0] - 1 for message in messages]
+    if column == "headers":
+        return [
+            [{"key": key, "value": value} for key, value in message.headers() or ()] or None for message in messages
+        ]
+    return [getattr(message, column)() for message in messages]

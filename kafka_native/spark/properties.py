@@ -1,0 +1,172 @@
+"""Kafka's properties as Spark jobs write them, the Java client's, in this client's words.
+
+A job says ``kafka.sasl.mechanism`` or ``kafka.fetch.max.wait.ms``, for it was written for the JVM's connector. Most
+names mean the same here; what is called differently is translated, and what only a JVM can do is refused, with what to
+write instead. Values are never shown in an error: one of them may be a password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kafka_native.config import PROPERTIES
+from kafka_native.spark.errors import OptionError
+
+PREFIX: Final = "kafka."
+"""What options that go to the client as properties begin with."""
+
+_RENAMED: Final = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms",
+    "max.request.size": "message.max.bytes",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+
+_WITHOUT_MEANING: Final = frozenset(
+    {
+        "auto.commit.interval.ms",
+        "auto.include.jmx.reporter",
+        "default.api.timeout.ms",
+        "exclude.internal.topics",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "partitioner.availability.timeout.ms",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.keystore.type",
+        "ssl.protocol",
+        "ssl.trustmanager.algorithm",
+        "ssl.truststore.type",
+    }
+)
+"""Dropped: they tune what doesn't exist here, or what the options of the source decide; none changes what is read."""
+
+_JAVA_CLASSES: Final = re.compile(r"(\.class|\.classes|\.reporters|\.providers|_serializer|_deserializer)$")
+
+_HINTS: Final = {
+    "ssl.truststore.location": "a Java key store can't be read: export its certificates to a PEM file and write "
+    "kafka.ssl.ca.location",
+    "ssl.truststore.password": "leave it out: a PEM file of certificates (kafka.ssl.ca.location) has no password",
+    "compression.gzip.level": "write kafka.compression.level",
+    "compression.lz4.level": "write kafka.compression.level",
+    "compression.zstd.level": "write kafka.compression.level",
+    "sasl.jaas.config": "write kafka.sasl.username and kafka.sasl.password (PLAIN, SCRAM), or "
+    "kafka.sasl.oauthbearer.*; other login modules exist in a JVM only",
+}
+
+_JAAS: Final = re.compile(
+    r"""^\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<pairs>.*);\s*$""", re.S
+)
+_JAAS_PAIR: Final = re.compile(r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.S)
+_JAAS_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
+
+
+def client_properties(options: Mapping[str, str], role: str) -> dict[str, str]:
+    """The properties among the options of a source or sink, in this client's words.
+
+    :param options: Names in lower case.
+    :param role: ``consumer`` or ``producer``.
+    :raises OptionError: A property exists in a JVM only, or its value can't be translated.
+    """
+    given = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        for own, own_value in _translated(name, value, role).items():
+            if own in found and own != name and own in given:
+                continue  # said in this client's own words, too: these win
+            found[own] = own_value
+    return found
+
+
+def time_limit_s(options: Mapping[str, str]) -> float:
+    """Seconds that a question about topics and offsets may take: Java's default.api.timeout.ms."""
+    text = options.get(PREFIX + "default.api.timeout.ms", "60000")
+    if not text.strip().isdigit():
+        raise OptionError(PREFIX + "default.api.timeout.ms", "it must be a number of milliseconds")
+    return int(text) / 1000
+
+
+def is_sensitive(name: str) -> bool:
+    """Whether the value of an option must not be shown: of a property declared so, or whose name sounds like it."""
+    bare = name.lower().removeprefix(PREFIX)
+    declared = PROPERTIES.get(bare)
+    if declared is not None and declared.sensitive:
+        return True
+    return bool(re.search(r"password|secret|token|jaas|passphrase|credential|\.key$|\.pem$|access.?key", bare))
+
+
+def _translated(name: str, value: str, role: str) -> dict[str, str]:
+    """One property of Java's as what it is called here; {}: it means nothing here."""
+    if name in _WITHOUT_MEANING:
+        return {}
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(value, role)
+    if name in _RENAMED:
+        return {_RENAMED[name]: value}
+    if name in _HINTS:
+        raise OptionError(PREFIX + name, _HINTS[name])
+    if name not in PROPERTIES and _JAVA_CLASSES.search(name):
+        raise OptionError(PREFIX + name, "Java classes can't be loaded here; leave it out")
+    return {name: value}
+
+
+def _request_timeout(value: str, role: str) -> dict[str, str]:
+    """The consumer's is the time that any request may take."""
+    return {"request.timeout.ms" if role == "producer" else "socket.timeout.ms": value}
+
+
+def _buffer_size(name: str) -> Callable[[str, str], dict[str, str]]:
+    """Java's -1, the system's default, is 0 here."""
+    return lambda value, role: {name: "0" if value.strip() == "-1" else value}
+
+
+def _buffer_memory(value: str, role: str) -> dict[str, str]:
+    if not value.strip().isdigit():
+        raise OptionError(PREFIX + "buffer.memory", "it must be a number of bytes")
+    return {"queue.buffering.max.kbytes": str(max(1, int(value) // 1024))}
+
+
+def _endpoint_identification(value: str, role: str) -> dict[str, str]:
+    """Java turns it off with an empty text."""
+    return {"ssl.endpoint.identification.algorithm": value or "none"}
+
+
+def _keystore(value: str, role: str) -> dict[str, str]:
+    if not value.lower().endswith((".p12", ".pfx", ".pkcs12")):
+        hint = "a Java key store can't be read: convert it to PKCS#12 (.p12), or write kafka.ssl.certificate.location "
+        raise OptionError(PREFIX + "ssl.keystore.location", hint + "and kafka.ssl.key.location (PEM)")
+    return {"ssl.keystore.location": value}
+
+
+def _jaas(value: str, role: str) -> dict[str, str]:
+    """User and password of ``...PlainLoginModule required username="..." password="...";``."""
+    match = _JAAS.match(value)
+    if match is None or match["module"].rpartition(".")[2] not in _JAAS_MODULES:
+        raise OptionError(PREFIX + "sasl.jaas.config", _HINTS["sasl.jaas.config"])
+    pairs = {
+        pair[1]: re.sub(r"\\(.)", r"\1", next(each for each in pair.groups()[1:] if each is not None))
+        for pair in _JAAS_PAIR.finditer(match["pairs"])
+    }
+    if "username" not in pairs or "password" not in pairs:
+        raise OptionError(PREFIX + "sasl.jaas.config", "it has no username or no password")
+    if "tokenauth" in pairs:
+        raise OptionError(PREFIX + "sasl.jaas.config", "delegation tokens (tokenauth) aren't supported")
+    return {"sasl.username": pairs["username"], "sasl.password": pairs["password"]}
+
+
+_SPECIAL: Final[Mapping[str, Callable[[str, str], dict[str, str]]]] = {
+    "request.timeout.ms": _request_timeout,
+    "receive.buffer.bytes": _buffer_size("socket.receive.buffer.bytes"),
+    "send.buffer.bytes": _buffer_size("socket.send.buffer.bytes"),
+    "buffer.memory": _buffer_memory,
+    "ssl.endpoint.identification.algorithm": _endpoint_identification,
+    "ssl.keystore.location": _keystore,
+    "sasl.jaas.config": _jaas,
+}

@@ -1,0 +1,84 @@
+"""One Spark session for all tests of this folder, and a mock cluster beside it.
+
+A session takes seconds to start and a gigabyte: tests share it. Those that need another kind of session, such as
+local-cluster, run a program of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_native.mock import MockCluster
+from kafka_native.spark import KafkaNativeDataSource
+from tests.spark.support import Kafka
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FIRST_TIMEOUT_SECONDS = 400
+"""The first test that wants a session waits for a JVM to start; on a busy machine, for long."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that want a session have time to start it."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_SECONDS))
+
+
+def make_session(master: str = "local[2]", **conf: str) -> SparkSession:
+    """A session with the data source registered, small and quiet."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(each for each in paths if each))
+    builder = SparkSession.builder.master(master).appName("kafka_native tests")
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        **{name.replace("_", "."): value for name, value in conf.items()},
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    session.dataSource.register(KafkaNativeDataSource)
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session."""
+    if shutil.which("java") is None:
+        pytest.skip("no Spark: java is not installed")
+    session = make_session()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def mock_cluster() -> Iterator[MockCluster]:
+    """Three brokers in this process."""
+    with MockCluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka(spark: SparkSession, mock_cluster: MockCluster) -> Kafka:
+    """Topics of the mock cluster and how Spark reads them."""
+    return Kafka(mock_cluster, spark)

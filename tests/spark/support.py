@@ -1,0 +1,80 @@
+"""What the tests of the Spark data source share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql.streaming import DataStreamReader
+
+from kafka_native import Producer
+from kafka_native.mock import MockCluster
+
+FORMAT = "kafka_native"
+FIRST_MS = 1_700_000_000_000
+"""The timestamp of the first record that `Kafka.fill()` writes into a topic; each next one is a second younger."""
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Kafka:
+    """A cluster and a session, and what tests do with them."""
+
+    cluster: MockCluster
+    spark: SparkSession
+
+    @property
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap_servers
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic."""
+        name = f"topic-{next(_numbers)}"
+        self.cluster.create_topic(name, partitions)
+        return name
+
+    def options(self, topic: str, **options: Any) -> dict[str, str]:
+        """What a source of this topic is told; ``kafka.`` properties by ``**{"kafka.x": ...}``."""
+        return source_options(self.bootstrap, topic, **options)
+
+    def read(self, topic: str, **options: Any) -> DataFrameReader:
+        """``spark.read`` of a topic; call load()."""
+        return self.spark.read.format(FORMAT).options(**self.options(topic, **options))
+
+    def read_stream(self, topic: str, **options: Any) -> DataStreamReader:
+        """``spark.readStream`` of a topic; call load()."""
+        return self.spark.readStream.format(FORMAT).options(**self.options(topic, **options))
+
+    def produce(self, topic: str, records: Iterable[dict[str, Any]], **conf: Any) -> None:
+        """Produces what ``produce()`` takes as keywords; returns when all are written."""
+        with Producer({"bootstrap.servers": self.bootstrap, **conf}) as producer:
+            for record in records:
+                producer.produce(topic, **record)
+            assert producer.flush(30) == 0
+
+    def fill(self, topic: str, count: int, *, partition: int = 0, start: int = 0, **conf: Any) -> None:
+        """Produces the numbers from ``start`` on as texts, each with a key and a header."""
+        self.produce(topic, (numbered(number, partition) for number in range(start, start + count)), **conf)
+
+
+def numbered(number: int, partition: int) -> dict[str, Any]:
+    """The record that `Kafka.fill()` writes for a number."""
+    return {
+        "value": str(number).encode(),
+        "key": f"key-{number}".encode(),
+        "partition": partition,
+        "timestamp": FIRST_MS + number * 1000,
+        "headers": [("number", str(number).encode())],
+    }
+
+
+def source_options(bootstrap: str, topic: str, **options: Any) -> dict[str, str]:
+    """The options of a source that reads one topic."""
+    base = {"kafka.bootstrap.servers": bootstrap}
+    if not {"assign", "subscribePattern"} & set(options):
+        base["subscribe"] = topic
+    return {**base, **{name: str(value) for name, value in options.items()}}
