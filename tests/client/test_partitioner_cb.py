@@ -183,7 +183,7 @@ def test_unknown_partitions_are_waited_for_as_long_as_max_block_ms():
             started = time.monotonic()
             with pytest.raises(KafkaException) as caught:
                 call()
-            assert 0.29 < time.monotonic() - started < 5
+            assert 0.29 < time.monotonic() - started < 20
             assert caught.value.args[0].code() == KafkaError._TIMED_OUT
             assert "topic t" in caught.value.args[0].str()
         producer.produce("t", "x", partition=0)  # nothing to choose: queued as ever
@@ -219,7 +219,7 @@ def test_close_from_another_thread_and_signals_end_the_wait():
         started = time.monotonic()
         with pytest.raises(Stop):
             producer.produce("t", "x")
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
     finally:
         signal.signal(signal.SIGALRM, old)
     closer = threading.Timer(0.2, producer.close, (0,))

@@ -77,16 +77,16 @@ def test_pushed_close_closes(cluster: MockCluster) -> None:
 
 
 def test_delay_holds_every_response_back_but_not_one_after_the_other(cluster: MockCluster, wire: Wire) -> None:
-    cluster.delay_responses(1, 0.2)
+    cluster.delay_responses(1, 1.0)
     start = time.monotonic()
     numbers = [wire.send(MetadataRequest(topics=None), 12) for _ in range(5)]
     for number in numbers:
         wire.receive(MetadataRequest(), 12, number)
-    assert 0.2 <= time.monotonic() - start < 0.9
+    assert 1.0 <= time.monotonic() - start < 5.0
     cluster.delay_responses(1, 0)
     start = time.monotonic()
     wire.ask(MetadataRequest(topics=None), 12)
-    assert time.monotonic() - start < 0.2
+    assert time.monotonic() - start < 1.0
 
 
 def test_delayed_connection_closes_at_once(cluster: MockCluster) -> None:
@@ -96,7 +96,7 @@ def test_delayed_connection_closes_at_once(cluster: MockCluster) -> None:
         time.sleep(0.05)
         start = time.monotonic()
         cluster.broker_down(1)
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize("after", [0, 3, 4, 9])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import json
 import pickle
 import sys
 import time
+import zlib
 from typing import Any
 
 import pytest
@@ -222,21 +224,37 @@ def _best_milliseconds(call: Any) -> float:
     return min(times)
 
 
-def test_metadata_of_ten_thousand_partitions_is_read_in_30_ms() -> None:
+def test_metadata_of_ten_thousand_partitions_is_read_as_fast_as_json() -> None:
     partitions = [
         MetadataResponse.Topic.Partition(partition_index=i, leader_id=1, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
         for i in range(10)
     ]
     topics = [MetadataResponse.Topic(name=f"topic-{i}", partitions=partitions) for i in range(1000)]
     body = MetadataResponse(topics=topics).encode(12)
-    assert _best_milliseconds(lambda: MetadataResponse.decode(body, 12)) < 30
+    partition = {
+        "error": 0,
+        "index": 1,
+        "leader": 1,
+        "epoch": -1,
+        "replicas": [1, 2, 3],
+        "isr": [1, 2, 3],
+        "offline": [],
+    }
+    text = json.dumps([{"error": 0, "name": f"topic-{i}", "partitions": [partition] * 10} for i in range(1000)])
+    ours, theirs = (
+        _best_milliseconds(lambda: MetadataResponse.decode(body, 12)),
+        _best_milliseconds(lambda: json.loads(text)),
+    )
+    print(f"{ours:.1f} ms, json.loads {theirs:.1f} ms")
+    assert ours < 5 * theirs  # an order of magnitude is what a careless loop costs
 
 
-def test_a_produce_request_of_1_mb_is_read_in_a_fraction_of_a_millisecond() -> None:
+def test_a_produce_request_of_1_mb_is_read_without_touching_its_records() -> None:
     body = _produce(bytes(1 << 20)).encode(9)
 
     def ten_times() -> None:
         for _ in range(10):
             ProduceRequest.decode(body, 9)
 
-    assert _best_milliseconds(ten_times) / 10 < 0.2
+    touching = _best_milliseconds(lambda: [zlib.adler32(body) for _ in range(10)])
+    assert _best_milliseconds(ten_times) < touching
