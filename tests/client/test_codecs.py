@@ -35,8 +35,9 @@ def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int
     found = read_all(client, topic, 5000)
     assert [message.value() for message in found] == [payload(number) for number in range(5000)]
     assert found[6].headers() == [("n", b"6")]
-    stored = cluster.batches(topic, 0)
-    assert {header.attributes & 7 for batch in stored for header in batch_headers(batch)} == {CODECS.index(codec)}
+    stored = [header for batch in cluster.batches(topic, 0) for header in batch_headers(batch)]
+    # A batch of a message or two that doesn't shrink goes out as it is.
+    assert {header.attributes & 7 for header in stored if header.record_count > 10} == {CODECS.index(codec)}
 
 
 def test_what_does_not_shrink_is_sent_as_it_is(cluster: MockCluster, client: Client):

@@ -30,7 +30,7 @@ def test_program_ends_without_close(end: str) -> None:
     started = time.monotonic()
     command = [sys.executable, "-c", PROGRAM.replace("{end}", end), "127.0.0.1:1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 60  # the message would be waited for for five minutes
