@@ -1,0 +1,24 @@
+"""``python -m kafka_native.spark COMMAND``: the direct pipelines."""
+
+from __future__ import annotations
+
+import sys
+
+EXTRA = ("click", "rich", "matplotlib", "pyspark", "pyarrow", "py4j")
+NEEDS = "the pipelines need a few more packages: pip install 'kafka-native[spark,cli]'"
+
+
+def main() -> None:
+    """The entry point; says in one line what is missing."""
+    try:
+        from kafka_native.spark.commands import cli
+
+        cli(prog_name="python -m kafka_native.spark")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        sys.exit(f"{NEEDS} ({error.name} is missing)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""What the commands share: options of Spark and Kafka, progress, the summary at the end."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kafka_native import KafkaException
+from kafka_native.spark.pipelines.session import PipelineError, Work
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MIB = 1 << 20
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def pairs(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """``name=value``, repeated, as a dict. A refused one isn't shown: it may be a secret."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name.strip() or not equals:
+            raise click.BadParameter("write NAME=VALUE", param=parameter)
+        found[name.strip()] = value
+    return found
+
+
+def names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """``a,b`` as a tuple."""
+    return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
+
+
+def size(_context: click.Context, parameter: click.Parameter, text: str | int | None) -> int | None:
+    """``64m`` as bytes: k, m and g are powers of 1024."""
+    if text is None or isinstance(text, int):
+        return text
+    match = re.fullmatch(r"\s*([0-9]{1,15})\s*([kmg]?)i?b?\s*", text.lower())
+    if match is None or int(match[1]) < 1:
+        raise click.BadParameter(f"{text!r}: write a size such as 512k, 64m or 1g", param=parameter)
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def seconds(_context: click.Context, parameter: click.Parameter, text: str | float | None) -> float | None:
+    """``30s`` as seconds."""
+    if text is None or isinstance(text, (int, float)):
+        return text
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|min|h)?\s*", text.lower())
+    if match is None:
+        raise click.BadParameter(f"{text!r}: write a duration such as 500ms, 30s or 5m", param=parameter)
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def read_properties(file: Path) -> dict[str, str]:
+    """A file of ``name=value`` lines, as Java's tools read them; lines with ``#`` or ``!`` first are comments.
+
+    :raises click.BadParameter: A line is neither; its number is told, its text isn't: it may be a secret.
+    """
+    found = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        match = re.match(r"([^=:\s]+)\s*[=:\s]\s*(.*)", text)
+        if match is None:
+            raise click.BadParameter(f"{file}, line {number}: write name=value")
+        found[match[1]] = match[2]
+    return found
+
+
+def kafka_config(bootstrap: str | None, config: Mapping[str, str], file: Path | None) -> dict[str, str]:
+    """The client's configuration: the file's, then ``--config``, then ``--bootstrap``; the later ones win.
+
+    :raises click.UsageError: No broker is named.
+    """
+    merged = {**(read_properties(file) if file else {}), **config}
+    if bootstrap:
+        merged["bootstrap.servers"] = bootstrap
+    if not merged.get("bootstrap.servers", "").strip():
+        raise click.UsageError("no broker is named: write --bootstrap host:port")
+    return merged
+
+
+def spark_options(command: Command) -> Command:
+    """``--master`` and ``--conf``: parameters ``master: str`` and ``conf: dict[str, str]``."""
+    for option in (
+        click.option("--conf", multiple=True, callback=pairs, metavar="KEY=VALUE", help="Spark's configuration."),
+        click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
+    ):
+        command = option(command)
+    return command
+
+
+def kafka_options(command: Command) -> Command:
+    """``--bootstrap``, ``--config`` and ``--config-file``: parameters ``bootstrap``, ``config`` and ``config_file``."""
+    path = click.Path(exists=True, dir_okay=False, path_type=Path)
+    for option in (
+        click.option("--config-file", type=path, help="The same from a properties file: the place for secrets."),
+        click.option(
+            "--config", "-X", multiple=True, callback=pairs, metavar="KEY=VALUE", help="Kafka client's configuration."
+        ),
+        click.option("--bootstrap", envvar="BOOTSTRAP", help="host:port of some brokers, with commas between them."),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def told_in_a_line() -> Iterator[None]:
+    """Errors that the user can do something about become one line and status 1."""
+    try:
+        yield
+    except KafkaException as error:
+        raise click.ClickException(error.args[0].str()) from error
+    except (PipelineError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def signals(numbers: Iterable[signal.Signals], handle: Callable[[], None]) -> Iterator[None]:
+    """While inside, these signals call ``handle`` and nothing else; a second one acts as it did before."""
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def caught(number: int, _frame: Any) -> None:
+        signal.signal(number, before[signal.Signals(number)] or signal.SIG_DFL)
+        handle()
+
+    for number in before:
+        signal.signal(number, caught)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+@contextmanager
+def progress(console: Console, title: str) -> Iterator[Callable[[Work], None]]:
+    """A line that is kept up to date; call what it yields with how far the work is."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None, text="starting")
+
+        def show(work: Work) -> None:
+            total = work.total or None
+            text = f"{work.records:,} records, {work.bytes / MIB:,.1f} MiB{work.note}"
+            bar.update(task, total=total, completed=work.records if total else 0, text=text)
+
+        yield show
+
+
+def summary(console: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
+    """The table at the end."""
+    table = Table(title=title, show_header=False, title_justify="left", box=None, pad_edge=False)
+    for name, value in lines:
+        table.add_row(name, value)
+    console.print(table)
+
+
+def rates(records: int, size_bytes: int, elapsed_s: float) -> list[tuple[str, str]]:
+    """Lines for the summary: how much in what time."""
+    elapsed = max(elapsed_s, 1e-9)
+    return [
+        ("records", f"{records:,}"),
+        ("bytes", f"{size_bytes / MIB:,.1f} MiB"),
+        ("time", f"{elapsed_s:,.1f} s"),
+        ("rate", f"{records / elapsed:,.0f} records/s, {size_bytes / MIB / elapsed:,.1f} MiB/s"),
+    ]

@@ -1,0 +1,315 @@
+"""``archive``: topics into a Parquet lake, exactly once."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from kafka_native.spark.fetching import read_range
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines.lake import LOG, Key, Lake, LakeFile, Manifest, Range, staging_of
+from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
+from kafka_native.spark.pipelines.session import (
+    PipelineError,
+    Tally,
+    Work,
+    cause_of,
+    map_ranges,
+    open_session,
+    range_options,
+    ranges_in,
+    watch,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from kafka_native.spark.planning import OffsetRange
+
+__all__ = ["ArchiveResult", "ArchiveTask", "archive", "plan_archive"]
+
+Trigger = Literal["available-now", "once", "continuous"]
+Overlap = Literal["error", "skip"]
+
+BATCH_ROWS: Final = 100_000
+"""Rows of the Arrow batches that tasks fetch: large ones, as no JVM is to take them."""
+_LOOK_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class ArchiveTask:
+    """Writes one range of offsets; runs in a Python worker of an executor.
+
+    :param lake: Where to.
+    :param options: The source's.
+    :param query: The query's id.
+    :param batch: The batch's number in it.
+    :param settings: How files are written.
+    :param ends: What the lake has of each partition: the offset after the last one.
+    :param overlap: What is done about offsets that the lake has already: ``error``, or ``skip`` them.
+    """
+
+    lake: Lake
+    options: SourceOptions = field(repr=False)
+    query: str
+    batch: int
+    settings: ParquetSettings = field(default_factory=ParquetSettings)
+    ends: Mapping[Key, int] = field(default_factory=dict)
+    overlap: Overlap = "error"
+
+    def __call__(self, range_: OffsetRange) -> dict[str, Any]:
+        """Fetches and writes the range.
+
+        :return: ``range``, ``files``, ``records`` and ``bytes`` (of the files), fit for JSON.
+        :raises PipelineError: The lake has some of these offsets already.
+        """
+        start = self._start(range_)
+        attempt = f"{_attempt()}-{uuid.uuid4().hex[:8]}"
+        staging = f"{staging_of(self.query)}/{self.batch}/{attempt}"
+        tag = f"{self.query}-{self.batch}"
+        writer = RangeWriter(self.lake, staging, tag, range_.topic, range_.partition, self.settings)
+        try:
+            if start < range_.end:
+                asked = type(range_)(range_.topic, range_.partition, start, range_.end)
+                for batch in read_range(self.options, asked, COLUMNS):
+                    writer.write(batch)
+            files = writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+        return {
+            "range": vars(Range(range_.topic, range_.partition, start, range_.end)),
+            "files": [vars(each) for each in files],
+            "records": sum(each.records for each in files),
+            "bytes": sum(each.bytes for each in files),
+        }
+
+    def _start(self, range_: OffsetRange) -> int:
+        end = self.ends.get((range_.topic, range_.partition), range_.start)
+        if end <= range_.start:
+            return range_.start
+        if self.overlap == "skip":
+            return min(end, range_.end)
+        raise PipelineError(
+            f"the lake has {range_.topic} [{range_.partition}] up to offset {end} already, and this query wants to add "
+            f"{range_.start} to {range_.end}: it has a new checkpoint, or the topic was made anew. Go on with the old "
+            "checkpoint, write overlap skip to leave out what is there, or use another folder"
+        )
+
+
+def _attempt() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.taskAttemptId())
+
+
+@dataclass
+class ArchiveResult:
+    """What a run of `archive` has published."""
+
+    lake: str
+    query: str = ""
+    """The query's id; empty if it had nothing to do."""
+    batches: int = 0
+    skipped: int = 0
+    """Batches that Spark asked for again and that were published already."""
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+    """Of the files."""
+    elapsed_s: float = 0.0
+
+    def add(self, manifest: Manifest) -> None:
+        """Counts a batch."""
+        self.batches += 1
+        self.files += len(manifest.files)
+        self.records += manifest.records
+        self.bytes += manifest.bytes
+
+
+def archive(
+    config: Mapping[str, str],
+    lake: str | Path | Lake,
+    *,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    session: SparkSession | None = None,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    checkpoint: str | None = None,
+    trigger: Trigger = "available-now",
+    interval_s: float = 60.0,
+    starting: str = "earliest",
+    settings: ParquetSettings | None = None,
+    overlap: Overlap = "error",
+    options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[Work], None] | None = None,
+    stop: threading.Event | None = None,
+) -> ArchiveResult:
+    """Copies topics into a lake of Parquet files, partitioned by topic and date; each record once, whatever fails.
+
+    :param config: The Kafka client's configuration, with ``bootstrap.servers``.
+    :param lake: The lake's folder or URI; the executors must reach it by the same name.
+    :param topics: Which topics; or
+    :param pattern: a regular expression that their names match as a whole.
+    :param session: The Spark session to use, with nothing else reading from it; None: one of its own.
+    :param master: Where Spark runs, for a session of its own.
+    :param conf: Spark's configuration, for a session of its own.
+    :param checkpoint: Where Spark keeps the offsets; None: in the lake's folder.
+    :param trigger: ``available-now``: what there is now, then return. ``once``: the same in one batch. ``continuous``:
+        a batch every ``interval_s`` seconds, until ``stop`` is set.
+    :param interval_s: Seconds from one batch to the next.
+    :param starting: Where a new checkpoint starts: ``earliest``, ``latest``, or offsets as JSON.
+    :param settings: How files are written.
+    :param overlap: What is done about offsets that the lake has already, by another checkpoint: ``error`` or ``skip``.
+    :param options: More options of the source, such as ``maxOffsetsPerTrigger``, ``minPartitions``, ``failOnDataLoss``.
+    :param on_progress: Called several times a second with how far it is, from a thread of its own.
+    :param stop: Set it to end a run between two looks, half a second apart at most; what isn't published then is read
+        again by the next run.
+    :raises PipelineError: Something failed; the text says what.
+    """
+    target = lake if isinstance(lake, Lake) else Lake(lake)
+    place = checkpoint or _default_checkpoint(target)
+    source = _source(config, topics, pattern, starting, options)
+    parsed = SourceOptions.parse(source).for_stream()
+    target.prepare()
+    with _session(session, master, conf) as spark:
+        tally = Tally(spark)
+        run = _Run(target, parsed, settings or ParquetSettings(), overlap, tally)
+        begun = time.monotonic()
+        frame = spark.readStream.format("kafka_native").options(**source).load()
+        writer = frame.writeStream.foreachBatch(run.commit).option("checkpointLocation", place)
+        query = writer.trigger(**_trigger(trigger, interval_s)).start()
+        with watch(lambda: tally.work(run.note()), on_progress):
+            _wait(query, run, stop)
+        run.result.elapsed_s = time.monotonic() - begun
+    return run.result
+
+
+def plan_archive(
+    config: Mapping[str, str],
+    lake: str | Path | Lake,
+    *,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    session: SparkSession | None = None,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    starting: str = "earliest",
+    options: Mapping[str, Any] | None = None,
+) -> list[Range]:
+    """What `archive` would read now, without reading or writing: the ranges of offsets that the lake lacks.
+
+    It goes by the lake's manifests; see `archive` for the parameters.
+    """
+    target = lake if isinstance(lake, Lake) else Lake(lake)
+    ends = target.ends()
+    streams_only = {"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"}
+    kept = {key: value for key, value in (options or {}).items() if key.lower() not in streams_only}
+    source = _source(config, topics, pattern, starting, kept)
+    with _session(session, master, conf) as spark:
+        table = spark.read.format("kafka_native").options(**source).load().toArrow()
+    found = [each for batch in table.to_batches() for each in ranges_in(batch)]
+    trimmed = (
+        Range(each.topic, each.partition, max(each.start, ends.get((each.topic, each.partition), 0)), each.end)
+        for each in found
+    )
+    return sorted(each for each in trimmed if each.start < each.end)
+
+
+class _Run:
+    """The driver's side of one run: what is done with each micro-batch."""
+
+    def __init__(
+        self, lake: Lake, options: SourceOptions, settings: ParquetSettings, overlap: Overlap, tally: Tally
+    ) -> None:
+        self._lake = lake
+        self._options = options
+        self._settings = settings
+        self._overlap = overlap
+        self._tally = tally
+        self.result = ArchiveResult(lake.uri)
+        self.failure: BaseException | None = None
+
+    def note(self) -> str:
+        """For the progress bar."""
+        return f", {self.result.batches} batches published"
+
+    def commit(self, frame: DataFrame, batch: int) -> None:
+        """Has a micro-batch written and publishes it. Called on a thread of Spark's, one batch after the other."""
+        try:
+            self._commit(frame, batch)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _commit(self, frame: DataFrame, batch: int) -> None:
+        query = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
+        if not self.result.query:
+            self.result.query = query
+            self._lake.sweep(query)  # attempts of a run that was killed
+        if self._lake.is_published(query, batch):
+            self.result.skipped += 1  # Spark was stopped after we had published it and before it had noted so
+            return
+        task = ArchiveTask(self._lake, self._options, query, batch, self._settings, self._lake.ends(), self._overlap)
+        results = map_ranges(frame, task, self._tally)
+        if not results:
+            return
+        ranges = [Range(**each["range"]) for each in results]
+        files = [LakeFile(**one) for each in results for one in each["files"]]
+        self.result.add(self._lake.publish(query, batch, ranges, files))
+        self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
+
+
+def _wait(query: StreamingQuery, run: _Run, stop: threading.Event | None) -> None:
+    try:
+        while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
+            if stop is not None and stop.is_set():
+                break
+    except Exception as error:
+        cause = run.failure or error
+        raise PipelineError(cause_of(cause)) from cause
+    finally:
+        query.stop()
+
+
+def _session(session: SparkSession | None, master: str, conf: Mapping[str, str] | None) -> Any:
+    return open_session("kafka_native archive", master, conf, session)
+
+
+def _source(
+    config: Mapping[str, str],
+    topics: Sequence[str],
+    pattern: str | None,
+    starting: str,
+    options: Mapping[str, Any] | None,
+) -> dict[str, str]:
+    if bool(topics) == bool(pattern):
+        raise PipelineError("write either topics or a pattern")
+    own = {"subscribePattern": pattern} if pattern else {"subscribe": ",".join(topics)}
+    return range_options(config, {**own, "startingOffsets": starting, "batchRows": BATCH_ROWS, **(options or {})})
+
+
+def _trigger(trigger: Trigger, interval_s: float) -> dict[str, Any]:
+    if trigger == "available-now":
+        return {"availableNow": True}
+    if trigger == "once":
+        return {"once": True}
+    if trigger == "continuous":
+        return {"processingTime": f"{max(0, round(interval_s * 1000))} milliseconds"}
+    raise PipelineError(f"trigger {trigger!r}: write available-now, once or continuous")
+
+
+def _default_checkpoint(lake: Lake) -> str:
+    if not lake.is_local:
+        raise PipelineError(
+            f"the lake {lake.uri} is on no local file system: say where Spark shall keep its checkpoint"
+        )
+    return (Path(lake.root) / LOG / "checkpoints" / "archive").as_uri()

@@ -1,0 +1,278 @@
+"""Writes the records of one range of offsets as Parquet files, in a Python worker of an executor."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from kafka_native.spark.pipelines.lake import NO_DATE, Lake, LakeFile, partition_folder
+from kafka_native.spark.pipelines.session import PipelineError
+
+__all__ = ["COLUMNS", "SCHEMA", "ParquetSettings", "RangeWriter"]
+
+COLUMNS: Final = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+"""The source's columns that a lake keeps, in the order of `SCHEMA`; the topic is in the folder's name."""
+
+SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+"""The columns of a lake's files."""
+
+COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "gzip", "none")
+_DAY_US: Final = 86_400_000_000
+_EPOCH: Final = datetime.date(1970, 1, 1)
+_MOST_DAYS: Final = 16
+"""Files that a task has open at most: records whose timestamps are all over the calendar must not use up the memory."""
+
+
+@dataclass(frozen=True)
+class ParquetSettings:
+    """How files are written."""
+
+    compression: str = "zstd"
+    """zstd, snappy, lz4, gzip or none."""
+    level: int | None = None
+    """Of the compression; None: the codec's own choice."""
+    row_group_rows: int = 1_000_000
+    """Rows of a row group at most."""
+    row_group_bytes: int = 64 << 20
+    """Bytes of a row group at most, before encoding: about what a task holds in memory, twice."""
+    file_bytes: int = 512 << 20
+    """A file that has reached this many bytes is ended after its row group."""
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        :raises ValueError: One can't be.
+        """
+        if self.compression not in COMPRESSIONS:
+            raise ValueError(f"compression {self.compression!r}: write one of {', '.join(COMPRESSIONS)}")
+        for name in ("row_group_rows", "row_group_bytes", "file_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: write at least 1")
+
+    def writer_options(self) -> dict[str, Any]:
+        """What ``pyarrow.parquet.ParquetWriter`` is told."""
+        options: dict[str, Any] = {
+            "compression": self.compression,
+            "compression_level": self.level,
+            # offsets and timestamps go up by small steps; keys and values often repeat, and if they don't, the
+            # dictionary is given up within its first megabyte
+            "use_dictionary": ["partition", "timestamp_type", "key", "value", "headers.list.element.key"],
+            "column_encoding": {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+            "write_statistics": ["partition", "offset", "timestamp"],
+        }
+        if self.level is None or self.compression not in ("zstd", "gzip"):
+            del options["compression_level"]
+        return options
+
+
+class RangeWriter:
+    """Writes one range's records below an attempt's staging folder: a file for each date, more if they get large.
+
+    :param lake: Where the lake is.
+    :param staging: The attempt's folder, below the lake's.
+    :param tag: What makes file names unique: of the query and its batch.
+    :param topic: Whose records these are.
+    :param partition: Whose records these are.
+    :param settings: How files are written.
+    """
+
+    def __init__(
+        self, lake: Lake, staging: str, tag: str, topic: str, partition: int, settings: ParquetSettings
+    ) -> None:
+        """Open nothing yet."""
+        self._lake = lake
+        self._staging = staging
+        self._tag = tag
+        self._topic = topic
+        self._partition = partition
+        self._settings = settings
+        self._days: dict[str, _DayWriter] = {}  # the one used longest ago first
+        self._files: list[LakeFile] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Adds records, in the order of their offsets: a batch with `COLUMNS`."""
+        found = _as_lake_columns(batch)
+        for date, part in by_date(found):
+            day = self._days.pop(date, None) or self._open(date)
+            self._days[date] = day
+            day.write(part)
+            if day.is_full:
+                self._end(date)
+        while sum(each.pending_bytes for each in self._days.values()) > 2 * self._settings.row_group_bytes:
+            max(self._days.values(), key=lambda each: each.pending_bytes).flush()
+
+    def close(self) -> list[LakeFile]:
+        """Ends all files; they are on the disk then."""
+        for date in list(self._days):
+            self._end(date)
+        return self._files
+
+    def abort(self) -> None:
+        """Closes what is open; the files stay for the sweep."""
+        for day in self._days.values():
+            day.abort()
+        self._days.clear()
+
+    def _open(self, date: str) -> _DayWriter:
+        while len(self._days) >= _MOST_DAYS:
+            self._end(next(iter(self._days)))
+        folder = partition_folder(self._topic, date)
+        return _DayWriter(self._lake, self._staging, folder, self._tag, self._settings)
+
+    def _end(self, date: str) -> None:
+        day = self._days.pop(date)
+        self._files.append(day.close(self._topic, self._partition, date))
+
+
+class _DayWriter:
+    """One open file."""
+
+    def __init__(self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings) -> None:
+        self._lake = lake
+        self._staging = staging
+        self._folder = folder
+        self._tag = tag
+        self._settings = settings
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self.pending_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._sink: Any = None
+        self._path = self._staged = ""
+        self._first = self._last = -1
+        self._records = 0
+        self._row_groups = 0
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the file has reached its size."""
+        return self._bytes >= self._settings.file_bytes
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Adds records; they are written when a row group is full."""
+        room = self._settings.row_group_rows
+        offsets = batch.column(1)
+        if self._first < 0:
+            self._first = offsets[0].as_py()
+        self._last = offsets[-1].as_py()
+        for start in range(0, batch.num_rows, room):
+            part = batch.slice(start, room) if batch.num_rows > room else batch
+            if self._pending_rows + part.num_rows > room:
+                self.flush()
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
+            self.pending_bytes += part.nbytes
+            if self._pending_rows >= room or self.pending_bytes >= self._settings.row_group_bytes:
+                self.flush()
+
+    def flush(self) -> None:
+        """Writes what is pending as a row group."""
+        if not self._pending:
+            return
+        table = pa.Table.from_batches(self._pending, SCHEMA)
+        if self._writer is None:
+            name = f"part-{table.column(0)[0].as_py():05d}-{self._first:019d}-{self._tag}.parquet"
+            self._path = f"{self._folder}/{name}"
+            self._staged = f"{self._staging}/{self._folder}/{name}.staged"
+            self._lake.fs.create_dir(f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True)
+            self._sink = self._lake.fs.open_output_stream(f"{self._lake.root}/{self._staged}")
+            self._writer = pq.ParquetWriter(self._sink, SCHEMA, **self._settings.writer_options())
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._records += table.num_rows
+        self._row_groups += 1
+        self._bytes = self._sink.tell()
+        self._pending.clear()
+        self._pending_rows = self.pending_bytes = 0
+
+    def close(self, topic: str, partition: int, date: str) -> LakeFile:
+        """Ends the file."""
+        self.flush()
+        assert self._writer is not None
+        self._writer.close()
+        self._bytes = self._sink.tell()
+        self._sink.close()
+        if self._lake.is_local:
+            _sync_file(f"{self._lake.root}/{self._staged}")
+        return LakeFile(
+            topic,
+            partition,
+            self._first,
+            self._last,
+            date,
+            self._path,
+            self._records,
+            self._bytes,
+            self._row_groups,
+            self._staged,
+        )
+
+    def abort(self) -> None:
+        """Closes the file as it is."""
+        self._pending.clear()
+        if self._sink is not None:
+            self._sink.close()
+
+
+def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The records of a batch by the date of their timestamps, in UTC; those of a date keep their order."""
+    if not batch.num_rows:
+        return
+    stamps = batch.column(2)
+    ends = pc.min_max(stamps.view(pa.int64())).as_py()
+    low, high = ends["min"], ends["max"]
+    if not stamps.null_count and low >= 0 and low // _DAY_US == high // _DAY_US:
+        yield date_of(low // _DAY_US), batch
+        return
+    micros = pc.fill_null(stamps.view(pa.int64()), -1)
+    # no timestamp is written as -1; whole division rounds towards zero, so these first
+    days = pc.if_else(pc.less(micros, 0), -1, pc.divide(micros, _DAY_US))
+    names: dict[str, list[int]] = {}
+    for day in pc.unique(days).to_pylist():
+        names.setdefault(date_of(day), []).append(day)
+    for name, those in names.items():
+        yield name, batch.filter(pc.is_in(days, pa.array(those, pa.int64())))
+
+
+def date_of(day: int) -> str:
+    """A day since 1970 as it is written in folders' names; days before it and beyond the calendar are no date."""
+    try:
+        return NO_DATE if day < 0 else (_EPOCH + datetime.timedelta(days=day)).isoformat()
+    except OverflowError:
+        return NO_DATE
+
+
+def _as_lake_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if batch.schema.names != list(COLUMNS):
+        raise PipelineError(f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}")
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _sync_file(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,214 @@
+"""What the pipelines share: the Spark session, the source's options, one task for each range, how far the work is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafka_native.spark.planning import OffsetRange
+
+__all__ = [
+    "PipelineError",
+    "Tally",
+    "Work",
+    "cause_of",
+    "map_ranges",
+    "now_ms",
+    "open_session",
+    "range_options",
+    "ranges_in",
+    "watch",
+]
+
+RESULT_SCHEMA: Final = "result string"
+"""What a task hands to the driver: one line of JSON for each range."""
+
+_LOOK_S: Final = 0.25
+_ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
+
+
+class PipelineError(RuntimeError):
+    """A pipeline can't go on; the text says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How far a pipeline is, for a progress bar."""
+
+    records: int = 0
+    bytes: int = 0
+    total: int = 0
+    """Records there will be, as far as it is known; 0: it isn't."""
+    note: str = ""
+    """More about it, to be shown behind the figures."""
+
+
+@contextmanager
+def open_session(
+    name: str, master: str = "local[*]", conf: Mapping[str, str] | None = None, session: SparkSession | None = None
+) -> Iterator[SparkSession]:
+    """A Spark session with the source registered: the one given, which is left running, or a new one.
+
+    :param name: The application's name, of a new one.
+    :param master: Where Spark runs, in its own words; of a new one.
+    :param conf: Spark's configuration, of a new one; it wins over the defaults set here.
+    :param session: A session that is there already.
+    """
+    from pyspark.sql import SparkSession
+
+    from kafka_native.spark import KafkaNativeDataSource
+
+    own = session is None
+    if session is None:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.appName(name).master(master)
+        for key, value in {**_defaults(master), **(conf or {})}.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+    try:
+        session.dataSource.register(KafkaNativeDataSource)
+        yield session
+    finally:
+        if own:
+            session.stop()
+
+
+def _defaults(master: str) -> dict[str, str]:
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        # a task that hangs on to a slow disk must not be run twice at the same time
+        "spark.speculation": "false",
+    }
+    if master.startswith("local"):
+        # executors of local-cluster are processes of their own, which start elsewhere
+        here = str(Path(__file__).resolve().parents[3])
+        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
+            filter(None, (here, os.environ.get("PYTHONPATH", "")))
+        )
+    return settings
+
+
+def range_options(config: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
+    """Options of ``format("kafka_native")`` for a direct pipeline: one row for each range of offsets.
+
+    :param config: The Kafka client's configuration, with ``bootstrap.servers``, named as Kafka names it.
+    :param options: The source's own options; those that are None are left out.
+    """
+    own = {key: str(value) for key, value in options.items() if value is not None}
+    return {**{f"kafka.{key}": str(value) for key, value in config.items()}, **own, "rows": "ranges"}
+
+
+class Tally:
+    """Counts records and bytes in tasks; the driver sees the sum of the tasks that have ended.
+
+    :param session: The session whose tasks count.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        """Start at zero."""
+        self._records = session.sparkContext.accumulator(0)
+        self._bytes = session.sparkContext.accumulator(0)
+
+    def add(self, records: int, size_bytes: int) -> None:
+        """In a task: so much has been done."""
+        self._records.add(records)
+        self._bytes.add(size_bytes)
+
+    def work(self, note: str = "", total: int = 0) -> Work:
+        """On the driver: what there is so far."""
+        return Work(self._records.value, self._bytes.value, total, note)
+
+
+def map_ranges(
+    frame: DataFrame, task: Callable[[OffsetRange], Mapping[str, Any]], tally: Tally | None = None
+) -> list[dict[str, Any]]:
+    """Runs a task for each row of a frame of ranges, and waits for all of them.
+
+    :param frame: Of ``rows=ranges``: Spark makes one task of each row.
+    :param task: Called with the range, in a Python worker of an executor; it must be possible to pickle it. What it
+        returns must be fit for JSON; ``records`` and ``bytes`` in it are counted.
+    :param tally: Counts them.
+    :return: What the tasks returned, of the attempts that succeeded, in no particular order.
+    """
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield _result_batch(_counted(task(each), tally) for each in ranges_in(batch))
+
+    rows = frame.mapInArrow(work, RESULT_SCHEMA).collect()
+    return [json.loads(row.result) for row in rows]
+
+
+def ranges_in(batch: pa.RecordBatch) -> list[OffsetRange]:
+    """The ranges that a batch of ``rows=ranges`` names."""
+    from kafka_native.spark.planning import OffsetRange
+
+    rows = batch.select(["topic", "partition", "start_offset", "end_offset"]).to_pylist()
+    return [OffsetRange(row["topic"], row["partition"], row["start_offset"], row["end_offset"]) for row in rows]
+
+
+def _counted(result: Mapping[str, Any], tally: Tally | None) -> Mapping[str, Any]:
+    if tally is not None:
+        tally.add(int(result.get("records", 0)), int(result.get("bytes", 0)))
+    return result
+
+
+def _result_batch(results: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.record_batch({"result": pa.array([json.dumps(each) for each in results], pa.string())})
+
+
+@contextmanager
+def watch(tally: Callable[[], Work], show: Callable[[Work], None] | None) -> Iterator[None]:
+    """Shows how far the work is, several times a second, on a thread of its own, and once more at the end."""
+    if show is None:
+        yield
+        return
+    ended = threading.Event()
+    failed: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            while not ended.wait(_LOOK_S):
+                show(tally())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=look, name="kafka-native-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(timeout=10)
+    if failed:
+        raise failed[0]
+    show(tally())
+
+
+def cause_of(error: BaseException) -> str:
+    """What has gone wrong, in a line: the last error in the text, which Spark wraps in its own and in the worker's."""
+    found = _ERROR_LINE.findall(str(error))
+    return str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def now_ms() -> int:
+    """The time, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,246 @@
+"""The lake's log and its files, without Spark and without Kafka."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_native.spark.pipelines.lake import LOG, NO_DATE, Gap, Lake, LakeFile, Range
+from kafka_native.spark.pipelines.parquet import COLUMNS, SCHEMA, ParquetSettings, RangeWriter, by_date
+from kafka_native.spark.pipelines.session import PipelineError
+
+DAY_MS = 86_400_000
+NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
+"""2024-10-04, 12:00 UTC."""
+
+
+def records(offsets: range, stamps_ms: list[int | None] | None = None, partition: int = 0) -> pa.RecordBatch:
+    """A batch as the source gives it."""
+    stamps = stamps_ms or [NOON_MS + offset for offset in offsets]
+    count = len(offsets)
+    values = {
+        "partition": [partition] * count,
+        "offset": list(offsets),
+        "timestamp": [None if each is None else each * 1000 for each in stamps],
+        "timestampType": [0] * count,
+        "key": [b"k%d" % (offset % 3) if offset % 2 else None for offset in offsets],
+        "value": [b"v%d" % offset if offset % 5 else None for offset in offsets],
+        "headers": [[{"key": "h", "value": b"x"}] if offset % 4 == 0 else None for offset in offsets],
+    }
+    arrays = [pa.array(values[name], field.type) for name, field in zip(COLUMNS, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+
+
+def stage(lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0, **settings: int) -> list[LakeFile]:
+    """What a task does."""
+    folder = f"{LOG}/staging/{query}/{batch}/attempt"
+    partition = batches[0].column(0)[0].as_py()
+    writer = RangeWriter(lake, folder, f"{query}-{batch}", "orders", partition, ParquetSettings(**settings))
+    for each in batches:
+        writer.write(each)
+    return writer.close()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path / "lake")
+    lake.prepare()
+    return lake
+
+
+def on_disk(lake: Lake) -> set[str]:
+    """The Parquet files that somebody sees who lists folders."""
+    root = Path(lake.root)
+    return {str(path.relative_to(root)) for path in root.glob("topic=*/**/*.parquet")}
+
+
+def test_what_is_published_comes_back_with_every_column(lake: Lake) -> None:
+    wanted = records(range(100))
+    files = stage(lake, wanted)
+    lake.publish("q", 0, [Range("orders", 0, 0, 100)], files)
+    found = lake.dataset().to_table().sort_by("offset")
+    assert found.select(SCHEMA.names).to_pylist() == [
+        dict(zip(SCHEMA.names, row.values(), strict=True)) for row in wanted.to_pylist()
+    ]
+    assert set(found["topic"].to_pylist()) == {"orders"}
+    assert set(found["date"].to_pylist()) == {datetime.date(2024, 10, 4)}
+    assert on_disk(lake) == {each.path for each in lake.files()}
+
+
+def test_staged_files_are_seen_by_nobody(lake: Lake) -> None:
+    files = stage(lake, records(range(10)))
+    assert len(files) == 1
+    assert lake.files() == []
+    assert on_disk(lake) == set()
+    assert not list(Path(lake.root).glob("**/*.parquet"))
+    with pytest.raises(PipelineError, match="no published files"):
+        lake.dataset()
+
+
+def test_batch_is_published_once(lake: Lake) -> None:
+    files = stage(lake, records(range(10)))
+    assert not lake.is_published("q", 0)
+    lake.publish("q", 0, [Range("orders", 0, 0, 10)], files)
+    assert lake.is_published("q", 0)
+    with pytest.raises(PipelineError, match="published already"):
+        lake.publish("q", 0, [Range("orders", 0, 0, 10)], stage(lake, records(range(10))))
+    assert not lake.is_published("other", 0)
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2, 3])
+def test_decided_batch_is_finished_by_the_next_driver(lake: Lake, moved: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver ends after it has moved none, some or all of three files, or before it renames the intent."""
+    days = [NOON_MS + offset // 10 * DAY_MS for offset in range(30)]
+    files = stage(lake, records(range(30), list(days)))
+    assert len(files) == 3
+    moves: list[str] = []
+
+    class KilledError(Exception):
+        pass
+
+    move = Lake.move
+
+    def dying(self: Lake, source: str, target: str) -> None:
+        if len(moves) == moved:
+            raise KilledError
+        moves.append(target)
+        move(self, source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lake, "move", dying)
+        with pytest.raises(KilledError):
+            lake.publish("q", 7, [Range("orders", 0, 0, 30)], files)
+    restarted = Lake(lake.root)
+    assert restarted.files() == []
+    assert restarted.is_published("q", 7)  # decided: it must not be read again
+    restarted.prepare()
+    assert restarted.dataset().count_rows() == 30
+    assert restarted.ends() == {("orders", 0): 30}
+    assert restarted.recover() == []
+    assert not list((Path(lake.root) / LOG / "intents").iterdir())
+
+
+def test_sweep_removes_attempts_of_its_query_only(lake: Lake) -> None:
+    stage(lake, records(range(10)), query="mine", batch=1)
+    stage(lake, records(range(10)), query="mine", batch=2)
+    stage(lake, records(range(10)), query="other", batch=1)
+    staging = Path(lake.root) / LOG / "staging"
+    lake.sweep("mine", 1)
+    assert {path.name for path in (staging / "mine").iterdir()} == {"2"}
+    lake.sweep("mine")
+    assert {path.name for path in staging.iterdir()} == {"other"}
+    lake.sweep("never-was")
+
+
+def test_gaps_between_ranges_and_offsets_read_twice_are_found(lake: Lake) -> None:
+    for batch, (start, end) in enumerate([(5, 10), (10, 20), (25, 30), (28, 40)]):
+        lake.publish("q", batch, [Range("orders", 1, start, end)], [])
+    assert lake.gaps() == [Gap("orders", 1, 20, 25, "missing"), Gap("orders", 1, 28, 30, "twice")]
+    assert lake.ends() == {("orders", 1): 40}
+
+
+def test_manifest_that_names_a_file_elsewhere_is_refused(lake: Lake) -> None:
+    lake.publish("q", 0, [Range("orders", 0, 0, 10)], stage(lake, records(range(10))))
+    path = Path(lake.root) / LOG / "manifests" / "q-0000000000.json"
+    content = json.loads(path.read_text())
+    content["files"][0]["path"] = "topic=orders/date=2024-10-04/../../../secret.parquet"
+    path.write_text(json.dumps(content))
+    with pytest.raises(PipelineError, match="isn't where files of the lake are"):
+        Lake(lake.root).files()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"query": "q", "batch": 0}', "\x00"])
+def test_damaged_manifest_is_told(lake: Lake, content: str) -> None:
+    (Path(lake.root) / LOG / "manifests" / "q-0000000000.json").write_text(content)
+    with pytest.raises(PipelineError, match=r"q-0000000000\.json is damaged"):
+        lake.files()
+
+
+def test_lake_of_another_layout_is_left_alone(lake: Lake) -> None:
+    (Path(lake.root) / LOG / "lake.json").write_text('{"layout": 99}')
+    with pytest.raises(PipelineError, match="layout 99"):
+        Lake(lake.root).prepare()
+
+
+def test_files_are_chosen_by_topic_and_date(lake: Lake) -> None:
+    files = stage(lake, records(range(20), [NOON_MS + offset // 10 * DAY_MS for offset in range(20)]))
+    lake.publish("q", 0, [Range("orders", 0, 0, 20)], files)
+    assert [each.date for each in lake.files("orders")] == ["2024-10-04", "2024-10-05"]
+    assert [each.records for each in lake.files(dates=["2024-10-05"])] == [10]
+    assert lake.files("bills") == []
+    assert lake.paths() == [f"{lake.root}/{each.path}" for each in files]
+
+
+def test_a_lake_can_be_sent_to_a_worker(lake: Lake) -> None:
+    lake.publish("q", 0, [Range("orders", 0, 0, 10)], stage(lake, records(range(10))))
+    found = pickle.loads(pickle.dumps(lake))
+    assert found.files() == lake.files()
+
+
+def test_a_lake_on_another_file_system(tmp_path: Path) -> None:
+    """Anything that is no local file system: what fsync and atomic renames aren't asked of."""
+    fs = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+    lake = Lake("far/away", filesystem=fs)
+    assert not lake.is_local
+    lake.prepare()
+    lake.publish("q", 0, [Range("orders", 0, 0, 10)], stage(lake, records(range(10))))
+    lake.sweep("q")
+    lake.prepare()
+    assert lake.dataset().count_rows() == 10
+    assert not (tmp_path / "far/away" / LOG / "staging/q").exists()
+
+
+# --- files ---
+
+
+def test_records_go_by_the_date_of_their_timestamp() -> None:
+    stamps = [0, DAY_MS - 1, DAY_MS, -1, None, 5, 10**13, 9 * 10**15]
+    found = {date: part.column(1).to_pylist() for date, part in by_date(records(range(8), stamps))}
+    assert found == {
+        "1970-01-01": [0, 1, 5],
+        "1970-01-02": [2],
+        NO_DATE: [3, 4, 7],
+        "2286-11-20": [6],
+    }
+    assert list(by_date(records(range(0)))) == []
+
+
+def test_row_groups_and_files_keep_to_their_sizes(lake: Lake) -> None:
+    batches = [records(range(start, start + 100)) for start in range(0, 1000, 100)]
+    [file] = stage(lake, *batches, row_group_rows=250)
+    found = pq.ParquetFile(f"{lake.root}/{file.staged}")
+    assert [found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)] == [200] * 5
+    assert file.row_groups == 5
+    [file] = stage(lake, records(range(1000)), row_group_rows=400)
+    found = pq.ParquetFile(f"{lake.root}/{file.staged}")
+    assert [found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)] == [400, 400, 200]
+    files = stage(lake, *batches, row_group_rows=100, file_bytes=1)
+    assert [(each.first_offset, each.last_offset, each.records) for each in files] == [
+        (start, start + 99, 100) for start in range(0, 1000, 100)
+    ]
+    assert [file.row_groups for file in stage(lake, *batches, row_group_bytes=1)] == [10]
+
+
+def test_timestamps_all_over_the_calendar_open_few_files(lake: Lake) -> None:
+    stamps = [NOON_MS + offset % 50 * DAY_MS for offset in range(200)]
+    files = stage(lake, *(records(range(start, start + 20), stamps[start : start + 20]) for start in range(0, 200, 20)))
+    assert sum(each.records for each in files) == 200
+    assert len({each.path for each in files}) == len(files)
+    lake.publish("q", 0, [Range("orders", 0, 0, 200)], files)
+    assert sorted(lake.dataset().to_table()["offset"].to_pylist()) == list(range(200))
+
+
+@pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "gzip", "none"])
+def test_compressions(lake: Lake, compression: str) -> None:
+    [file] = stage(lake, records(range(50)), compression=compression, level=3)  # type: ignore[arg-type]
+    assert pq.read_table(f"{lake.root}/{file.staged}").num_rows == 50
+    with pytest.raises(ValueError, match="compression 'zip'"):
+        ParquetSettings("zip")
+    with pytest.raises(ValueError, match="row_group_rows is 0"):
+        ParquetSettings(row_group_rows=0)
