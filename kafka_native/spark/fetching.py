@@ -168,7 +168,9 @@ class _Reading:
         """Waits a moment for messages and moves the position."""
         found: list[Message] = []
         errors: list[Message] = []
-        for message in self._consumer.consume(self._rows, _WAIT_S):
+        # no more than are wanted: it waits for as many, or for the end of the partition
+        most = min(self._rows, self._range.end - self._position)
+        for message in self._consumer.consume(most, _WAIT_S):
             offset = message.offset()
             if message.error() is not None:
                 errors.append(message)

@@ -74,7 +74,6 @@ SOURCE_NAMES: Final = (
     "columns",
     "rows",
     "batchRows",
-    "filterPushdown",
 )
 """The source's options beside ``kafka.*``."""
 
@@ -156,8 +155,6 @@ class SourceOptions:
     """Whether a row is a record, or a range of offsets that a task will read itself."""
     batch_rows: int = 0
     """Rows of an Arrow batch at most; 0: as is best."""
-    filter_pushdown: bool | None = None
-    """Whether filters narrow what is read; None: where Spark allows it."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """All options as they were given, in lower case: secrets among them."""
 
@@ -190,7 +187,6 @@ class SourceOptions:
             columns=_columns(given, reads.flag("includeHeaders", False)),
             rows="ranges" if reads.choice("rows", ("records", "ranges"), "records") == "ranges" else "records",
             batch_rows=reads.integer("batchRows", 0, 0),
-            filter_pushdown=reads.flag("filterPushdown", False) if "filterpushdown" in given else None,
             given=given,
         )
 

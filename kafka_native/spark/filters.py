@@ -1,0 +1,129 @@
+"""Filters of a query that narrow what is read: Spark hands them to batch readers (PySpark 4.1 and newer).
+
+Those on topic, partition and offset are kept exactly, so Spark needn't look again. A least timestamp moves the start of
+a range to the first record that is as young, and Spark still filters what follows: producers' clocks aren't in order.
+For the same reason a greatest timestamp narrows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+from kafka_native.spark.offsets import Key
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NEVER_NULL: Final = frozenset(
+    {"topic", "partition", "offset", "timestamp", "timestampType", "start_offset", "end_offset"}
+)
+_OFFSET_MAX: Final = (1 << 63) - 1
+
+
+@dataclass
+class Narrowing:
+    """What a query's filters leave to be read. It can be pickled."""
+
+    topics: frozenset[str] | None = None
+    """None: all."""
+    partitions: frozenset[int] | None = None
+    """None: all."""
+    least_offset: int = 0
+    end_offset: int = _OFFSET_MAX
+    """The first offset that isn't wanted."""
+    least_ms: int | None = None
+    """The least timestamp, in milliseconds since 1970; None: any."""
+
+    def take(self, wanted: Any) -> bool:
+        """Takes a filter of PySpark's into account, if it is of use; whether Spark needn't apply it again."""
+        name = type(wanted).__name__
+        attribute: tuple[str, ...] = getattr(wanted, "attribute", ())
+        if len(attribute) != 1:
+            return False
+        column = attribute[0]
+        if name == "IsNotNull":
+            return column in _NEVER_NULL
+        value = getattr(wanted, "value", None)
+        take = _TAKERS.get(column)
+        return take is not None and value is not None and take(self, name, value)
+
+    def keeps(self, key: Key) -> bool:
+        """Whether anything of a partition may be wanted."""
+        topic, partition = key
+        return (self.topics is None or topic in self.topics) and (
+            self.partitions is None or partition in self.partitions
+        )
+
+    def narrow(
+        self,
+        starts: Mapping[Key, int],
+        ends: Mapping[Key, int],
+        at_times: Callable[[Mapping[Key, int]], Mapping[Key, int | None]],
+    ) -> tuple[dict[Key, int], dict[Key, int]]:
+        """Starts and ends with what the filters leave out taken away.
+
+        :param at_times: The first offset of partitions at a time, as `OffsetReader.at_times()`. It is asked after the
+        ends are known: what it doesn't find can't be before them.
+        """
+        keys = [key for key in starts if self.keeps(key)]
+        first = {key: max(starts[key], self.least_offset) for key in keys}
+        end = {key: min(ends[key], self.end_offset) for key in keys}
+        if self.least_ms is not None:
+            asked = {key: self.least_ms for key in keys if first[key] < end[key]}
+            for key, offset in at_times(asked).items():
+                first[key] = end[key] if offset is None else max(first[key], offset)
+        return first, end
+
+
+def _take_topic(into: Narrowing, name: str, value: Any) -> bool:
+    found = _members(name, value, str)
+    if found is None:
+        return False
+    into.topics = found if into.topics is None else into.topics & found
+    return True
+
+
+def _take_partition(into: Narrowing, name: str, value: Any) -> bool:
+    found = _members(name, value, int)
+    if found is None:
+        return False
+    into.partitions = found if into.partitions is None else into.partitions & found
+    return True
+
+
+def _take_offset(into: Narrowing, name: str, value: Any) -> bool:
+    if type(value) is not int:
+        return False
+    if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan"):
+        into.least_offset = max(into.least_offset, value + (name == "GreaterThan"))
+    if name in ("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual"):
+        into.end_offset = min(into.end_offset, value + (name != "LessThan"))
+    return name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan", "LessThan", "LessThanOrEqual")
+
+
+def _take_timestamp(into: Narrowing, name: str, value: Any) -> bool:
+    """Never exact: what follows the first young record may be older."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return False
+    if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan"):
+        micros = (value - _EPOCH) // timedelta(microseconds=1)
+        least = micros // 1000 + 1 if name == "GreaterThan" else -(-micros // 1000)
+        if least >= 0 and (into.least_ms is None or least > into.least_ms):
+            into.least_ms = least
+    return False
+
+
+def _members(name: str, value: Any, kind: type) -> frozenset[Any] | None:
+    """The values of an equality; None: it is none, or not of this type."""
+    values: Iterable[Any] = value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+    found = frozenset(values)
+    return found if found and all(type(each) is kind for each in found) else None
+
+
+_TAKERS: Final[Mapping[str, Callable[[Narrowing, str, Any], bool]]] = {
+    "topic": _take_topic,
+    "partition": _take_partition,
+    "offset": _take_offset,
+    "timestamp": _take_timestamp,
+}

@@ -1,0 +1,176 @@
+"""Ranges and their splitting, and what filters leave of them; without a JVM."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+
+from kafka_native.spark.batch import BatchReader
+from kafka_native.spark.filters import Narrowing
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.planning import OffsetRange, ranges_of, split
+
+UTC = timezone.utc
+
+
+def sizes(ranges: list[OffsetRange]) -> list[int]:
+    return [each.size for each in ranges]
+
+
+def test_a_range_is_an_input_partition_that_can_be_pickled() -> None:
+    one = OffsetRange("t", 3, 5, 9, 1)
+    assert isinstance(one, InputPartition)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert (one.size, one.key, str(one)) == (4, ("t", 3), "t [3] from offset 5 to 9")
+
+
+def test_partitions_with_nothing_to_read_have_no_range() -> None:
+    starts = {("b", 0): 5, ("a", 1): 0, ("a", 0): 3, ("a", 2): 9}
+    ends = {("b", 0): 7, ("a", 1): 0, ("a", 0): 4, ("a", 2): 8}
+    assert ranges_of(starts, ends) == [OffsetRange("a", 0, 3, 4), OffsetRange("b", 0, 5, 7)]
+
+
+def test_without_limits_a_range_is_a_task() -> None:
+    ranges = [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 5, 5), OffsetRange("t", 2, 1, 2)]
+    assert split(ranges) == [ranges[0], ranges[2]]
+
+
+def test_min_partitions_splits_the_large_ones() -> None:
+    ranges = [OffsetRange("t", 0, 0, 1000), OffsetRange("t", 1, 0, 10)]
+    found = split(ranges, min_partitions=5)
+    assert sizes(found) == [250, 250, 250, 250, 10]
+    assert [each.split for each in found] == [0, 1, 2, 3, 0]
+    assert split(ranges, min_partitions=2) == ranges
+    assert sizes(split([OffsetRange("t", 0, 7, 9)], min_partitions=10)) == [1, 1]
+
+
+def test_max_records_is_never_exceeded() -> None:
+    found = split([OffsetRange("t", 0, 5, 105), OffsetRange("t", 1, 0, 30)], max_records=30)
+    assert sizes(found) == [25, 25, 25, 25, 30]
+    both = split([OffsetRange("t", 0, 0, 100), OffsetRange("t", 1, 0, 30)], min_partitions=8, max_records=50)
+    assert max(sizes(both)) <= 50
+    assert len(both) >= 7
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000)), max_size=6),
+    st.one_of(st.none(), st.integers(1, 40)),
+    st.one_of(st.none(), st.integers(1, 3000)),
+)
+def test_splitting_loses_nothing_and_repeats_nothing(
+    given_ranges: list[tuple[int, int]], least: int | None, most: int | None
+) -> None:
+    ranges = [OffsetRange("t", number, start, start + size) for number, (start, size) in enumerate(given_ranges)]
+    found = split(ranges, least, most)
+    assert all(each.size > 0 for each in found)
+    assert most is None or all(each.size <= most for each in found)
+    for whole in ranges:
+        pieces = [each for each in found if each.key == whole.key]
+        assert [each.split for each in pieces] == list(range(len(pieces)))
+        edges = [each.start for each in pieces] + ([pieces[-1].end] if pieces else [])
+        assert edges == sorted(edges)
+        if whole.size:
+            assert (edges[0], edges[-1]) == (whole.start, whole.end)
+            assert all(one.end == other.start for one, other in itertools.pairwise(pieces))
+
+
+# --- filters ---
+
+
+def narrowed(*filters: Filter, times: dict[Any, int | None] | None = None) -> tuple[list[OffsetRange], list[Filter]]:
+    """Ranges of two topics of two partitions, 0 to 100 each, and the filters left to Spark."""
+    narrowing = Narrowing()
+    left = [each for each in filters if not narrowing.take(each)]
+    keys = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    asked: list[dict[Any, int]] = []
+
+    def at_times(wanted: Any) -> dict[Any, int | None]:
+        asked.append(dict(wanted))
+        return {key: (times or {}).get((*key, ms), 0) for key, ms in wanted.items()}
+
+    starts, ends = narrowing.narrow(dict.fromkeys(keys, 0), dict.fromkeys(keys, 100), at_times)
+    assert bool(asked) == (times is not None)
+    return ranges_of(starts, ends), left
+
+
+def test_filters_on_topic_and_partition_choose_ranges() -> None:
+    found, left = narrowed(EqualTo(("topic",), "a"), In(("partition",), (1, 2)), IsNotNull(("partition",)))
+    assert (found, left) == ([OffsetRange("a", 1, 0, 100)], [])
+    assert narrowed(EqualTo(("partition",), 0), EqualTo(("partition",), 1))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "start", "end"),
+    [
+        (GreaterThan(("offset",), 10), 11, 100),
+        (GreaterThanOrEqual(("offset",), 10), 10, 100),
+        (LessThan(("offset",), 10), 0, 10),
+        (LessThanOrEqual(("offset",), 10), 0, 11),
+        (EqualTo(("offset",), 10), 10, 11),
+    ],
+)
+def test_filters_on_offset_cut_ranges(wanted: Filter, start: int, end: int) -> None:
+    found, left = narrowed(wanted, EqualTo(("partition",), 0), EqualTo(("topic",), "a"))
+    assert (found, left) == ([OffsetRange("a", 0, start, end)], [])
+
+
+def test_a_least_timestamp_moves_starts_and_stays_with_spark() -> None:
+    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    ms = 1_700_000_000_000
+    times = {("a", 0, ms): 40, ("a", 1, ms): None}
+    for wanted in (GreaterThanOrEqual(("timestamp",), at), EqualTo(("timestamp",), at)):
+        found, left = narrowed(wanted, EqualTo(("topic",), "a"), times=times)
+        assert (found, left) == ([OffsetRange("a", 0, 40, 100)], [wanted])
+    # timestamps of records are whole milliseconds
+    later = GreaterThan(("timestamp",), at - timedelta(microseconds=1))
+    assert narrowed(later, EqualTo(("topic",), "a"), times=times)[0] == [OffsetRange("a", 0, 40, 100)]
+    after = GreaterThan(("timestamp",), at)
+    assert narrowed(after, EqualTo(("partition",), 0), times={("a", 0, ms + 1): 41})[0][0].start == 41
+
+
+def test_what_can_not_be_narrowed_stays_with_spark() -> None:
+    at = datetime(2023, 11, 14, tzinfo=UTC)
+    filters = [
+        LessThan(("timestamp",), at),  # producers' clocks: older records may follow
+        Not(EqualTo(("partition",), 0)),
+        StringStartsWith(("topic",), "a"),
+        EqualTo(("value",), b"x"),
+        IsNotNull(("key",)),
+        EqualTo(("headers", "key"), "x"),
+        EqualTo(("partition",), None),
+        GreaterThanOrEqual(("timestamp",), at.replace(tzinfo=None)),
+    ]
+    found, left = narrowed(*filters)
+    assert len(found) == 4
+    assert left == filters
+
+
+def test_pyspark_takes_the_reader_with_and_without_push_down() -> None:
+    """It refuses readers that override pushFilters() where push-down is off; this is its test."""
+    from pyspark.sql.datasource import DataSourceReader
+
+    reader = BatchReader(SourceOptions.parse({"kafka.bootstrap.servers": "x:1", "subscribe": "a"}))
+    assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
+    wanted = [EqualTo(("partition",), 1), EqualTo(("key",), b"k")]
+    assert list(reader.pushFilters(wanted)) == wanted[1:]
+    again = pickle.loads(pickle.dumps(reader))
+    assert again.narrowing.partitions == {1}
