@@ -1,0 +1,313 @@
+"""Streams: which offsets a micro-batch has, settled on the driver, and its ranges, each read by a task.
+
+Spark keeps one Python process for the planning of a stream, for as long as the stream runs; the connection to the
+cluster lives in it, so a trigger costs one ListOffsets request to each leader.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from kafka_native import KafkaError, KafkaException
+from kafka_native.spark import fetching
+from kafka_native.spark.admission import Patience, share_out
+from kafka_native.spark.errors import DataLossError, OptionError
+from kafka_native.spark.offsets import Key, Limit, OffsetReader, parse_offsets
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.planning import OffsetRange, ranges_of, split
+
+limits: Any
+try:
+    from pyspark.sql.streaming import datasource as limits
+except ImportError:  # PySpark 4.0 and 4.1 hand over neither a start nor a limit
+    limits = None
+
+Offsets = dict[Key, int]
+"""The next offset of each partition."""
+
+DISCOVERY_S: Final = 1.0
+"""How often a stream looks for new topics and partitions, at most."""
+_LATEST: Final = Limit("latest", "startingOffsets")
+_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
+_AvailableNow: Any = object if limits is None else limits.SupportsTriggerAvailableNow
+
+_logger: Final = logging.getLogger("kafka_native.spark")
+
+
+class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]  # a base that not every PySpark has
+    """What Spark asks about a stream, in its JSON; `Planner` has the answers.
+
+    It is made three times: where the stream is planned, where its reading function is made, and (a copy of the latter)
+    in each task. Only the first one ever connects.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        """``options`` are checked for streams here."""
+        self.options = options.for_stream()
+        self._planner = Planner(self.options, OffsetReader(self.options))
+
+    def __reduce__(self) -> tuple[type[StreamReader], tuple[SourceOptions]]:
+        """Without the connection: tasks get a copy."""
+        return StreamReader, (self.options,)
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:
+        """Where a new query starts: the same answer each time."""
+        return _nested(self._planner.initial())
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, dict[str, int]]:
+        """Where the next micro-batch ends; ``start`` itself if there is to be none.
+
+        :param start: Where it starts; PySpark before 4.2 doesn't say.
+        :param limit: `getDefaultReadLimit()`, or that there be none; PySpark before 4.2 doesn't say.
+        """
+        most, least = self.options.max_offsets_per_trigger, self.options.min_offsets_per_trigger
+        if limits is not None and isinstance(limit, limits.ReadAllAvailable):
+            most = least = None
+        most = getattr(limit, "max_rows", most)
+        least = getattr(limit, "min_rows", least)
+        known = self._planner.seen if start is None else _flat(start)
+        end = self._planner.latest(known, most, least)
+        return start if start is not None and end == known else _nested(end)
+
+    def getDefaultReadLimit(self) -> Any:
+        """What the options say; PySpark knows no limit of both kinds, so the lower one is added by `latestOffset()`."""
+        if self.options.max_offsets_per_trigger is not None:
+            return limits.ReadMaxRows(self.options.max_offsets_per_trigger)
+        if self.options.min_offsets_per_trigger is not None:
+            return limits.ReadMinRows(self.options.min_offsets_per_trigger)
+        return limits.ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:
+        """The partitions' ends when they were asked last, for the query's progress."""
+        newest = self._planner.newest
+        return None if newest is None else _nested(newest)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """The query is to end where the partitions end now."""
+        self._planner.stop_at_the_end()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OffsetRange]:
+        """One range for each task of the micro-batch from ``start`` to ``end``."""
+        return self._planner.ranges(_flat(start), _flat(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one range, in a task."""
+        assert isinstance(partition, OffsetRange)
+        return fetching.read_rows(self.options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: Spark's checkpoint says how far the query is."""
+
+    def stop(self) -> None:
+        """Ends the connection."""
+        self._planner.close()
+
+
+class Planner:
+    """Plans the micro-batches of one stream. Belongs to one thread."""
+
+    def __init__(
+        self, options: SourceOptions, cluster: OffsetReader, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``cluster`` is closed with it; ``clock``: monotonic seconds."""
+        self._options = options
+        self._starting = options.starting or _LATEST
+        self._cluster = cluster
+        self._clock = clock
+        self._patience = Patience(options.max_trigger_delay_s, clock)
+        self._initial: Offsets | None = None
+        self._target: Offsets | None = None
+        self._settled = False
+        self._known: list[Key] = []
+        self._known_s: float | None = None
+        self._begins: Offsets = {}
+        self._planned: tuple[Offsets, Offsets, list[OffsetRange]] | None = None
+        self.newest: Offsets | None = None
+        """The partitions' ends when they were asked last; None: never."""
+        self.seen: Offsets | None = None
+        """Where the last micro-batch ended that Spark has spoken of; None: it has spoken of none."""
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._cluster.close()
+
+    def initial(self) -> Offsets:
+        """Where a new query starts. Spark asks more than once and has to hear the same."""
+        if self._initial is None:
+            found = self._cluster.resolve(self._starting, self._partitions(), starting=True)
+            if self._settled and self.newest is not None:
+                found = self._not_beyond(found, self.newest)  # PySpark before 4.2 asks for the end first
+            self._initial = found
+        return self._initial
+
+    def stop_at_the_end(self) -> None:
+        """Settles where the query ends (Trigger.AvailableNow): what comes later is for another run."""
+        self._target = self._ends({})
+
+    def latest(self, start: Offsets | None, most: int | None = None, least: int | None = None) -> Offsets:
+        """Where the next micro-batch ends.
+
+        :param start: Where it starts; None: nobody knows, so there is no limit.
+        :param most: How many offsets it has at most (about: see `share_out()`); None: all that are there.
+        :param least: How many there must be, unless it takes too long (``maxTriggerDelay``); None: any number.
+        """
+        is_first, self._settled = not self._settled, True
+        ends = self.newest = self._ends(start or {}) if self._target is None else self._target_from(start or {})
+        if start is None:
+            return dict(ends)
+        if is_first and start == self._initial and self._starts_late():
+            # The first micro-batch is empty, so that the checkpoint has the offsets that the query started from:
+            # asked again after a crash, "latest" would mean something else.
+            return dict(start)
+        if most is None and least is None:
+            return dict(ends)
+        starts = self._starts(start, ends)
+        waits = least is not None and self._target is None  # a query that is to end doesn't wait for more
+        if waits and least is not None and not self._patience.has_enough(starts, ends, least):
+            return dict(start)
+        return dict(ends) if most is None else share_out(starts, ends, most)
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
+        """What the tasks of a micro-batch read. Spark may ask more than once.
+
+        :raises DataLossError: Partitions are gone, or begin or end elsewhere than they should (``failOnDataLoss``).
+        """
+        self.seen = end
+        if start == end:
+            return []
+        if self._planned is not None and self._planned[:2] == (start, end):
+            return self._planned[2]
+        starts = start
+        if not self._settled and start == self._initial:
+            # The first micro-batch of all, again after a crash: where it started is not in the checkpoint.
+            starts = self._not_beyond({key: start[key] for key in start if key in end}, end)
+        self._settled = True
+        planned = self._checked(starts, end)
+        self._planned = (start, end, planned)
+        return planned
+
+    def _checked(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
+        gone = sorted(start.keys() - end.keys())
+        if gone:
+            self._lose(f"{_listed(gone)}: gone, the topic was deleted")
+        starts = {key: start[key] for key in end if key in start}
+        added = sorted(end.keys() - start.keys())
+        if added:
+            there = set(self._partitions(anew=True))
+            missing = [key for key in added if key not in there]
+            if missing:
+                self._lose(f"{_listed(missing)}: gone, the topic was deleted")
+            begins = self._beginnings(key for key in added if key in there)
+            late = [key for key, offset in begins.items() if offset > 0]
+            if late:
+                self._lose(f"{_listed(late)}: added to the stream, but the first record is gone already")
+            starts.update(begins)
+        for key, offset in starts.items():
+            if end[key] < offset:
+                self._lose(f"{_listed([key])}: offset {offset} was reached, but now the partition ends at {end[key]}")
+        whole = ranges_of(starts, end)
+        return split(whole, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def _lose(self, text: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{text}; records may have been missed. Write failOnDataLoss=false to go on without them"
+            )
+        _logger.warning("%s; records may have been missed (failOnDataLoss=false)", text)
+
+    def _starts_late(self) -> bool:
+        """Whether the query starts at offsets that are the latest only now."""
+        kind = self._starting.kind
+        if kind == "offsets":
+            return -1 in self._starting.values.values()
+        return kind == "latest" or (
+            kind in ("timestamp", "timestamps") and self._options.by_timestamp_strategy == "latest"
+        )
+
+    def _not_beyond(self, start: Offsets, end: Offsets) -> Offsets:
+        """A start that was asked for after its end, put right; offsets that the options name stay what they are."""
+        if not self._starts_late():
+            return start
+        named = self._starting.values if self._starting.kind == "offsets" else {}
+        return {key: at if named.get(key, -1) >= 0 else min(at, end.get(key, at)) for key, at in start.items()}
+
+    def _partitions(self, *, anew: bool = False) -> list[Key]:
+        """The partitions that there are; not asked for each time. Those of ``assign`` don't change."""
+        fixed = bool(self._options.subscription.partitions)
+        now = self._clock()
+        if anew or self._known_s is None or (not fixed and now - self._known_s >= DISCOVERY_S):
+            self._known = self._cluster.partitions()
+            self._known_s = now
+        return self._known
+
+    def _ends(self, start: Mapping[Key, int]) -> Offsets:
+        """The partitions' ends; asked again where one lies before what was read: a new leader may not know it yet."""
+        ends = self._latest()
+        for _ in range(self._options.fetch_retries):
+            if all(ends.get(key, offset) >= offset for key, offset in start.items()):
+                break
+            time.sleep(self._options.retry_interval_s)
+            ends = self._latest()
+        return ends
+
+    def _target_from(self, start: Offsets) -> Offsets:
+        """The target; never before the start, unless the partition itself ends before it."""
+        target = self._target or {}
+        before = {key: at for key, at in start.items() if target.get(key, at) < at}
+        if before:
+            ends = self._ends(start)
+            target.update({key: min(at, ends.get(key, at)) for key, at in before.items()})
+        return dict(target)
+
+    def _latest(self) -> Offsets:
+        try:
+            return self._cluster.latest(self._partitions())
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            if cause.code() not in _GONE:
+                raise
+            return self._cluster.latest(self._partitions(anew=True))  # one was deleted since
+
+    def _starts(self, start: Offsets, ends: Offsets) -> Offsets:
+        """Where each partition of ``ends`` starts; new ones at their beginning."""
+        added = [key for key in ends if key not in start]
+        begins = self._beginnings(added)
+        return {key: start[key] if key in start else begins[key] for key in ends}
+
+    def _beginnings(self, keys: Iterable[Key]) -> Offsets:
+        """The first offsets of new partitions: asked once, so that a micro-batch is planned with what it was cut by."""
+        wanted = list(keys)
+        missing = [key for key in wanted if key not in self._begins]
+        known = {**self._begins, **self._cluster.earliest(missing)}
+        self._begins = {key: known[key] for key in wanted}
+        return dict(self._begins)
+
+
+def _flat(offsets: Mapping[str, Any]) -> Offsets:
+    """Spark's offsets, checked: they come from a checkpoint, which may be another connector's."""
+    found = parse_offsets(json.dumps(offsets), "checkpoint")
+    for (topic, partition), offset in found.items():
+        if offset < 0:
+            raise OptionError("checkpoint", f"{topic} [{partition}]: {offset} is no offset")
+    return found
+
+
+def _nested(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
+    """Offsets for Spark's JSON, always in the same order: Spark compares texts."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def _listed(keys: list[Key]) -> str:
+    shown = ", ".join(f"{topic} [{partition}]" for topic, partition in keys[:5])
+    return shown if len(keys) <= 5 else f"{shown} and {len(keys) - 5} more"
