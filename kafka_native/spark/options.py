@@ -241,12 +241,16 @@ class SinkOptions:
         given = lowered(options)
         _check_names(given, SINK_NAMES)
         _refuse(given, _SINK_REFUSED)
-        # as Java's producer, whose choices Spark's connector makes: the same keys go to the same partitions
-        defaults = {"client.id": _CLIENT_ID, "partitioner": "murmur2_random", "enable.idempotence": "true"}
+        own = client_properties(given, "producer")
+        # as Java's producer, whose choices Spark's connector makes: the same keys go to the same partitions, and who
+        # waits for fewer acks gives idempotence up
+        acks = own.get("acks", own.get("request.required.acks", "all")).strip().lower()
+        idempotent = "true" if acks in ("all", "-1") else "false"
+        defaults = {"client.id": _CLIENT_ID, "partitioner": "murmur2_random", "enable.idempotence": idempotent}
         topic = given.get("topic")
         if topic is not None and not topic.strip():
             raise OptionError("topic", "it is empty: name a topic, or leave it out and have a column topic")
-        config = {**defaults, **client_properties(given, "producer")}
+        config = {**defaults, **own}
         return cls(producer=_checked_config(config, "producer"), topic=topic, given=given)
 
     def __repr__(self) -> str:

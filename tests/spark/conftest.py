@@ -34,8 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_SECONDS))
 
 
-def make_session(master: str = "local[2]", **conf: str) -> SparkSession:
-    """A session with the data source registered, small and quiet."""
+def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
+    """A session with the data source registered, small and quiet; a task that fails is tried once more."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(each for each in paths if each))

@@ -1,0 +1,373 @@
+"""Writes frames and streams to Kafka: the sinks of ``format("kafka_native")``.
+
+Columns, options and what they mean are those of Spark's own connector. The driver checks the schema; each task takes
+the Arrow batches that Spark hands to its Python worker, queues them in a producer that the worker keeps, and ends when
+all of its rows are acknowledged. A row that can't be delivered fails the task, and Spark runs it again from its first
+row: each row is written at least once.
+
+Exactly once needs a transaction that spans the tasks of a micro-batch, with a transactional id made from the query's
+id: begun where the driver builds the writer (`stream_writer`), used by the tasks (`_write`), and ended by
+`StreamWriter.commit` together with a marker that tells a repeated batch id from a new one. Spark builds the stream's
+writer anew for ``commit()``, so what it has to know of the tasks goes through their commit messages (`Written`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import Row, StringType, StructType
+
+from kafka_native import KafkaError, KafkaException, Message, Producer
+from kafka_native.config import parse
+from kafka_native.spark.errors import OptionError
+from kafka_native.spark.options import SinkOptions
+from kafka_native.spark.producers import lent
+
+__all__ = [
+    "BatchWriter",
+    "SchemaError",
+    "StreamWriter",
+    "WriteError",
+    "Written",
+    "batch_writer",
+    "stream_writer",
+    "write_rows",
+]
+
+HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": (HEADERS_TYPE,),
+}
+_ROW_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "int": pa.int32(),
+    HEADERS_TYPE: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+_ROWS_AT_ONCE: Final = 10_000
+_LOOK_S: Final = 0.5
+"""How long a task waits for room or acknowledgements before it looks whether a row has failed."""
+_GRACE_S: Final = 60.0
+"""After message.timeout.ms every row has an outcome; a task that still waits so much later gives up."""
+_BATCH_ID: Final = "streaming.sql.batchId"
+
+_ProducerOf = Callable[[SinkOptions], AbstractContextManager[Producer]]
+
+_logger: Final = logging.getLogger("kafka_native.spark")
+
+
+class SchemaError(ValueError):
+    """A frame that can't be written as it is. The text says which column is wrong and what to do."""
+
+
+class WriteError(RuntimeError):
+    """Rows of a task that weren't written.
+
+    The text has the first error, its topic and how many rows failed. Rows before and after them may have been written;
+    the next attempt writes all of the task's rows again.
+    """
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task has written, as it tells the driver."""
+
+    rows: int
+    """Rows that are acknowledged."""
+    partition: int | None = None
+    """The task's partition of the frame."""
+    attempt: int | None = None
+    """0: the first attempt. Later ones may have written rows for the second time."""
+    batch_id: int | None = None
+    """The micro-batch; None: no stream."""
+
+
+# --- the driver's side ---
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """The writer of ``frame.write``.
+
+    :param options: As Spark has them.
+    :param overwrite: Whether the save mode is overwrite, which a topic can't.
+    :raises OptionError: An option can't be, or the mode is another one than append.
+    :raises SchemaError: The frame has no column ``value``, or a column of a type that can't be written.
+    """
+    if overwrite:
+        raise OptionError("mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")')
+    return BatchWriter(_checked(options, schema))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    """The writer of ``frame.writeStream``.
+
+    Spark builds it for each micro-batch, and once more in the process that commits it.
+
+    :param options: As Spark has them.
+    :param overwrite: Output mode complete, where each micro-batch has the whole result. Its rows are added, as Spark's
+        own connector adds them.
+    :raises OptionError: An option can't be.
+    :raises SchemaError: The frame has no column ``value``, or a column of a type that can't be written.
+    """
+    return StreamWriter(_checked(options, schema), schema)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a frame."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Options that were checked against the frame's schema."""
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task: writes its rows, returns when they are acknowledged.
+
+        :raises WriteError: Not all of them could be.
+        """
+        return _write(iterator, self._options)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """On the driver, when all tasks have ended: there is nothing left to do but to say so."""
+        _logger.info("%d rows written by %d tasks", _row_count(messages), len(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """On the driver, when a task has failed for good: what was written stays."""
+        _logger.warning("the write has failed; at least %d of its rows are in Kafka", _row_count(messages))
+
+
+class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)):  # type: ignore[misc]
+    """Writes the micro-batches of a stream: as Arrow batches, with PySpark 4.0 as rows."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        """Options that were checked against the stream's schema."""
+        self._options = options
+        self._schema = schema
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """In a task: writes its rows, returns when they are acknowledged.
+
+        :raises WriteError: Not all of them could be.
+        """
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            iterator = row_batches(iterator, self._schema)
+        return _write(iterator, self._options)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """On the driver, when all tasks of a micro-batch have ended.
+
+        Spark notes the batch as done after this. If it is killed before, the batch runs again with the same id, and its
+        rows are written for the second time.
+        """
+        _logger.info("batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """On the driver, when a task has failed for good: the query ends, and what was written stays.
+
+        When it is started again, the batch runs again with the same id.
+        """
+        _logger.warning("batch %d has failed; at least %d of its rows are in Kafka", batchId, _row_count(messages))
+
+
+def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
+    return sum(each.rows for each in messages if isinstance(each, Written))
+
+
+def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
+    found = SinkOptions.parse(options)
+    check_schema(schema, found)
+    return found
+
+
+def check_schema(schema: StructType, options: SinkOptions) -> None:
+    """Makes sure that a frame can be written: its columns, their types, and that each row has a topic.
+
+    Columns of other names aren't looked at. Of several with the same name the first one counts.
+
+    :raises SchemaError: It can't.
+    """
+    kinds: dict[str, str] = {}
+    for field in schema.fields:
+        kind = "string" if isinstance(field.dataType, StringType) else field.dataType.simpleString()
+        kinds.setdefault(field.name, kind)
+    if "value" not in kinds:
+        there = ", ".join(kinds) or "none"
+        raise SchemaError(f"there is no column value (there are: {there}): select what to write AS value")
+    if "topic" not in kinds and options.topic is None:
+        raise SchemaError("no row says where it goes: write option topic, or have a column topic")
+    for name, allowed in _TYPES.items():
+        found = kinds.get(name)
+        if found is None or found in allowed or (name == "topic" and options.topic is not None):
+            continue
+        hint = "drop it" if found == "void" and name != "value" else f"CAST({name} AS {allowed[0]})"
+        if name == "headers":
+            hint = "make it by array(struct(name AS key, bytes AS value))"
+        raise SchemaError(f"column {name} is {found}, but has to be {' or '.join(allowed)}: {hint}")
+
+
+# --- a task's side ---
+
+
+def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
+    rows = write_rows(lent, batches, options)
+    context = TaskContext.get()
+    if context is None:
+        return Written(rows)
+    epoch = context.getLocalProperty(_BATCH_ID)  # Spark tells write() in no other way which micro-batch it is
+    return Written(rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch))
+
+
+def write_rows(producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], options: SinkOptions) -> int:
+    """Writes all rows of some Arrow batches, and returns when they are acknowledged.
+
+    Columns are found by name: ``value``, and if they are there ``key``, ``topic``, ``partition`` and ``headers``.
+
+    :param producer_of: Lends a producer; `kafka_native.spark.producers.lent`.
+    :param options: The producer's configuration, and the topic if all rows have the same.
+    :return: How many rows there were.
+    :raises WriteError: A row wasn't written. The rest isn't tried, and what is queued is given up.
+    """
+    outcome = _Outcome()
+    patience_s = _patience_s(options)
+    with producer_of(options) as producer:
+        for batch in batches:
+            _check_rows(batch, options)
+            _queue(producer, batch, options, outcome, patience_s)
+            producer.poll(0)
+            outcome.check()
+        deadline = time.monotonic() + patience_s
+        while producer.flush(_LOOK_S) or len(producer):
+            outcome.check()
+            if time.monotonic() > deadline:
+                raise WriteError(f"{len(producer)} of {outcome.queued} rows have no outcome after {patience_s:.0f} s")
+        outcome.check()
+    return outcome.queued
+
+
+class _Outcome:
+    """What has become of a task's rows so far."""
+
+    def __init__(self) -> None:
+        self.queued = 0
+        self.failed = 0
+        self.error: KafkaError | None = None
+        self.where = ""
+
+    def take(self, error: KafkaError | None, message: Message) -> None:
+        """A delivery report."""
+        if error is None:
+            return
+        self.failed += 1
+        if self.error is None:
+            self.error = error
+            self.where = f"topic {message.topic()}, partition {message.partition()}"
+
+    def check(self) -> None:
+        """Raises what has gone wrong."""
+        if self.error is not None:
+            cause = f"{self.error.str()} ({self.error.name()})"
+            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.where}: {cause}")
+
+
+def _patience_s(options: SinkOptions) -> float:
+    """After how many seconds without an outcome something is wrong; for ever where rows are to wait for ever."""
+    timeout_ms = parse(options.producer, "producer").integer("message.timeout.ms")
+    return timeout_ms / 1000 + _GRACE_S if timeout_ms else float("inf")
+
+
+def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:
+    """What can only be seen in the rows, and would be told less clearly by the producer."""
+    if options.topic is None:
+        nulls = _column(batch, "topic").null_count
+        if nulls:
+            raise WriteError(f"{nulls} rows have a null in column topic: write option topic, or filter them out")
+    partitions = _column(batch, "partition")
+    if partitions is not None and partitions.null_count < len(partitions):
+        least = pc.min(partitions).as_py()
+        if least < 0:
+            raise WriteError(f"column partition has {least}: write null where the producer is to choose")
+
+
+def _column(batch: pa.RecordBatch, name: str) -> Any:
+    """The first column of this name, or None."""
+    return batch.column(batch.schema.names.index(name)) if name in batch.schema.names else None
+
+
+def _queue(
+    producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outcome: _Outcome, patience_s: float
+) -> None:
+    """Queues a batch's rows, those of a topic in their order; waits while the queue is full."""
+    if options.topic is not None:
+        _queue_topic(producer, options.topic, batch, outcome, patience_s)
+        return
+    topics = _column(batch, "topic")
+    for topic in pc.unique(topics).to_pylist():
+        _queue_topic(producer, topic, batch.filter(pc.equal(topics, topic)), outcome, patience_s)
+
+
+def _queue_topic(producer: Producer, topic: str, batch: pa.RecordBatch, outcome: _Outcome, patience_s: float) -> None:
+    values, keys, partitions, headers = (
+        None if (column := _column(batch, name)) is None else column.to_pylist()
+        for name in ("value", "key", "partition", "headers")
+    )
+    assert values is not None  # the driver has checked it
+    numbers = [-1] * len(values) if partitions is None else [-1 if each is None else each for each in partitions]
+    pairs = None if headers is None else [_header_pairs(each) for each in headers]
+    deadline = time.monotonic() + patience_s
+    done = 0
+    while done < len(values):
+        try:
+            count = producer.produce_many(
+                topic,
+                values[done:],
+                None if keys is None else keys[done:],
+                numbers[done:],
+                None if pairs is None else pairs[done:],
+                on_delivery=outcome.take,
+            )
+        except BufferError:
+            count = 0
+        except (KafkaException, TypeError, ValueError) as error:
+            raise WriteError(f"topic {topic}, after {outcome.queued} rows of the task: {error}") from error
+        done += count
+        outcome.queued += count
+        if count:
+            deadline = time.monotonic() + patience_s
+        elif time.monotonic() > deadline:
+            raise WriteError(f"topic {topic}: the producer's queue has been full for {patience_s:.0f} s")
+        if done < len(values):
+            producer.poll(_LOOK_S)
+            outcome.check()
+
+
+def _header_pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+    return None if headers is None else [(each["key"], each["value"]) for each in headers]
+
+
+def row_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of Spark's rows, with the columns that are written: for PySpark 4.0, whose streams have no others.
+
+    :param schema: The rows' columns; checked by `check_schema`.
+    """
+    places: dict[str, tuple[int, pa.DataType]] = {}
+    for index, field in enumerate(schema.fields):
+        kind = "string" if isinstance(field.dataType, StringType) else field.dataType.simpleString()
+        if field.name in _TYPES and kind in _TYPES[field.name]:
+            places.setdefault(field.name, (index, _ROW_TYPES[kind]))
+    while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+        columns = [pa.array([row[index] for row in chunk], kind) for index, kind in places.values()]
+        yield pa.RecordBatch.from_arrays(columns, names=list(places))
