@@ -14,6 +14,8 @@ from kafka_native.types import version
 
 COMMANDS: dict[str, str] = {
     "archive": "Topics into a lake of Parquet files, each record exactly once.",
+    "snapshot": "The newest value of each key of compacted topics, as a table of Parquet files.",
+    "profile": "Sizes, key skew, throughput and lag of topics, as a report with charts.",
 }
 """Command -> what it does in a line. ``kafka_native.spark.commands.NAME`` holds it (a ``-`` in it becomes ``_``)."""
 

@@ -1,0 +1,90 @@
+"""``python -m kafka_native.spark profile``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from kafka_native.spark.commands import common
+from kafka_native.spark.commands.snapshot import show_ranges
+from kafka_native.spark.pipelines.profile import Profile, plan_profile, profile
+from kafka_native.spark.pipelines.session import open_session
+
+
+@click.command("profile")
+@common.kafka_options
+@click.option("--topics", callback=common.names, metavar="A,B", help="Which topics.")
+@click.option("--pattern", metavar="REGEX", help="Or those whose whole name matches.")
+@click.option("--start", default="earliest", show_default=True,
+              help="Where to start: earliest, JSON, or a timestamp in milliseconds since 1970.")  # fmt: skip
+@click.option("--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is told.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="File for the report with charts.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
+@click.option("--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks.")
+@click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
+@common.spark_options
+def command(
+    bootstrap: str | None,
+    config: dict[str, str],
+    config_file: Path | None,
+    topics: tuple[str, ...],
+    pattern: str | None,
+    start: str,
+    groups: tuple[str, ...],
+    html: Path | None,
+    json_file: Path | None,
+    min_tasks: int | None,
+    dry_run: bool,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Measure topics: sizes, key skew, throughput, compression, partitions, lag of groups.
+
+    Prints a summary; --html makes a report with charts, --json keeps all figures. Nothing is written to Kafka.
+    """
+    console = Console()
+    where: dict[str, Any] = {"topics": topics, "pattern": pattern or "", "starting": start}
+    with common.told_in_a_line():
+        kafka = common.kafka_config(bootstrap, config, config_file)
+        if dry_run:
+            show_ranges(console, plan_profile(kafka, **where), "to be measured")
+            return
+        if html is not None:
+            import matplotlib  # noqa: F401 - what is missing is said before a minute has gone
+        started = time.monotonic()
+        with open_session("profile", master, conf) as session, common.progress(console, "profile") as show:
+            found = profile(session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show)
+    _show(console, found, time.monotonic() - started)
+    if json_file is not None:
+        _write(json_file, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        console.print(f"Figures: {json_file}")
+    if html is not None:
+        from kafka_native.spark.pipelines.profile_report import html_of
+
+        _write(html, html_of(found))
+        console.print(f"Report: {html}")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _show(console: Console, found: Profile, elapsed_s: float) -> None:
+    for topic, each in found["topics"].items():
+        sizes, keys = each["sizes"]["record"], each["keys"]
+        distinct = "many" if keys["distinct"] is None else f"{keys['distinct']:,}"
+        p50, p99, ratios = sizes["percentiles"]["50"], sizes["percentiles"]["99"], each["compression"]["ratios"]
+        lines = common.rates(each["records"], each["bytes"], elapsed_s)
+        lines += [
+            ("record", f"{sizes['mean']:,.0f} bytes, p50 {p50:,}, p99 {p99:,}, largest {sizes['max']:,}"),
+            ("keys", f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} of the records with a key"),
+            ("without key / value", f"{keys['without_key']:,} / {each['tombstones']:,}"),
+            ("compression", ", ".join(f"{codec} {ratio:g}:1" for codec, ratio in ratios.items())),
+        ]
+        common.summary(console, f"profile: {topic}", lines)

@@ -1,0 +1,97 @@
+"""``python -m kafka_native.spark snapshot``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from kafka_native.spark.commands import common
+from kafka_native.spark.pipelines.session import open_session
+from kafka_native.spark.pipelines.snapshot import PartitionRange, Snapshot, plan_snapshot, snapshot
+
+_KINDS = click.Choice(["binary", "string"])
+
+
+@click.command("snapshot")
+@common.kafka_options
+@click.option("--topics", callback=common.names, metavar="A,B", help="Which topics.")
+@click.option("--pattern", metavar="REGEX", help="Or those whose whole name matches.")
+@click.option("--output", required=True, help="The table's folder (or URI); executors reach it by the same name.")
+@click.option("--null-keys", type=click.Choice(["error", "skip"]), default="error", show_default=True,
+              help="What to do about records without a key.")  # fmt: skip
+@click.option("--key-type", type=_KINDS, default="binary", show_default=True, help="Type of the column.")
+@click.option("--value-type", type=_KINDS, default="binary", show_default=True, help="Type of the column.")
+@click.option("--headers", is_flag=True, help="A column of headers, too.")
+@click.option("--update", is_flag=True, help="Go on where the snapshot ends that is there.")
+@click.option("--min-tasks", type=click.IntRange(1), help="Split partitions into at least so many tasks.")
+@click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
+@common.spark_options
+def command(
+    bootstrap: str | None,
+    config: dict[str, str],
+    config_file: Path | None,
+    topics: tuple[str, ...],
+    pattern: str | None,
+    output: str,
+    null_keys: str,
+    key_type: str,
+    value_type: str,
+    headers: bool,
+    update: bool,
+    min_tasks: int | None,
+    dry_run: bool,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Write the newest value of each key of compacted topics as a table of Parquet files.
+
+    The files are OUTPUT/topic=NAME/part-PPPPP.parquet, one a partition; OUTPUT/_snapshot.json says which offsets
+    they stand for.
+    """
+    console = Console()
+    where: dict[str, Any] = {"topics": topics, "pattern": pattern or "", "update": update}
+    with common.told_in_a_line():
+        kafka = common.kafka_config(bootstrap, config, config_file)
+        if dry_run:
+            show_ranges(console, plan_snapshot(kafka, output, **where), f"to be read for {output}")
+            return
+        started = time.monotonic()
+        with open_session("snapshot", master, conf) as session, common.progress(console, "snapshot") as show:
+            made = snapshot(
+                session,
+                kafka,
+                output,
+                **where,
+                null_keys=null_keys,
+                headers=headers,
+                key_type=key_type,
+                value_type=value_type,
+                min_partitions=min_tasks,
+                show=show,
+            )
+    _show(console, made, time.monotonic() - started)
+
+
+def show_ranges(console: Console, ranges: list[PartitionRange], title: str) -> None:
+    """What a dry run prints."""
+    table = Table("topic", "partition", "from offset", "to offset", "offsets", title=title)
+    for each in ranges:
+        cells = (each.partition, each.start, each.end, each.end - each.start)
+        table.add_row(each.topic, *(f"{cell:,}" for cell in cells))
+    console.print(table)
+    console.print(
+        f"{len(ranges)} partitions, {sum(each.end - each.start for each in ranges):,} offsets; nothing was read."
+    )
+
+
+def _show(console: Console, made: Snapshot, elapsed_s: float) -> None:
+    lines = common.rates(made.records, made.bytes, elapsed_s)
+    lines += [("keys", f"{made.keys:,} in {len(made.partitions):,} partitions"), ("tombstones", f"{made.tombstones:,}")]
+    if made.without_key:
+        lines.append(("without a key", f"{made.without_key:,}, left out"))
+    common.summary(console, f"snapshot: {made.output}", lines)

@@ -1,0 +1,218 @@
+"""What the tasks of the snapshot do: the newest record of each key out of a range, or out of several such results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from kafka_native.spark.fetching import read_range
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines.folder import Folder
+from kafka_native.spark.planning import OffsetRange
+
+__all__ = ["Form", "Latest", "NullKeyError", "final_path", "merge_task", "part_task", "write_final"]
+
+Parts = Mapping[tuple[str, int], Sequence[str]]
+
+STEP_ROWS: Final = 250_000
+STEP_BYTES: Final = 64 << 20
+"""So much is gathered, or as much as there are keys already, before what is superseded goes."""
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+# 64-bit lengths while keys and values are gathered: a partition may have more than 2 GiB of them
+GATHERED: Final = pa.schema(
+    [
+        pa.field("key", pa.large_binary(), nullable=False),
+        pa.field("value", pa.large_binary()),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", TIMESTAMP),
+    ]
+)
+
+
+class NullKeyError(ValueError):
+    """A record has no key, so it has no place in a table of newest values."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the files are to hold, and how keys that are null are dealt with."""
+
+    null_keys: str = "error"
+    """``error`` or ``skip``."""
+    headers: bool = False
+    """Whether there is a column of headers."""
+    key_type: str = "binary"
+    """``binary`` or ``string``."""
+    value_type: str = "binary"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read."""
+        return ("key", "value", "partition", "offset", "timestamp", *(["headers"] if self.headers else []))
+
+    @property
+    def gathered(self) -> pa.Schema:
+        """What tasks work with, and write for one another."""
+        return GATHERED.append(pa.field("headers", HEADERS)) if self.headers else GATHERED
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table's files."""
+        kinds = {"binary": pa.large_binary(), "string": pa.large_string()}
+        fields = [
+            field.with_type(kinds[getattr(self, f"{field.name}_type")]) if field.name in ("key", "value") else field
+            for field in self.gathered
+        ]
+        return pa.schema(fields)
+
+
+class Latest:
+    """The newest row of each key, tombstones among them.
+
+    Its memory holds about twice what it keeps, and a little: what is superseded goes when as much as there was before
+    has come.
+    """
+
+    def __init__(self, form: Form) -> None:
+        """Empty."""
+        self._form = form
+        self._kept: pa.Table = form.gathered.empty_table()
+        self._pending: list[pa.Table] = []
+        self._rows = self._bytes = 0
+        self.records = 0
+        """With a key."""
+        self.without_key = 0
+        self.tombstones = 0
+
+    def add(self, rows: pa.RecordBatch | pa.Table, where: str = "") -> None:
+        """Takes rows in the order of their offsets.
+
+        :param where: What they are of, for errors.
+        :raises NullKeyError: One has no key, and that isn't to be skipped.
+        """
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        nulls = table["key"].null_count
+        if nulls:
+            if self._form.null_keys == "error":
+                raise NullKeyError(_null_key_text(table, where))
+            table = table.filter(pc.is_valid(table["key"]))
+            self.without_key += nulls
+        if not table.num_rows:
+            return
+        self.records += table.num_rows
+        self.tombstones += table["value"].null_count
+        self._pending.append(table.select(self._form.gathered.names).cast(self._form.gathered))
+        self._rows += table.num_rows
+        self._bytes += table.nbytes
+        if self._rows >= max(STEP_ROWS, self._kept.num_rows) or self._bytes >= max(STEP_BYTES, self._kept.nbytes):
+            self._reduce()
+
+    def table(self, *, tombstones: bool) -> pa.Table:
+        """One row a key, in the order of their offsets.
+
+        :param tombstones: Whether rows without a value, which remove older ones, are left in.
+        """
+        self._reduce()
+        return self._kept if tombstones else self._kept.filter(pc.is_valid(self._kept["value"]))
+
+    def _reduce(self) -> None:
+        if not self._pending:
+            return
+        rows = pa.concat_tables([self._kept, *self._pending])
+        self._pending = []
+        self._rows = self._bytes = 0
+        numbers = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)), 1)
+        groups = pa.table({"key": rows["key"], "row": numbers}).group_by("key", use_threads=False)
+        newest = groups.aggregate([("row", "max")])["row_max"].combine_chunks()
+        self._kept = rows.take(newest.take(pc.array_sort_indices(newest))).combine_chunks()
+
+
+def part_task(source: SourceOptions, form: Form, folder: str, range_: OffsetRange) -> dict[str, Any]:
+    """For `map_ranges()`: reduces a range to its newest rows, tombstones among them, in a file for `merge_task()`.
+
+    :param folder: Where the file goes; the driver makes it and takes it away.
+    :return: The file's path, and counts.
+    """
+    home = Folder(folder)
+    fs, path = home.fs, home.root
+    latest = Latest(form)
+    size = 0
+    for batch in read_range(source, range_, form.columns):
+        latest.add(batch, f"{range_.topic} [{range_.partition}]")
+        size += batch.nbytes
+    file = f"{path}/part-{range_.topic}-{range_.partition}-{range_.start}.parquet"
+    _write(fs, file, latest.table(tombstones=True))
+    return {
+        "topic": range_.topic,
+        "partition": range_.partition,
+        "start": range_.start,
+        "path": file,
+        "records": latest.records + latest.without_key,
+        "bytes": size,
+        "without_key": latest.without_key,
+        "tombstones": latest.tombstones,
+    }
+
+
+def merge_task(form: Form, folder: str, parts: Parts, range_: OffsetRange) -> dict[str, Any]:
+    """For `map_ranges()`: makes the file of a partition out of its parts.
+
+    :param parts: Their paths by topic and partition, in the order of their offsets.
+    """
+    home = Folder(folder)
+    fs, path = home.fs, home.root
+    key = range_.topic, range_.partition
+    latest = Latest(form)
+    for part in parts[key]:
+        for table in _tables(fs, part, form):
+            latest.add(table)
+    file = final_path(path, *key)
+    count = write_final(fs, file, latest.table(tombstones=False), form, key)
+    return {"topic": key[0], "partition": key[1], "keys": count, "path": file}
+
+
+def final_path(path: str, topic: str, partition: int) -> str:
+    """Where the file of a partition is made; the driver moves it to its place."""
+    return f"{path}/final-{topic}-{partition}.parquet"
+
+
+def _tables(fs: pafs.FileSystem, path: str, form: Form) -> Iterator[pa.Table]:
+    """The rows of a file, some of them at a time."""
+    with fs.open_input_file(path) as source:
+        for batch in pq.ParquetFile(source).iter_batches(batch_size=STEP_ROWS):
+            yield pa.Table.from_batches([batch]).select(form.gathered.names).cast(form.gathered)
+
+
+def write_final(fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]) -> int:
+    """Writes the file of a partition, in the types that are asked for; its number of rows.
+
+    :raises ValueError: A key or value isn't UTF-8 and is to be a string.
+    """
+    try:
+        typed = table.cast(form.schema)
+    except pa.ArrowInvalid:
+        raise ValueError(
+            f"{key[0]} [{key[1]}]: a key or value isn't UTF-8; write it as binary rather than as string"
+        ) from None
+    _write(fs, path, typed)
+    count: int = typed.num_rows
+    return count
+
+
+def _write(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
+    with fs.open_output_stream(path) as out:
+        # without Arrow's own schema other readers, and Spark, see plain binary and string columns
+        pq.write_table(table, out, compression="zstd", store_schema=False)
+
+
+def _null_key_text(table: pa.Table, where: str) -> str:
+    offset = table["offset"].filter(pc.is_null(table["key"]))[0].as_py()
+    return f"{where} has a record without a key at offset {offset}: compaction knows none; skip them, if so wanted"

@@ -1,0 +1,249 @@
+"""Profiles topics: sizes, keys, throughput, compression, lag; as figures (JSON) and as a report (`profile_report`).
+
+Tasks measure ranges of offsets (`measuring`); the driver brings the results together. Nothing is written to Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from kafka_native import Consumer, TopicPartition
+from kafka_native.spark.offsets import Key, OffsetReader
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines.measuring import PARTS, Measured, Sizes, measure_task, width_of
+from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, watch
+from kafka_native.spark.pipelines.snapshot import PartitionRange, settled_options, topic_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["PartitionProfile", "Profile", "TopicProfile", "plan_profile", "profile"]
+
+TOP_KEYS: Final = 50
+SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
+TOP_SHARES: Final = (1, 10, 100, 1000)
+_ASK_S: Final = 30.0
+
+
+class PartitionProfile(TypedDict):
+    """What is known of one partition. Times are milliseconds since 1970, None where there are none."""
+
+    partition: int
+    start: int
+    end: int
+    records: int
+    bytes: int
+    tombstones: int
+    without_key: int
+    first_ms: int | None
+    last_ms: int | None
+    lag: dict[str, int | None]
+    """Group -> offsets that it is behind; None: it has committed nothing."""
+
+
+class TopicProfile(TypedDict):
+    """What is known of one topic: fit for JSON."""
+
+    records: int
+    bytes: int
+    tombstones: int
+    sizes: dict[str, dict[str, Any]]
+    """Of key, value, headers and record: count, bytes, min, mean, max, percentiles and the histogram (size, width,
+    count)."""
+    keys: dict[str, Any]
+    """Records with and without key, distinct keys (None: more than are counted), the most frequent ones (as text, as
+    hexadecimal digits, count), by how much counts may be too low, which share of the records the top keys have."""
+    times: dict[str, Any]
+    """Width of the buckets in milliseconds, and the buckets (start, records, bytes)."""
+    compression: dict[str, Any]
+    """Bytes of the samples, and what each codec made of them (ratio)."""
+    partitions: list[PartitionProfile]
+
+
+class Profile(TypedDict):
+    """A whole profile."""
+
+    made: str
+    """When, in ISO 8601, UTC."""
+    topics: dict[str, TopicProfile]
+
+
+def profile(
+    session: SparkSession,
+    config: Mapping[str, str],
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    starting: str = "earliest",
+    groups: Sequence[str] = (),
+    min_partitions: int | None = None,
+    show: Callable[[Work], None] | None = None,
+) -> Profile:
+    """Measures topics as far as they go at the time of the call.
+
+    :param session: Spark's, from `open_session()`.
+    :param config: The client's configuration, with ``bootstrap.servers``.
+    :param topics: Which topics; or else ``pattern``, a regular expression that names match as a whole.
+    :param starting: Where to start: ``earliest``, offsets JSON, or a timestamp in milliseconds since 1970.
+    :param groups: Consumer groups whose lag is told, from what they have committed.
+    :param min_partitions: How many tasks there shall be at least: the ranges of large partitions are split.
+    :param show: Told how far it is, several times a second, on a thread of its own.
+    :return: Figures fit for JSON; `profile_report.html_of()` makes a page of them.
+    :raises PipelineError: A task has failed.
+    :raises KafkaException: The cluster doesn't answer; a topic doesn't exist.
+    """
+    planned = plan_profile(config, topics=topics, pattern=pattern, starting=starting)
+    measured = _measure(session, config, planned, min_partitions, show)
+    lags = _lags(SourceOptions.parse(topic_options(config, topics, pattern)).consumer, planned, groups)
+    found: Profile = {"made": datetime.now(timezone.utc).isoformat(timespec="seconds"), "topics": {}}
+    for topic in sorted({each.topic for each in planned}):
+        own = [each for each in planned if each.topic == topic]
+        found["topics"][topic] = _topic(own, measured, lags)
+    return found
+
+
+def plan_profile(
+    config: Mapping[str, str], *, topics: Sequence[str] = (), pattern: str = "", starting: str = "earliest"
+) -> list[PartitionRange]:
+    """What `profile()` would read of each partition; reads nothing. Arguments as there."""
+    where = {"startingTimestamp" if starting.isdigit() else "startingOffsets": starting}
+    own = {**where, "startingOffsetsByTimestampStrategy": "latest"}
+    options = SourceOptions.parse(topic_options(config, topics, pattern, **own))
+    assert options.starting is not None
+    with OffsetReader(options) as cluster:
+        keys = cluster.partitions()
+        starts, ends = cluster.resolve(options.starting, keys, starting=True), cluster.latest(keys)
+    return [PartitionRange(*key, min(starts[key], ends[key]), ends[key]) for key in keys]
+
+
+def _measure(
+    session: SparkSession,
+    config: Mapping[str, str],
+    planned: list[PartitionRange],
+    min_partitions: int | None,
+    show: Callable[[Work], None] | None,
+) -> dict[Key, Measured]:
+    """The result of each partition that has something."""
+    busy = [each for each in planned if each.end > each.start]
+    found: dict[Key, Measured] = {}
+    if not busy:
+        return found
+    options = settled_options(config, busy, minPartitions=min_partitions)
+    tally = Tally(session)
+    total = sum(each.end - each.start for each in busy)
+    try:
+        with watch(lambda: tally.work(total=total), show):
+            frame = session.read.format("kafka_native").options(**options).load()
+            results = map_ranges(frame, partial(measure_task, SourceOptions.parse(options)), tally)
+    except Exception as error:
+        raise PipelineError(f"the profile has failed: {cause_of(error)}") from error
+    for result in results:
+        found.setdefault((result["topic"], result["partition"]), Measured()).merge(
+            Measured.from_json(result["measured"])
+        )
+    return found
+
+
+def _lags(config: Mapping[str, Any], planned: list[PartitionRange], groups: Sequence[str]) -> dict[Key, dict[str, Any]]:
+    """How far each group is behind, by partition."""
+    found: dict[Key, dict[str, Any]] = {(each.topic, each.partition): {} for each in planned}
+    for group in groups:
+        with Consumer({**config, "group.id": group}) as consumer:
+            committed = consumer.committed([TopicPartition(*key) for key in found], _ASK_S)
+        at = {(each.topic, each.partition): each.offset for each in committed}
+        for each in planned:
+            key = each.topic, each.partition
+            found[key][group] = None if at[key] < 0 else max(0, each.end - at[key])
+    return found
+
+
+# --- figures ---
+
+
+def _topic(
+    planned: list[PartitionRange], measured: Mapping[Key, Measured], lags: Mapping[Key, dict[str, Any]]
+) -> TopicProfile:
+    partitions = [
+        _partition(each, measured.get((each.topic, each.partition), Measured()), lags[each.topic, each.partition])
+        for each in planned
+    ]
+    whole = Measured()
+    for each in planned:
+        if (each.topic, each.partition) in measured:
+            whole.merge(measured[each.topic, each.partition])
+    return {
+        "records": whole.records,
+        "bytes": whole.sizes["record"].total,
+        "tombstones": whole.tombstones,
+        "sizes": {part: _sizes(whole.sizes[part]) for part in PARTS},
+        "keys": _keys(whole),
+        "times": _times(whole),
+        "compression": _compression(whole),
+        "partitions": partitions,
+    }
+
+
+def _partition(planned: PartitionRange, measured: Measured, lag: dict[str, Any]) -> PartitionProfile:
+    return {
+        "partition": planned.partition,
+        "start": planned.start,
+        "end": planned.end,
+        "records": measured.records,
+        "bytes": measured.sizes["record"].total,
+        "tombstones": measured.tombstones,
+        "without_key": measured.keys.nulls,
+        "first_ms": measured.times.first_ms,
+        "last_ms": measured.times.last_ms,
+        "lag": lag,
+    }
+
+
+def _sizes(sizes: Sizes) -> dict[str, Any]:
+    return {
+        "count": sizes.count,
+        "bytes": sizes.total,
+        "min": sizes.least,
+        "mean": round(sizes.mean, 2),
+        "max": sizes.most,
+        "percentiles": {f"{100 * share:g}": sizes.percentile(share) for share in SHARES},
+        "histogram": [[bucket, width_of(bucket), count] for bucket, count in sorted(sizes.counts.items())],
+    }
+
+
+def _keys(measured: Measured) -> dict[str, Any]:
+    keys = measured.keys
+    top = keys.top(max(TOP_SHARES))
+    total = max(1, keys.total)
+    return {
+        "with_key": keys.total,
+        "without_key": keys.nulls,
+        "distinct": keys.distinct if keys.slack == 0 else None,
+        "too_low_by": keys.slack,
+        "top": [{"key": _text(key), "hex": key.hex(), "count": count} for key, count in top[:TOP_KEYS]],
+        "top_shares": {str(number): round(sum(count for _, count in top[:number]) / total, 6) for number in TOP_SHARES},
+    }
+
+
+def _text(key: bytes) -> str:
+    """A key to look at; bytes that are no text, and control characters, as escapes."""
+    return printable(key.decode("utf-8", "backslashreplace"))
+
+
+def printable(text: str) -> str:
+    """A text without control characters and the like: they become escapes."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _times(measured: Measured) -> dict[str, Any]:
+    times = measured.times
+    buckets = [[bucket * times.width_ms, *both] for bucket, both in sorted(times.buckets.items())]
+    return {"width_ms": times.width_ms, "first_ms": times.first_ms, "last_ms": times.last_ms, "buckets": buckets}
+
+
+def _compression(measured: Measured) -> dict[str, Any]:
+    sample = measured.compression
+    ratios = {codec: round(sample.raw / max(1, size), 2) for codec, size in sorted(sample.packed.items())}
+    return {"sample_bytes": sample.raw, "ratios": ratios}

@@ -1,0 +1,250 @@
+"""Snapshots of compacted topics: the newest value of each key as a table of Parquet files, one a partition.
+
+Tasks reduce ranges of offsets to the newest record of each key (`latest`). A key is always in the same partition, so a
+partition's ranges are brought together, and different partitions never are. Nothing of a snapshot is seen before all of
+it is done but for the moment in which the files are moved to their places; ``_snapshot.json``, which comes last, says
+which offsets they stand for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from kafka_native.spark.offsets import Key, OffsetReader, offsets_json
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines import latest
+from kafka_native.spark.pipelines.folder import Folder, loaded
+from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, range_options, watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["MANIFEST", "PartitionRange", "Snapshot", "plan_snapshot", "settled_options", "snapshot", "topic_options"]
+
+MANIFEST: Final = "_snapshot.json"
+"""The file that says what a snapshot stands for."""
+_UNFINISHED: Final = "_unfinished"
+
+
+@dataclass(frozen=True)
+class PartitionRange:
+    """What is read of a partition."""
+
+    topic: str
+    partition: int
+    start: int
+    """0, or the first offset there is; of an update the end of the snapshot before."""
+    end: int
+    """The first offset that isn't read."""
+    updates: bool = False
+    """Whether it goes on where the snapshot before ends."""
+
+
+@dataclass
+class Snapshot:
+    """What a snapshot has made."""
+
+    output: str
+    partitions: list[PartitionRange]
+    records: int = 0
+    """Read now, those without a key and tombstones among them."""
+    bytes: int = 0
+    keys: int = 0
+    """In the table."""
+    without_key: int = 0
+    """Left out."""
+    tombstones: int = 0
+
+
+def snapshot(
+    session: SparkSession,
+    config: Mapping[str, str],
+    output: str,
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    null_keys: str = "error",
+    headers: bool = False,
+    key_type: str = "binary",
+    value_type: str = "binary",
+    update: bool = False,
+    min_partitions: int | None = None,
+    show: Callable[[Work], None] | None = None,
+) -> Snapshot:
+    """Writes the newest value of each key, as far as the topics go at the time of the call.
+
+    The files are ``OUTPUT/topic=NAME/part-PPPPP.parquet`` with the columns key, value, partition, offset and timestamp,
+    one for each partition, also if it has no key. A task keeps the keys of one partition in memory, about twice.
+
+    :param session: Spark's, from `open_session()`.
+    :param config: The client's configuration, with ``bootstrap.servers``.
+    :param output: A folder, of a disk that all executors share or of a URI that pyarrow knows.
+    :param topics: Which topics; or else ``pattern``, a regular expression that names match as a whole.
+    :param null_keys: What to do with records without a key: ``error`` or ``skip``.
+    :param headers: Whether there is a column of headers.
+    :param key_type: ``binary`` or ``string`` (UTF-8); ``value_type`` likewise.
+    :param update: Read only what came since the snapshot that is in ``output``, and bring it up to date. Run it more
+        often than ``delete.retention.ms``, or tombstones can be gone that it had to see.
+    :param min_partitions: How many tasks there shall be at least: the ranges of large partitions are split.
+    :param show: Told how far it is, several times a second, on a thread of its own.
+    :raises PipelineError: A record has no key (``null_keys``), or isn't UTF-8, or a task has failed.
+    :raises KafkaException: The cluster doesn't answer; a topic doesn't exist.
+    """
+    form = _form(null_keys, headers, key_type, value_type)
+    planned = plan_snapshot(config, output, topics=topics, pattern=pattern, update=update, form=form)
+    home = Folder(output)
+    unfinished = f"{_UNFINISHED}/{uuid4().hex}"
+    home.make(unfinished)
+    made = Snapshot(output, planned)
+    try:
+        _make(session, config, made, form, f"{output.rstrip('/')}/{unfinished}", min_partitions, show)
+        _publish(home, home.full(unfinished), made, form)
+    finally:
+        home.remove(unfinished)
+    return made
+
+
+def plan_snapshot(
+    config: Mapping[str, str],
+    output: str,
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    update: bool = False,
+    form: latest.Form | None = None,
+) -> list[PartitionRange]:
+    """What `snapshot()` would read of each partition; reads nothing.
+
+    :raises PipelineError: ``update``, and the snapshot that is there has other columns.
+    """
+    options = SourceOptions.parse(topic_options(config, topics, pattern))
+    with OffsetReader(options) as cluster:
+        keys = cluster.partitions()
+        starts, ends = cluster.earliest(keys), cluster.latest(keys)
+    before = _offsets_before(output, form) if update else {}
+    found = []
+    for key in keys:
+        # behind what is there by now, or with a gap to it: the table has to be made anew
+        goes_on = key in before and starts[key] <= before[key] <= ends[key]
+        found.append(PartitionRange(*key, before[key] if goes_on else starts[key], ends[key], goes_on))
+    return found
+
+
+def _form(null_keys: str, headers: bool, key_type: str, value_type: str) -> latest.Form:
+    if null_keys not in ("error", "skip"):
+        raise ValueError(f"null_keys is {null_keys!r}: write error or skip")
+    for kind in (key_type, value_type):
+        if kind not in ("binary", "string"):
+            raise ValueError(f"{kind!r} isn't a type of keys and values: write binary or string")
+    return latest.Form(null_keys, headers, key_type, value_type)
+
+
+def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str, **own: Any) -> dict[str, str]:
+    """Options of the source: topics, of which it is still to be seen what partitions and offsets they have."""
+    given = {"subscribe": ",".join(topics) or None, "subscribePattern": pattern or None}
+    return range_options(config, {**given, **own})
+
+
+def settled_options(config: Mapping[str, str], ranges: Sequence[PartitionRange], **own: Any) -> dict[str, str]:
+    """Options of the source: partitions and offsets that are settled."""
+    assigned: dict[str, list[int]] = {}
+    for each in ranges:
+        assigned.setdefault(each.topic, []).append(each.partition)
+    settled = {
+        "assign": json.dumps(assigned),
+        "startingOffsets": offsets_json({(each.topic, each.partition): each.start for each in ranges}),
+        "endingOffsets": offsets_json({(each.topic, each.partition): each.end for each in ranges}),
+    }
+    return range_options(config, {**settled, **own})
+
+
+def _make(
+    session: SparkSession,
+    config: Mapping[str, str],
+    made: Snapshot,
+    form: latest.Form,
+    unfinished: str,
+    min_partitions: int | None,
+    show: Callable[[Work], None] | None,
+) -> None:
+    """Both rounds of tasks: the parts, then a file for each partition that has something new."""
+    busy = [each for each in made.partitions if each.end > each.start]
+    if not busy:
+        return
+    tally = Tally(session)
+    total = sum(each.end - each.start for each in busy)
+    options = settled_options(config, busy, minPartitions=min_partitions)
+    source = SourceOptions.parse(options)
+    try:
+        with watch(lambda: tally.work(total=total), show):
+            frame = session.read.format("kafka_native").options(**options).load()
+            results = map_ranges(frame, partial(latest.part_task, source, form, unfinished), tally)
+        path = Folder(made.output).root
+        parts: dict[Key, list[str]] = {
+            (each.topic, each.partition): [_file(path, each.topic, each.partition)] if each.updates else []
+            for each in busy
+        }
+        for result in sorted(results, key=lambda each: int(each["start"])):
+            parts[result["topic"], result["partition"]].append(result["path"])
+        whole = session.read.format("kafka_native").options(**settled_options(config, busy)).load()
+        map_ranges(whole, partial(latest.merge_task, form, unfinished, parts))
+    except Exception as error:
+        raise PipelineError(f"the snapshot has failed: {cause_of(error)}") from error
+    made.records = sum(each["records"] for each in results)
+    made.bytes = sum(each["bytes"] for each in results)
+    made.without_key = sum(each["without_key"] for each in results)
+    made.tombstones = sum(each["tombstones"] for each in results)
+
+
+def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -> None:
+    """Moves the files to their places, takes away what isn't of this snapshot, and says what it stands for."""
+    fs, path = home.fs, home.root
+    wanted: dict[str, set[str]] = {}
+    for each in made.partitions:
+        key = each.topic, each.partition
+        file = _file(path, *key)
+        folder, _, name = file.rpartition("/")
+        wanted.setdefault(folder, set()).add(name)
+        fs.create_dir(folder, recursive=True)
+        if each.end > each.start:
+            fs.move(latest.final_path(unfinished, *key), file)
+        elif not each.updates:
+            latest.write_final(fs, latest.final_path(unfinished, *key), form.gathered.empty_table(), form, key)
+            fs.move(latest.final_path(unfinished, *key), file)
+        with fs.open_input_file(file) as source:
+            made.keys += pq.read_metadata(source).num_rows
+    for folder, names in wanted.items():
+        for info in fs.get_file_info(pafs.FileSelector(folder)):
+            if info.base_name not in names and info.base_name.endswith(".parquet"):
+                fs.delete_file(info.path)
+    offsets = {(each.topic, each.partition): each.end for each in made.partitions}
+    told = {"offsets": json.loads(offsets_json(offsets)), "form": asdict(form), "keys": made.keys}
+    home.write(MANIFEST, told)
+
+
+def _file(path: str, topic: str, partition: int) -> str:
+    """The place of a partition's file."""
+    return f"{path}/topic={topic}/part-{partition:05}.parquet"
+
+
+def _offsets_before(output: str, form: latest.Form | None) -> dict[Key, int]:
+    """Where the snapshot ends that is there; {}: there is none."""
+    home = Folder(output)
+    if not home.exists(MANIFEST):
+        return {}
+    told = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
+    if form is not None and told["form"] != asdict(form):
+        raise PipelineError(f"the snapshot in {output} was made with other options: {json.dumps(told['form'])}")
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in told["offsets"].items()
+        for partition, offset in partitions.items()
+    }

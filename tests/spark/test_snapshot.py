@@ -1,0 +1,214 @@
+"""Snapshots: what a task keeps of its range, how parts come together; whole runs on Spark beside CompactedTable."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_native import CompactedTable, Consumer, Producer, TopicPartition
+from kafka_native.mock import MockCluster
+from kafka_native.spark import fetching
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines import latest
+from kafka_native.spark.pipelines.latest import Form, Latest, NullKeyError, merge_task, part_task
+from kafka_native.spark.pipelines.session import PipelineError
+from kafka_native.spark.pipelines.snapshot import plan_snapshot, snapshot
+from kafka_native.spark.planning import OffsetRange
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1, auto_create_topics=False) as running:
+        yield running
+        fetching.close_idle()
+
+
+def fill(cluster: MockCluster, count: int, keys: int, partitions: int = 1, seed: int = 1, topic: str = "") -> str:
+    """Updates and tombstones of some keys."""
+    chance = random.Random(seed)
+    if not topic:
+        topic = f"profiles-{next(_numbers)}"
+        cluster.create_topic(topic, partitions)
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        for number in range(count):
+            value = None if chance.random() < 0.2 else b"value %d" % number
+            producer.produce(topic, value, b"key %d" % chance.randrange(keys))
+    return topic
+
+
+def compacted(cluster: MockCluster, topic: str, partitions: int = 1) -> dict[bytes, bytes]:
+    """What CompactedTable makes of it."""
+    table = CompactedTable()
+    with Consumer({"bootstrap.servers": cluster.bootstrap_servers}) as consumer:
+        for number in range(partitions):
+            place = TopicPartition(topic, number, 0)
+            end = consumer.get_watermark_offsets(place, 10)[1]
+            consumer.assign([place])
+            while end and consumer.position([place])[0].offset < end:
+                table.apply(consumer.consume(10_000, 0.2))
+    return dict(table)
+
+
+def source_of(cluster: MockCluster, topic: str) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": topic, "batchRows": "100"}
+    return SourceOptions.parse(given)
+
+
+def rows_of(*rows: tuple[Any, ...], start: int = 0) -> Any:
+    """A batch of keys and values."""
+    columns = {
+        "key": pa.array([row[0] for row in rows], pa.binary()),
+        "value": pa.array([row[1] for row in rows], pa.binary()),
+        "partition": pa.array([0] * len(rows), pa.int32()),
+        "offset": pa.array(range(start, start + len(rows)), pa.int64()),
+        "timestamp": pa.array([1] * len(rows), latest.TIMESTAMP),
+    }
+    return pa.record_batch(columns)
+
+
+def test_newest_of_each_key_in_order_of_offsets() -> None:
+    kept = Latest(Form())
+    kept.add(rows_of((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"", b"4")))
+    kept.add(rows_of((b"b", None), (b"c", b"5"), (b"", b""), start=4))
+    assert kept.table(tombstones=False).select(["key", "value", "offset"]).to_pylist() == [
+        {"key": b"a", "value": b"3", "offset": 2},
+        {"key": b"c", "value": b"5", "offset": 5},
+        {"key": b"", "value": b"", "offset": 6},
+    ]
+    assert kept.table(tombstones=True)["offset"].to_pylist() == [2, 4, 5, 6]
+    assert (kept.records, kept.tombstones, kept.without_key) == (7, 1, 0)
+
+
+def test_record_without_key_is_an_error_that_says_where() -> None:
+    with pytest.raises(NullKeyError, match=r"orders \[1\] has a record without a key at offset 8"):
+        Latest(Form()).add(rows_of((b"a", b"1"), (None, b"2"), start=7), "orders [1]")
+
+
+def test_records_without_key_can_be_skipped() -> None:
+    kept = Latest(Form(null_keys="skip"))
+    kept.add(rows_of((None, b"1"), (b"a", b"2"), (None, None)))
+    kept.add(rows_of((None, b"1"), start=3))
+    assert kept.table(tombstones=False)["key"].to_pylist() == [b"a"]
+    assert kept.without_key == 3
+
+
+def test_memory_follows_the_keys_not_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latest, "STEP_ROWS", 100)
+    kept = Latest(Form())
+    most = 0
+    for number in range(100):
+        kept.add(rows_of(*((b"%d" % (each % 30), b"x") for each in range(40)), start=number * 40))
+        most = max(most, kept._rows + kept._kept.num_rows)
+    assert most <= 30 + 100 + 40
+    assert kept.table(tombstones=False).num_rows == 30
+
+
+def test_parts_of_a_partition_come_together_as_compacted_table_has_it(cluster: MockCluster, tmp_path: Path) -> None:
+    topic = fill(cluster, 900, 100)
+    source, folder = source_of(cluster, topic), str(tmp_path)
+    told = [part_task(source, Form(), folder, OffsetRange(topic, 0, at, at + 300)) for at in (0, 300, 600)]
+    assert [each["records"] for each in told] == [300] * 3
+    parts = {(topic, 0): [each["path"] for each in told]}
+    merged = merge_task(Form(), folder, parts, OffsetRange(topic, 0, 0, 900))
+    table = pq.read_table(merged["path"])
+    found = dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+    assert found == compacted(cluster, topic)
+    assert merged["keys"] == table.num_rows == len(found)
+    assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
+    assert str(table.schema.field("key").type) == "binary"
+
+
+def test_strings_and_headers(cluster: MockCluster, tmp_path: Path) -> None:
+    topic = f"profiles-{next(_numbers)}"
+    cluster.create_topic(topic, 1)
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        producer.produce(topic, "Ærø", "å", headers=[("a", b"1"), ("a", None)])
+        producer.produce(topic, b"\xff", b"b")
+    form = Form(headers=True, key_type="string", value_type="string")
+
+    def make(end: int) -> Any:
+        told = part_task(source_of(cluster, topic), form, str(tmp_path), OffsetRange(topic, 0, 0, end))
+        return merge_task(form, str(tmp_path), {(topic, 0): [told["path"]]}, OffsetRange(topic, 0, 0, end))
+
+    [row] = pq.read_table(make(1)["path"]).to_pylist()
+    assert (row["key"], row["value"]) == ("å", "Ærø")
+    assert row["headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
+    with pytest.raises(ValueError, match=rf"{topic} \[0\]: a key or value isn't UTF-8"):
+        make(2)
+
+
+# --- on Spark ---
+
+
+@pytest.fixture
+def conf(cluster: MockCluster) -> dict[str, str]:
+    return {"bootstrap.servers": cluster.bootstrap_servers}
+
+
+def entries(folder: Path, topic: str) -> dict[Any, Any]:
+    table = pq.read_table(folder / f"topic={topic}")
+    assert len(set(table["key"].to_pylist())) == table.num_rows
+    return dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+
+def test_snapshot_is_what_compacted_table_has(
+    cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = fill(cluster, 3000, 200, partitions=3)
+    made = snapshot(spark, conf, str(tmp_path), topics=[topic], min_partitions=7)
+    expected = compacted(cluster, topic, 3)
+    assert entries(tmp_path, topic) == expected
+    assert (made.records, made.keys) == (3000, len(expected))
+    assert made.tombstones > 0
+    by_spark = spark.read.parquet(str(tmp_path)).collect()
+    assert {bytes(row.key): bytes(row.value) for row in by_spark} == expected
+    assert {row.topic for row in by_spark} == {topic}
+    left = sorted(each.name for each in tmp_path.rglob("*.parquet"))
+    assert left == [f"part-{number:05}.parquet" for number in range(3)]
+
+
+def test_snapshot_goes_on_where_it_ended(
+    cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = fill(cluster, 300, 50, partitions=2)
+    cluster.create_topic(f"{topic}-empty", 1)
+    where: dict[str, Any] = {"pattern": f"{topic}.*", "key_type": "string", "update": True}
+    snapshot(spark, conf, str(tmp_path), **where)
+    fill(cluster, 100, 70, seed=2, topic=topic)
+    [one, two, empty] = plan_snapshot(conf, str(tmp_path), pattern=f"{topic}.*", update=True)
+    assert (one.updates, two.updates, one.end - one.start + two.end - two.start) == (True, True, 100)
+    assert (empty.start, empty.end) == (0, 0)
+    made = snapshot(spark, conf, str(tmp_path), **where)
+    assert made.records == 100
+    assert {key.encode(): value for key, value in entries(tmp_path, topic).items()} == compacted(cluster, topic, 2)
+    assert entries(tmp_path, f"{topic}-empty") == {}
+    with pytest.raises(PipelineError, match="was made with other options"):
+        snapshot(spark, conf, str(tmp_path), pattern=f"{topic}.*", update=True)
+
+
+def test_snapshot_that_fails_leaves_the_one_before(
+    cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = fill(cluster, 100, 10)
+    snapshot(spark, conf, str(tmp_path), topics=[topic])
+    before = entries(tmp_path, topic)
+    with Producer(conf) as producer:
+        producer.produce(topic, b"x", b"key 1")
+        producer.produce(topic, b"without key")
+    with pytest.raises(PipelineError, match=rf"{topic} \[0\] has a record without a key at offset 101"):
+        snapshot(spark, conf, str(tmp_path), topics=[topic])
+    assert entries(tmp_path, topic) == before
+    assert not list(tmp_path.rglob("part-*-*"))
+    made = snapshot(spark, conf, str(tmp_path), topics=[topic], null_keys="skip")
+    assert made.without_key == 1
+    assert entries(tmp_path, topic) == {**before, b"key 1": b"x"}
