@@ -17,10 +17,10 @@ FUZZ_SECONDS ?= 30
 SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/mock tests/protocol/test_wire*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-c test-asan test-tsan test-broker fuzz lint bench docs wheel clean apt-build apt-broker
+.PHONY: help setup build demo test test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
 
 # --- the environment ---
 
@@ -64,6 +64,9 @@ test-c: build $(VENV)/.test-ready ## the C tests alone
 
 test-broker: build $(VENV)/.test-ready apt-broker ## the tests on a real Apache Kafka alone
 	$(PY) -m pytest -m broker $(ARGS)
+
+test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package with other PySparks than the tests have
+	$(PY) -m tests.spark.versions $(ARGS)
 
 test-asan: sanitized-address ## C tests and client tests under AddressSanitizer and UBSan
 test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer

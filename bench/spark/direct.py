@@ -8,11 +8,13 @@ from bench.spark import Work
 
 
 def archive(spark: Any, work: Work) -> None:
-    """All that is there to a lake of Parquet files."""
+    """All that is there to a lake of Parquet files, with the compression that Spark's own have by default."""
     from kafka_native.spark.pipelines.archive import archive as run
+    from kafka_native.spark.pipelines.parquet import ParquetSettings
 
-    config = {"bootstrap.servers": work.bootstrap}
-    run(config, f"{work.folder}/table", topics=[work.source], session=spark, checkpoint=f"{work.folder}/checkpoint")
+    config, checkpoint = {"bootstrap.servers": work.bootstrap}, f"{work.folder}/checkpoint"
+    settings = ParquetSettings(compression="snappy")
+    run(config, f"{work.folder}/table", topics=[work.source], session=spark, checkpoint=checkpoint, settings=settings)
 
 
 def mirror(spark: Any, work: Work) -> None:

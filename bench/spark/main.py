@@ -196,6 +196,10 @@ def main(
     """
     console = Console(width=130)
     chosen = scenarios or USUAL
+    if 2 * triggers * step > messages and set(TRIGGERING) & set(chosen):
+        raise click.BadParameter(
+            f"{2 * triggers} triggers of {step} records need as many, there are {messages}", param_hint="--messages"
+        )
     output.mkdir(parents=True, exist_ok=True)
     results = {}
     with ExitStack() as stack:

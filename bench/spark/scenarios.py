@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -115,7 +116,8 @@ def triggers(writer: Any, work: Work) -> Outcome:
     query = writer.trigger(processingTime="0 seconds").start()
     wanted, found = 2 * work.triggers, {}
     try:
-        for _ in range(int(WAIT_S / POLL_S)):
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
             found |= {each["batchId"]: each for each in query.recentProgress if each["numInputRows"]}
             if len(found) >= wanted:
                 break

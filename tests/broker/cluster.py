@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
+import functools
 import os
 import random
 import shutil
@@ -315,6 +316,12 @@ def start(size: int, java_options: list[str] = TEST_OPTIONS, changes: dict[str, 
     if not containers and (why := java.missing()):
         raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
     return start_own(size, containers, java_options, changes or {})
+
+
+@functools.cache
+def shared() -> Cluster:
+    """One broker for all tests of this process that want no more; it ends with the process."""
+    return start(1)
 
 
 def start_own(size: int, containers: bool, java_options: list[str], changes: dict[str, str]) -> Cluster:

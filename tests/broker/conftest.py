@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import java
-from tests.broker.cluster import Cluster, NoBroker, start
+from tests.broker.cluster import Cluster, NoBroker, shared, start
 from tests.broker.old_kafka import VERSIONS, OldKafka
 from tests.broker.support import TopicMaker, delete_topics
 
@@ -38,9 +38,12 @@ def running(size: int) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Cluster]:
+def kafka() -> Cluster:
     """One broker."""
-    yield from running(1)
+    try:
+        return shared()
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
 
 
 @pytest.fixture(scope="session")

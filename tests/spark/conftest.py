@@ -17,6 +17,9 @@ from pyspark.sql import SparkSession
 
 from kafka_native.mock import MockCluster
 from kafka_native.spark import KafkaNativeDataSource
+from tests.broker.cluster import Cluster, NoBroker, shared
+from tests.broker.support import TopicMaker, delete_topics
+from tests.spark import jvm
 from tests.spark.support import Kafka
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,12 +62,18 @@ def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
     return session
 
 
+def connector(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What the session must be told from the start, if a test of this run wants Spark's own connector."""
+    wanted = any("connected" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    return jvm.options() if wanted and not jvm.missing() else {}
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The session."""
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
-    session = make_session()
+    session = make_session(**connector(request))
     try:
         yield session
     finally:
@@ -82,3 +91,29 @@ def mock_cluster() -> Iterator[MockCluster]:
 def kafka(spark: SparkSession, mock_cluster: MockCluster) -> Kafka:
     """Topics of the mock cluster and how Spark reads them."""
     return Kafka(mock_cluster, spark)
+
+
+@pytest.fixture(scope="session")
+def connected(spark: SparkSession) -> SparkSession:
+    """The session, which knows Spark's own connector, too."""
+    why = jvm.missing()
+    if why:
+        pytest.skip(f"no connector of Spark's: {why}")
+    return spark
+
+
+@pytest.fixture(scope="session")
+def apache() -> Cluster:
+    """A real Apache Kafka of one broker."""
+    try:
+        return shared()
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+
+
+@pytest.fixture
+def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
+    """Makes topics with names of their own and deletes them at the end of the test."""
+    made: list[tuple[Cluster, str]] = []
+    yield TopicMaker(request.node.name, made)
+    delete_topics(made)

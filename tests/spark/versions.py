@@ -1,0 +1,53 @@
+"""The package with other PySparks than the one that the tests use: ``make test-spark-versions``.
+
+Each is installed into a folder of its own below build/, kept for the next time, and put in front of the module path.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSIONS = ("4.0.0", "4.1.4", "4.3.0")
+TIMEOUT_S = 600
+
+
+def installed(version: str) -> Path:
+    """The folder with this PySpark and the Py4J that it wants."""
+    folder = ROOT / "build" / f"pyspark-{version}"
+    if not folder.exists():
+        partial = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target"]
+        subprocess.run([*command, str(partial), f"pyspark=={version}"], check=True, timeout=TIMEOUT_S)
+        partial.rename(folder)
+    return folder
+
+
+def passes(version: str) -> bool:
+    """Whether the smoke test passes with this PySpark; what it prints is printed."""
+    path = os.pathsep.join([str(installed(version)), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    environment.pop("SPARK_HOME", None)
+    command = [sys.executable, "-m", "tests.spark.smoke"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
+    sys.stdout.write(done.stdout)
+    if done.returncode or f"PySpark {version}:" not in done.stdout:
+        sys.stdout.write(done.stderr[-6000:])
+        print(f"PySpark {version}: FAILED")
+        return False
+    return True
+
+
+def main() -> int:
+    """The versions named, or all of VERSIONS."""
+    failed = [version for version in sys.argv[1:] or VERSIONS if not passes(version)]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
