@@ -11,8 +11,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from kafka_native._native.arrow_consuming import ColumnBatch, ColumnMemory, ColumnPlan, take_columns
 from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
+from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
 from kafka_native.client import Client, remaining_s
 from kafka_native.config import parse
@@ -92,6 +94,7 @@ class Consumer(Assigning):
             settings.integer("max.poll.records"),
         )
         self._callback_messages = settings.integer("consume.callback.max.messages")
+        self._column_memory = ColumnMemory()
         self._stores_itself = settings.flag("enable.auto.offset.store")
         self._keeps_files = settings.text("offset.store.method") == "file"
         self._timeout_s = settings.integer("socket.timeout.ms") / 1000
@@ -121,6 +124,62 @@ class Consumer(Assigning):
         if most < 0:
             raise ValueError("max_messages must be 0 (no limit) or more")
         return self._consume_each(callback, most, timeout)
+
+    # --- columns ---
+
+    def consume_arrow(
+        self, max_records: int = 1_000_000, timeout: float | None = -1, *, columns: Columns = None
+    ) -> ArrowBatch:
+        """Records as Arrow columns, made without a Python object a record and without the interpreter lock.
+
+        Waits until ``max_records`` are there or the time is up, as `consume()` does; an end of partition, a callback
+        that is due and `wakeup()` end it early, and so does a column that is full (one with 32-bit offsets holds
+        2 GiB). ``max.poll.records`` plays no part. Positions move as by `consume()`.
+
+        :param max_records: At most so many, 0 to 2,147,483,647.
+        :param timeout: Seconds; None or negative waits for ever, 0 doesn't wait.
+        :param columns: Names, in their order, or a mapping from names to types (None: the default). None: topic,
+        partition, offset, timestamp, key and value. `kafka_native.arrow.COLUMNS` has all names and types. Only what is
+        asked for is made; a ``_view`` isn't even copied, but keeps the response that it came in.
+        :return: Perhaps without any row. It outlives the consumer.
+        :raises KafkaException: A fetch or a batch has failed, or the consumer has ended for good (`fatal_error()`).
+        What came before it is returned first; the next call raises it.
+        :raises ValueError: A name, a type or a number that can't be; or a record that its column can't hold (bytes that
+        aren't UTF-8 in a ``string``): that one isn't lost, ask for it as ``binary``.
+        :raises RuntimeError: The consumer is closed.
+        """
+        waited_s = -1.0 if timeout is None else timeout
+        return ArrowBatch(self._take_columns(plan_of(columns), checked_records(max_records), waited_s))
+
+    def arrow_stream(
+        self, max_records: int = 100_000, timeout: float | None = -1, *, columns: Columns = None
+    ) -> ArrowStream:
+        """Batches of columns, one after the other: an iterator, an async iterator, and an Arrow stream.
+
+        :param max_records: In a batch, at most.
+        :param timeout: Seconds. A batch waits so long for ``max_records``, and the stream ends when nothing at all has
+        come for so long. None or negative: a batch has what is there as soon as there is anything, and the stream goes
+        on for ever. ``async for`` never waits for a batch to fill up.
+        :param columns: As of `consume_arrow()`.
+        :raises ValueError: A name, a type or a number that can't be. Records and errors as with `consume_arrow()`.
+        """
+        plan, most = plan_of(columns), checked_records(max_records)
+        if most == 0:
+            raise ValueError("max_records must be 1 or more in a stream")
+        longest = -1.0 if timeout is None else timeout
+        self._check_open()
+
+        def take(waited_s: float) -> ColumnBatch:
+            return self._take_columns(plan, most, waited_s, first_will_do=longest < 0, iterating=True)
+
+        return ArrowStream(self, plan, self._column_memory, take, longest)
+
+    def _take_columns(
+        self, plan: ColumnPlan, most: int, timeout: float, *, first_will_do: bool = False, iterating: bool = False
+    ) -> ColumnBatch:
+        return take_columns(
+            self, plan, self._column_memory, most, timeout, first_will_do=first_will_do, iterating=iterating
+        )
 
     # --- the group ---
 

@@ -78,6 +78,8 @@ class ConsumerInterceptor:
     def on_consume(self, messages: list[Message]) -> None:
         """Before messages are returned by poll(), consume() or iteration, or given to a callback.
 
+        A consumer with an interceptor that has this method hands out no Arrow columns (`Consumer.consume_arrow`).
+
         :param messages: One or more, without those that carry an error. Keys, values and headers may be changed with
             `Message.set_key` and its kin; the list may not.
         """
@@ -366,6 +368,15 @@ class ConsumerHooks:
             callback(message)
 
         return int(super()._consume_each(each, most, timeout))  # type: ignore[misc]
+
+    def _take_columns(self, *args: Any, **kwargs: Any) -> Any:
+        """Records that no interceptor would see are refused rather than handed out behind its back."""
+        for each in self._chain.interceptors:
+            own = getattr(type(each), "on_consume", None)
+            if own is not None and own is not ConsumerInterceptor.on_consume:
+                text = f"columns have no Messages for {type(each).__name__}.on_consume() to see"
+                raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
+        return super()._take_columns(*args, **kwargs)  # type: ignore[misc]
 
     def __next__(self) -> Message:
         """The next message, see `Consumer`."""

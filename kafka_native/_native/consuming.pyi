@@ -4,6 +4,9 @@ from kafka_native._native.engine import Cursor, Engine
 from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError
 
+class Taker: ...
+class MessageTaker(Taker): ...
+
 class ConsumerCore:
     engine: Engine
     polls: int

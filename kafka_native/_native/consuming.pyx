@@ -10,7 +10,7 @@ underway to the application.
 """
 cimport cython
 from cpython.pythread cimport PyThread_get_thread_ident
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from kafka_native._native.engine cimport Cursor, Engine
 from kafka_native._native.kn_engine cimport *
@@ -30,32 +30,38 @@ cdef double FOR_EVER_S = 1e9  # a longer wait has no end
 cdef unsigned long NOBODY = 0
 
 
-cdef class ConsumerCore:
-    """The compiled half of `kafka_native.Consumer`."""
+cdef class Taker:
+    """See consuming.pxd."""
 
-    cdef readonly Engine engine
-    cdef readonly int64_t polls  # how often the application has asked for messages, or come back from a callback
-    cdef readonly int polling  # how many of its threads are asking now, and not inside a callback
-    cdef readonly int holding  # how many of these wait for more with messages in hand
-    cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
-    cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, None to go on
-    cdef object _check_usable  # raises when closed or forked
-    cdef object _fatal_of  # () -> the exception that iteration raises for ever, or None
-    cdef object _give_back  # (messages): they were taken, but couldn't be handed out
-    cdef object _later  # what to do once the callback that runs now has returned, None
-    cdef Py_ssize_t _most  # max.poll.records
-    cdef bint _closed
-    cdef bint _woken  # wakeup() has been called, and nothing has returned for it yet
-    cdef unsigned long _server  # the thread that makes callbacks, NOBODY
-    cdef int _patient  # how many threads wait for its callbacks to end
-    # The segment being handed out, and where in it we are.
-    cdef kn_segment *_segment
-    cdef Cursor _cursor
-    cdef Batch _batch
-    cdef kn_record_reader _reader
-    cdef bint _reading
-    cdef int64_t _segments  # how many were begun
-    cdef int64_t _segments_end  # begin no more than this many; negative: no limit
+    cdef int take(self, ConsumerCore core) except -1:
+        raise NotImplementedError
+
+    cdef int give_back(self, ConsumerCore core) except -1:
+        raise NotImplementedError
+
+
+@cython.final
+cdef class MessageTaker(Taker):
+    """Collects Messages, for consume()."""
+
+    cdef list messages
+    cdef Py_ssize_t most
+
+    cdef int take(self, ConsumerCore core) except -1:
+        try:
+            core._take(self.messages, self.most)
+        finally:
+            self.in_hand = len(self.messages) > 0
+            self.enough = len(self.messages) == self.most
+        return 0
+
+    cdef int give_back(self, ConsumerCore core) except -1:
+        core._give_back(self.messages)
+        return 0
+
+
+cdef class ConsumerCore:
+    """The compiled half of `kafka_native.Consumer`; its fields are in consuming.pxd."""
 
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
               Py_ssize_t most):
@@ -82,6 +88,35 @@ cdef class ConsumerCore:
         self._reading = False
         self._cursor = None
         self._batch = None
+
+    cdef kn_segment *_lend(self, kn_record_reader *reader, bint *reading) noexcept:
+        # Gives the segment being handed out to who takes on from there without the interpreter lock; NULL: there is none, or it is stale.
+        cdef kn_segment *segment
+        if self._segment != NULL and kn_segment_is_stale(self._segment):
+            self._drop_segment()
+        segment = self._segment
+        reading[0] = self._reading
+        if self._reading:
+            reader[0] = self._reader
+        self._segment = NULL
+        self._reading = False
+        self._cursor = None
+        self._batch = None
+        return segment
+
+    cdef int _lent(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
+        # Takes it, or the one that came after it, back.
+        self._segment = segment
+        if segment == NULL:
+            return 0
+        self._cursor = self.engine.cursors[segment.cursor.token - 1]
+        if self._cursor is None:
+            self._drop_segment()
+        elif reading:
+            self._batch = self._batch_at(segment.batch_next - 1)
+            self._reader = reader[0]
+            self._reading = True
+        return 0
 
     cdef bint _next_segment(self) except -1:
         # Makes the next segment that isn't stale the current one; False when none is queued.
@@ -111,6 +146,16 @@ cdef class ConsumerCore:
         error = self._error_for(at_end, status, error_code, cursor, offset, next_offset)
         return error_message_of(cursor.topic, cursor.partition, offset, error)
 
+    cdef Batch _batch_at(self, int32_t number):
+        # What the Messages of this batch of the segment share.
+        cdef kn_segment_batch *batch = &self._segment.batches[number]
+        cdef Batch made = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition)
+        made.base_offset = batch.view.base_offset
+        made.leader_epoch = batch.view.partition_leader_epoch
+        at_append = batch.view.attributes & KN_ATTR_LOG_APPEND_TIME
+        made.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
+        return made
+
     cdef bint _next_batch(self) except -1:
         # Opens the segment's next batch; False at its end, where the position moves past what was not for us (markers, gaps).
         cdef kn_segment *segment = self._segment
@@ -120,11 +165,7 @@ cdef class ConsumerCore:
             segment.batch_next += 1
             if kn_record_reader_init(&self._reader, &batch.view) != KN_OK:
                 continue
-            self._batch = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition)
-            self._batch.base_offset = batch.view.base_offset
-            self._batch.leader_epoch = batch.view.partition_leader_epoch
-            at_append = batch.view.attributes & KN_ATTR_LOG_APPEND_TIME
-            self._batch.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
+            self._batch = self._batch_at(segment.batch_next - 1)
             self._cursor.position_epoch = batch.view.partition_leader_epoch
             self._reading = True
             return True
@@ -174,7 +215,7 @@ cdef class ConsumerCore:
                 return self._malformed(status)
 
     @cython.final
-    cdef inline Message _quick(self):
+    cdef Message _quick(self):
         # The next message, if it is in the batch that is open and nothing else has to be seen to; else None. No clock, no allocation but the Message's.
         cdef kn_record record
         cdef const uint8_t *start
@@ -265,6 +306,17 @@ cdef class ConsumerCore:
         # Not while another thread makes callbacks, which may give partitions away.
         return self._server == NOBODY or self._server == <unsigned long>PyThread_get_thread_ident()
 
+    cdef unsigned long _occupy(self):
+        # For a while without the interpreter lock in which this thread takes: the others wait, as they do while it makes callbacks.
+        cdef unsigned long before = self._server
+        self._server = <unsigned long>PyThread_get_thread_ident()
+        return before
+
+    cdef void _vacate(self, unsigned long before):
+        self._server = before
+        if before == NOBODY and self._patient:
+            self.engine.kick()
+
     cdef int64_t _deadline_us(self, double timeout) except? -1:
         # -1: none.
         if timeout != timeout:
@@ -328,43 +380,44 @@ cdef class ConsumerCore:
         finally:
             self.polling -= 1
 
-    cdef list _collect(self, Py_ssize_t most, double timeout, bint first_will_do):
-        cdef list messages = []
+    cdef int _gather(self, Taker taker, double timeout, bint first_will_do) except -1:
         self._check_open()
         self.polls += 1
         self.polling += 1
         try:
-            self._collect_into(messages, most, timeout, first_will_do)
+            self._gather_into(taker, timeout, first_will_do)
         except BaseException:
             # A signal handler has raised. What is in hand must neither be lost nor count as handed out.
-            if messages:
-                self._give_back(messages)
+            if taker.in_hand:
+                taker.give_back(self)
             raise
         finally:
             self.polling -= 1
-        return messages
+        return 0
 
-    cdef int _collect_into(self, list messages, Py_ssize_t most, double timeout, bint first_will_do) except -1:
+    cdef int _gather_into(self, Taker taker, double timeout, bint first_will_do) except -1:
         cdef int64_t deadline_us = 0
         cdef bint first = True
         while True:
-            if not messages:
+            if not taker.in_hand:
                 self._serve_callbacks()
             elif self.engine.callbacks:
                 return 0  # for the next call: they may be about what is in hand
             if self._is_over():
+                taker.ended = True
                 return 0
             if self._woken:
                 self._woken = False
+                taker.ended = True
                 return 0
             if self._may_take():
-                self._take(messages, most)
-            if len(messages) == most or timeout == 0 or (first_will_do and messages):
+                taker.take(self)
+            if taker.enough or timeout == 0 or (first_will_do and taker.in_hand):
                 return 0
             if first:
                 deadline_us = self._deadline_us(timeout)
                 first = False
-            if messages:
+            if taker.in_hand:
                 self.holding += 1
                 try:
                     in_time = self._wait(deadline_us)
@@ -374,6 +427,13 @@ cdef class ConsumerCore:
                 in_time = self._wait(deadline_us)
             if not in_time:
                 return 0
+
+    cdef list _collect(self, Py_ssize_t most, double timeout, bint first_will_do):
+        cdef MessageTaker taker = MessageTaker.__new__(MessageTaker)
+        taker.messages = []
+        taker.most = most
+        self._gather(taker, timeout, first_will_do)
+        return taker.messages
 
     # --- the public methods ---
 

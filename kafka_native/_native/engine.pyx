@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from kafka_native._native.kn_arrow cimport kn_columns_live
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.records cimport codecs_fill
@@ -508,6 +509,7 @@ def live_objects():
         "batches": kn_batch_live(),
         "buffers": kn_buffer_live(),
         "chunks": kn_chunk_live(),
+        "columns": kn_columns_live(),
         "cursors": kn_cursor_live(),
         "segments": kn_segment_live(),
     }

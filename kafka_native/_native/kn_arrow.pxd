@@ -1,5 +1,8 @@
 # The Arrow C data and stream interfaces, and what the bindings call of csrc/arrow. Comments, threads and owners are in the headers.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
+
+from kafka_native._native.kn_engine cimport kn_queue, kn_segment
+from kafka_native._native.kn_records cimport kn_pool, kn_record_reader
 
 
 cdef extern from "arrow/abi.h" nogil:
@@ -34,3 +37,73 @@ cdef extern from "arrow/abi.h" nogil:
         const char *(*get_last_error)(ArrowArrayStream *stream) noexcept
         void (*release)(ArrowArrayStream *stream) noexcept
         void *private_data
+
+cdef extern from "arrow/columns.h" nogil:
+    enum kn_column_field:
+        KN_FIELD_COUNT
+    enum kn_column_layout:
+        KN_LAYOUT_INT8
+        KN_LAYOUT_INT32
+        KN_LAYOUT_INT64
+        KN_LAYOUT_BYTES
+        KN_LAYOUT_LARGE_BYTES
+        KN_LAYOUT_VIEW
+        KN_LAYOUT_DICTIONARY
+        KN_LAYOUT_LIST
+    struct kn_column_spec:
+        kn_column_field field
+        kn_column_layout layout
+        int is_text
+        int32_t ticks
+    struct kn_column:
+        int64_t bytes_used
+    struct kn_columns:
+        int64_t row_count
+        int32_t column_count
+        kn_column *columns
+    kn_columns *kn_columns_new(const kn_column_spec *specs, int32_t column_count, kn_pool *pool, int64_t bytes_max)
+    kn_columns *kn_columns_ref(kn_columns *columns)
+    void kn_columns_unref(kn_columns *columns)
+    long kn_columns_live()
+    void kn_columns_expect(kn_columns *columns, int32_t column, int64_t row_count, int64_t size_bytes)
+    int64_t kn_columns_size_bytes(const kn_columns *columns)
+
+cdef extern from "arrow/export.h" nogil:
+    int kn_columns_export_schema(const kn_column_spec *specs, int32_t column_count, ArrowSchema *out)
+    int kn_columns_export(kn_columns *columns, ArrowArray *out)
+    int kn_columns_export_stream(kn_columns *columns, ArrowArrayStream *out)
+    const char *kn_column_name(kn_column_field field)
+    void kn_arrow_release_schema(ArrowSchema *schema)
+    void kn_arrow_release_array(ArrowArray *array)
+    void kn_arrow_release_stream(ArrowArrayStream *stream)
+
+cdef extern from "arrow/fill.h" nogil:
+    enum kn_fill_end:
+        KN_FILL_PAUSED
+        KN_FILL_DRAINED
+        KN_FILL_FULL
+        KN_FILL_NOTICE
+        KN_FILL_BROKEN
+        KN_FILL_UNFIT
+        KN_FILL_NOMEM
+    struct kn_taken:
+        kn_segment *segment
+        int64_t first_offset
+        int64_t next_offset
+        int32_t leader_epoch
+        int has_batch
+        int is_done
+    struct kn_fill:
+        kn_columns *columns
+        kn_queue *queue
+        int64_t rows_max
+        kn_segment *segment
+        kn_record_reader reader
+        int is_reading
+        int32_t taken_count
+        int32_t unfit_column
+        int64_t unfit_offset
+        kn_taken *taken
+    kn_fill_end kn_fill_run(kn_fill *fill)
+    void kn_fill_revert(kn_fill *fill, int32_t start)
+    void kn_fill_finish(kn_fill *fill)

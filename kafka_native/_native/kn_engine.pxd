@@ -37,9 +37,13 @@ cdef extern from "engine/chunk.h" nogil:
     void kn_chunk_unref(kn_chunk *chunk)
     long kn_chunk_live()
 
+cdef extern from "engine/wake.h" nogil:
+    struct kn_wake:
+        int read_fd
+
 cdef extern from "engine/queue.h" nogil:
     struct kn_queue:
-        pass
+        kn_wake wake
     kn_list *kn_queue_pop(kn_queue *queue)
     void kn_queue_take_all(kn_queue *queue, kn_list *into)
     long kn_queue_count(kn_queue *queue)

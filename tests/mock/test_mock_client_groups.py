@@ -111,6 +111,9 @@ class KafkaPython(Runner):
             heartbeat_interval_ms=100,
             **options,
         )
+        # As the leader it would give nobody anything while it doesn't know the topic, and not notice later.
+        while self.is_wanted and not consumer.partitions_for_topic("a"):
+            pass
         while self.is_wanted:
             for records in consumer.poll(timeout_ms=50).values():
                 self.seen.extend((one.partition, one.value) for one in records)

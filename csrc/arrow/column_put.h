@@ -1,0 +1,13 @@
+/* Putting records into columns: what columns.c and column_put.c share.
+ *
+ * Thread: of the columns.
+ */
+#ifndef KN_ARROW_COLUMN_PUT_H
+#define KN_ARROW_COLUMN_PUT_H
+
+#include "arrow/columns.h"
+
+/* The index of a name, which is added where it is new. KN_OK, KN_ERR_NOMEM or KN_ERR_FULL. */
+int kn_names_find(struct kn_names *names, struct kn_pool *pool, const char *name, int32_t size_bytes, int32_t *index);
+
+#endif

@@ -1,0 +1,217 @@
+/* Columns: their life and their memory. What is put into them: column_put.c. See columns.h for threads and owners. */
+#include "arrow/columns.h"
+
+#include <stdlib.h>
+
+#include "arrow/column_put.h"
+#include "arrow/slab.h"
+#include "base/hash.h"
+
+static atomic_long live_count;
+
+long kn_columns_live(void) { return atomic_load(&live_count); }
+
+/* --- slabs --- */
+
+static size_t padding_of(const uint8_t *data) { return (size_t)(-(uintptr_t)data & (KN_SLAB_ALIGNMENT - 1)); }
+
+int kn_slab_grow(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes)
+{
+    size_t wanted = slab->capacity_bytes * 2 > size_bytes ? slab->capacity_bytes * 2 : size_bytes;
+    struct kn_buffer *buffer = kn_buffer_take(pool, wanted + KN_SLAB_ALIGNMENT);
+    if (!buffer && wanted > size_bytes) buffer = kn_buffer_take(pool, size_bytes + KN_SLAB_ALIGNMENT);
+    if (!buffer) return KN_ERR_NOMEM;
+    size_t padding = padding_of(buffer->data);
+    if (used_bytes) memcpy(buffer->data + padding, slab->data, used_bytes);
+    kn_buffer_give(slab->buffer);
+    slab->buffer = buffer;
+    slab->data = buffer->data + padding;
+    slab->capacity_bytes = buffer->capacity_bytes - padding;
+    return KN_OK;
+}
+
+void kn_slab_deinit(struct kn_slab *slab)
+{
+    kn_buffer_give(slab->buffer);
+    *slab = (struct kn_slab){0};
+}
+
+/* --- the names of topics --- */
+
+#define NAMES_FIRST_SLOTS 16
+
+static const uint8_t *name_at(const struct kn_names *names, int32_t index, int32_t *size_bytes)
+{
+    const int32_t *offsets = (const int32_t *)names->offsets.data;
+    *size_bytes = offsets[index + 1] - offsets[index];
+    return names->bytes.data + offsets[index];
+}
+
+/* The slot of this name, or the free one where it belongs. */
+static int32_t *slot_of(const struct kn_names *names, int32_t *slots, uint32_t mask, const void *name, int32_t size_bytes)
+{
+    for (uint32_t at = kn_murmur2(name, (size_t)size_bytes) & mask;; at = (at + 1) & mask) {
+        if (!slots[at]) return &slots[at];
+        int32_t found_bytes;
+        const uint8_t *found = name_at(names, slots[at] - 1, &found_bytes);
+        if (found_bytes == size_bytes && memcmp(found, name, (size_t)size_bytes) == 0) return &slots[at];
+    }
+}
+
+static int names_rehash(struct kn_names *names)
+{
+    uint32_t size = names->slots ? (names->mask + 1) * 2 : NAMES_FIRST_SLOTS;
+    int32_t *slots = calloc(size, sizeof *slots);
+    if (!slots) return KN_ERR_NOMEM;
+    for (int32_t i = 0; i < names->count; i++) {
+        int32_t size_bytes;
+        const uint8_t *name = name_at(names, i, &size_bytes);
+        *slot_of(names, slots, size - 1, name, size_bytes) = i + 1;
+    }
+    free(names->slots);
+    names->slots = slots;
+    names->mask = size - 1;
+    return KN_OK;
+}
+
+static int names_add(struct kn_names *names, struct kn_pool *pool, const char *name, int32_t size_bytes, int32_t *slot)
+{
+    size_t used = (size_t)names->count * sizeof(int32_t) + sizeof(int32_t);
+    if (size_bytes > INT32_MAX - names->bytes_used) return KN_ERR_FULL;
+    if (kn_slab_reserve(pool, &names->offsets, names->count ? used : 0, used + sizeof(int32_t)) != KN_OK) return KN_ERR_NOMEM;
+    size_t bytes = (size_t)names->bytes_used + (size_t)size_bytes;
+    if (kn_slab_reserve(pool, &names->bytes, (size_t)names->bytes_used, bytes) != KN_OK) return KN_ERR_NOMEM;
+    memcpy(names->bytes.data + names->bytes_used, name, (size_t)size_bytes);
+    int32_t *offsets = (int32_t *)names->offsets.data;
+    offsets[names->count] = names->bytes_used;
+    names->bytes_used += size_bytes;
+    offsets[++names->count] = names->bytes_used;
+    *slot = names->count;
+    return KN_OK;
+}
+
+int kn_names_find(struct kn_names *names, struct kn_pool *pool, const char *name, int32_t size_bytes, int32_t *index)
+{
+    int32_t last_bytes;
+    if (names->count) {
+        const uint8_t *last = name_at(names, names->last, &last_bytes);
+        *index = names->last;
+        if (last_bytes == size_bytes && memcmp(last, name, (size_t)size_bytes) == 0) return KN_OK;
+    }
+    if (!names->slots || (uint32_t)names->count * 2 > names->mask) {
+        int status = names_rehash(names);
+        if (status != KN_OK) return status;
+    }
+    int32_t *slot = slot_of(names, names->slots, names->mask, name, size_bytes);
+    if (!*slot) {
+        int status = names_add(names, pool, name, size_bytes, slot);
+        if (status != KN_OK) return status;
+    }
+    *index = names->last = *slot - 1;
+    return KN_OK;
+}
+
+static void names_deinit(struct kn_names *names)
+{
+    kn_slab_deinit(&names->offsets);
+    kn_slab_deinit(&names->bytes);
+    free(names->slots);
+}
+
+/* --- columns --- */
+
+static void column_deinit(struct kn_column *column)
+{
+    kn_slab_deinit(&column->validity);
+    kn_slab_deinit(&column->items);
+    kn_slab_deinit(&column->bytes);
+    free(column->sources);
+    for (int i = 0; column->parts && i < 2; i++) column_deinit(&column->parts[i]);
+    free(column->parts);
+}
+
+static void columns_free(struct kn_columns *columns)
+{
+    for (int32_t i = 0; i < columns->column_count; i++) column_deinit(&columns->columns[i]);
+    for (int32_t i = 0; i < columns->chunk_count; i++) kn_chunk_unref(columns->chunks[i]);
+    free(columns->chunks);
+    names_deinit(&columns->names);
+    free(columns);
+    atomic_fetch_sub(&live_count, 1);
+}
+
+struct kn_columns *kn_columns_new(const struct kn_column_spec *specs, int32_t column_count, struct kn_pool *pool, int64_t bytes_max)
+{
+    struct kn_columns *columns = calloc(1, sizeof *columns + (size_t)column_count * sizeof columns->columns[0]);
+    if (!columns) return NULL;
+    atomic_fetch_add(&live_count, 1);
+    atomic_init(&columns->refs, 1);
+    columns->pool = pool;
+    columns->bytes_max = bytes_max < INT32_MAX ? bytes_max : INT32_MAX;
+    columns->column_count = column_count;
+    for (int32_t i = 0; i < column_count; i++) {
+        struct kn_column *column = &columns->columns[i];
+        column->spec = specs[i];
+        if (specs[i].layout != KN_LAYOUT_LIST) continue;
+        if (!(column->parts = calloc(2, sizeof *column->parts))) {
+            columns_free(columns);
+            return NULL;
+        }
+        column->parts[0].spec = (struct kn_column_spec){KN_FIELD_KEY, KN_LAYOUT_BYTES, 1, 0};
+        column->parts[1].spec = (struct kn_column_spec){KN_FIELD_VALUE, KN_LAYOUT_BYTES, 0, 0};
+    }
+    return columns;
+}
+
+struct kn_columns *kn_columns_ref(struct kn_columns *columns)
+{
+    atomic_fetch_add_explicit(&columns->refs, 1, memory_order_relaxed);
+    return columns;
+}
+
+void kn_columns_unref(struct kn_columns *columns)
+{
+    if (columns && atomic_fetch_sub_explicit(&columns->refs, 1, memory_order_acq_rel) == 1) columns_free(columns);
+}
+
+void kn_columns_expect(struct kn_columns *columns, int32_t column, int64_t row_count, int64_t size_bytes)
+{
+    columns->columns[column].length_hint = row_count;
+    columns->columns[column].bytes_hint = size_bytes;
+}
+
+static void column_truncate(struct kn_column *column, int64_t length)
+{
+    if (length == column->length) return;
+    if (column->validity.data) {
+        for (int64_t i = length; i < column->length; i++) column->null_count -= !kn_bit(column->validity.data, i);
+    }
+    column->length = length;
+    if (column->spec.layout == KN_LAYOUT_BYTES) column->bytes_used = ((const int32_t *)column->items.data)[length];
+    if (column->spec.layout == KN_LAYOUT_LARGE_BYTES) column->bytes_used = ((const int64_t *)column->items.data)[length];
+    for (int i = 0; column->parts && i < 2; i++) column_truncate(&column->parts[i], ((const int32_t *)column->items.data)[length]);
+}
+
+void kn_columns_truncate(struct kn_columns *columns, int64_t row_count)
+{
+    for (int32_t i = 0; i < columns->column_count; i++) column_truncate(&columns->columns[i], row_count);
+    columns->row_count = row_count;
+}
+
+static int64_t column_size_bytes(const struct kn_column *column)
+{
+    static const int8_t width[] = {[KN_LAYOUT_INT8] = 1,       [KN_LAYOUT_INT32] = 4, [KN_LAYOUT_INT64] = 8,      [KN_LAYOUT_BYTES] = 4,
+                                   [KN_LAYOUT_LARGE_BYTES] = 8, [KN_LAYOUT_VIEW] = 16, [KN_LAYOUT_DICTIONARY] = 4, [KN_LAYOUT_LIST] = 4};
+    int64_t size = column->length * width[column->spec.layout] + column->bytes_used;
+    if (column->validity.data) size += (int64_t)kn_bits_bytes(column->length);
+    for (int32_t i = 0; i < column->source_count; i++) size += column->sources[i].size_bytes;
+    for (int i = 0; column->parts && i < 2; i++) size += column_size_bytes(&column->parts[i]);
+    return size;
+}
+
+int64_t kn_columns_size_bytes(const struct kn_columns *columns)
+{
+    int64_t size = columns->names.bytes_used;
+    for (int32_t i = 0; i < columns->column_count; i++) size += column_size_bytes(&columns->columns[i]);
+    return size;
+}

@@ -1,0 +1,40 @@
+/* Growing memory of a column, on a boundary of 64 bytes as Arrow recommends it, and bits in it.
+ *
+ * Thread: of the columns. Who frees: kn_slab_deinit().
+ */
+#ifndef KN_ARROW_SLAB_H
+#define KN_ARROW_SLAB_H
+
+#include <string.h>
+#include "arrow/columns.h"
+#include "base/status.h"
+
+#define KN_SLAB_ALIGNMENT 64
+
+/* Room for size_bytes in all, of which used_bytes are kept. It grows by doubling at least. KN_OK or KN_ERR_NOMEM, and then nothing has changed. */
+int kn_slab_grow(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes);
+static inline int kn_slab_reserve(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes)
+{
+    return size_bytes <= slab->capacity_bytes ? KN_OK : kn_slab_grow(pool, slab, used_bytes, size_bytes);
+}
+void kn_slab_deinit(struct kn_slab *slab);
+
+static inline int kn_bit(const uint8_t *bits, int64_t at) { return bits[at >> 3] >> (at & 7) & 1; }
+static inline void kn_bit_put(uint8_t *bits, int64_t at, int value)
+{
+    uint8_t mask = (uint8_t)(1u << (at & 7));
+    bits[at >> 3] = (uint8_t)(value ? bits[at >> 3] | mask : bits[at >> 3] & ~mask);
+}
+/* [from, to) become `value`. */
+static inline void kn_bits_fill(uint8_t *bits, int64_t from, int64_t to, int value)
+{
+    for (; from < to && (from & 7); from++) kn_bit_put(bits, from, value);
+    if (from + 8 <= to) {
+        memset(bits + (from >> 3), value ? 0xff : 0, (size_t)(to - from) / 8);
+        from += (to - from) / 8 * 8;
+    }
+    for (; from < to; from++) kn_bit_put(bits, from, value);
+}
+static inline size_t kn_bits_bytes(int64_t count) { return (size_t)(count + 7) / 8; }
+
+#endif

@@ -1,0 +1,48 @@
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.message import Message
+
+class ColumnPlan:
+    count: int
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    def __init__(self, columns: Iterable[tuple[str, str]]) -> None: ...
+    def __arrow_c_schema__(self) -> Any: ...
+
+class ColumnMemory:
+    awaited: bool
+
+class ColumnBatch:
+    plan: ColumnPlan
+    positions: dict[tuple[str, int], int]
+    ends: list[Message]
+    ended: bool
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...
+    def __arrow_c_stream__(self, requested_schema: Any = ...) -> Any: ...
+
+class ColumnTaker: ...
+class Feed: ...
+
+def take_columns(
+    core: ConsumerCore,
+    plan: ColumnPlan,
+    memory: ColumnMemory,
+    most: int,
+    timeout: float,
+    *,
+    first_will_do: bool = ...,
+    iterating: bool = ...,
+    bytes_max: int = ...,
+) -> ColumnBatch: ...
+def descriptor(core: ConsumerCore) -> int: ...
+def is_ready(core: ConsumerCore) -> bool | None: ...
+def begin_waiting(core: ConsumerCore) -> None: ...
+def end_waiting(core: ConsumerCore) -> None: ...
+def stream_of(
+    plan: ColumnPlan, next_columns: Callable[[], ColumnBatch | None], failed: Callable[[BaseException], object]
+) -> Any: ...

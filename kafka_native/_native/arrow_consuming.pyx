@@ -1,0 +1,464 @@
+# cython: freethreading_compatible=False
+"""Consuming as Arrow columns: `kafka_native.arrow` has the public classes, csrc/arrow does the work.
+
+Thread: the application's, as consuming.pyx says. Columns are filled without the interpreter lock; meanwhile this thread keeps the others from taking
+messages (ConsumerCore._occupy), as it does while it makes callbacks. What was filled counts as handed out only once the positions are settled, under the
+interpreter lock again: a segment that a seek() or pause() has made stale meanwhile is taken out of the columns.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.exc cimport PyErr_SetInterrupt
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.errno cimport EINTR, EIO, ENOMEM
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+from kafka_native._native.consuming cimport ConsumerCore, Taker
+from kafka_native._native.engine cimport Cursor
+from kafka_native._native.kn_arrow cimport *
+from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_records cimport *
+from kafka_native._native.message cimport Message, error_of_message
+
+from kafka_native._native.message import Message as NewMessage
+
+cdef extern from "Python.h":
+    int Py_IsInitialized() noexcept nogil
+
+# Memory of batches that are gone, kept for the next ones: fresh pages would cost more than filling them.
+cdef size_t KEEP_BYTES = 256 << 20
+
+# (layout, UTF-8?, units a millisecond) by the names that users write.
+cdef dict TYPES = {
+    "int8": (KN_LAYOUT_INT8, False, 0),
+    "int32": (KN_LAYOUT_INT32, False, 0),
+    "int64": (KN_LAYOUT_INT64, False, 0),
+    "timestamp[ms]": (KN_LAYOUT_INT64, False, 1),
+    "timestamp[us]": (KN_LAYOUT_INT64, False, 1000),
+    "timestamp[ns]": (KN_LAYOUT_INT64, False, 1000000),
+    "binary": (KN_LAYOUT_BYTES, False, 0),
+    "string": (KN_LAYOUT_BYTES, True, 0),
+    "large_binary": (KN_LAYOUT_LARGE_BYTES, False, 0),
+    "large_string": (KN_LAYOUT_LARGE_BYTES, True, 0),
+    "binary_view": (KN_LAYOUT_VIEW, False, 0),
+    "string_view": (KN_LAYOUT_VIEW, True, 0),
+    "dictionary": (KN_LAYOUT_DICTIONARY, True, 0),
+    "list": (KN_LAYOUT_LIST, False, 0),
+}
+cdef dict FIELDS = {(<bytes>kn_column_name(<kn_column_field><int>number)).decode(): number for number in range(KN_FIELD_COUNT)}
+
+
+# --- capsules ---
+
+cdef void _drop_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    kn_arrow_release_schema(schema)
+    free(schema)
+
+
+cdef void _drop_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    kn_arrow_release_array(array)
+    free(array)
+
+
+cdef void _drop_stream(object capsule) noexcept:
+    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
+    kn_arrow_release_stream(stream)
+    free(stream)
+
+
+@cython.final
+cdef class ColumnPlan:
+    """Which columns, of which types, in which order; `kafka_native.arrow.plan_of` has checked them."""
+
+    cdef kn_column_spec specs[16]
+    cdef readonly int count
+    cdef readonly tuple names
+    cdef readonly tuple types
+
+    def __init__(self, columns not None):
+        """``columns``: (name, type) of each."""
+        for name, kind in columns:
+            layout, is_text, ticks = TYPES[kind]
+            self.specs[self.count].field = <kn_column_field><int>FIELDS[name]
+            self.specs[self.count].layout = <kn_column_layout><int>layout
+            self.specs[self.count].is_text = is_text
+            self.specs[self.count].ticks = ticks
+            self.count += 1
+        self.names = tuple([name for name, _ in columns])
+        self.types = tuple([kind for _, kind in columns])
+
+    def __arrow_c_schema__(self):
+        """A capsule with the ArrowSchema of a struct of these columns."""
+        cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
+        if schema == NULL or kn_columns_export_schema(self.specs, self.count, schema) != KN_OK:
+            free(schema)
+            raise MemoryError
+        return PyCapsule_New(schema, "arrow_schema", _drop_schema)
+
+
+@cython.final
+cdef class ColumnMemory:
+    """What the batches of one consumer share: the memory of those that are gone, and how large the last one was."""
+
+    cdef kn_pool *pool
+    cdef int64_t rows
+    cdef int64_t sizes[16]  # bytes by field
+    cdef public bint awaited  # by a coroutine
+
+    def __cinit__(self):
+        self.pool = kn_pool_new(KEEP_BYTES)
+        if self.pool == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        # Batches that are still there give their memory back to it; the last one frees it.
+        if self.pool != NULL:
+            kn_pool_free(self.pool)
+
+    cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t most) noexcept:
+        # As much room as the last batch took in the end, in the proportion that this one may reach.
+        cdef int64_t rows = min(most, self.rows)
+        for number in range(columns.column_count if self.rows else 0):
+            kn_columns_expect(columns, number, rows, <int64_t>(<double>self.sizes[<int>plan.specs[number].field] / self.rows * rows))
+
+    cdef void remember(self, kn_columns *columns, ColumnPlan plan) noexcept:
+        if columns.row_count == 0:
+            return
+        self.rows = columns.row_count
+        for number in range(columns.column_count):
+            self.sizes[<int>plan.specs[number].field] = columns.columns[number].bytes_used
+
+
+@cython.final
+cdef class ColumnBatch:
+    """Columns of records, with what else the call has seen. See `kafka_native.arrow.ArrowBatch`."""
+
+    cdef kn_columns *columns
+    cdef readonly ColumnPlan plan
+    cdef readonly dict positions  # (topic, partition) -> the next offset
+    cdef readonly list ends  # Messages: ends of partitions
+    cdef readonly bint ended  # wakeup() or close() has ended the call
+
+    def __dealloc__(self):
+        if self.columns != NULL:
+            with nogil:
+                kn_columns_unref(self.columns)
+
+    def __len__(self):
+        return self.columns.row_count
+
+    @property
+    def nbytes(self):
+        """What the buffers hold, with the responses that views point into."""
+        return kn_columns_size_bytes(self.columns)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """Capsules with the ArrowSchema and the ArrowArray. A wish for other types isn't granted: ask for them when consuming."""
+        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
+        if array == NULL or kn_columns_export(self.columns, array) != KN_OK:
+            free(array)
+            raise MemoryError
+        capsule = PyCapsule_New(array, "arrow_array", _drop_array)
+        return self.plan.__arrow_c_schema__(), capsule
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """A capsule with an ArrowArrayStream of this one batch."""
+        cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
+        if stream == NULL or kn_columns_export_stream(self.columns, stream) != KN_OK:
+            free(stream)
+            raise MemoryError
+        return PyCapsule_New(stream, "arrow_array_stream", _drop_stream)
+
+
+@cython.final
+cdef class ColumnTaker(Taker):
+    """Collects records as columns, for one call."""
+
+    cdef ColumnPlan plan
+    cdef kn_fill fill
+    cdef dict positions
+    cdef dict first  # (topic, partition) -> the first offset in hand
+    cdef list ends
+
+    def __dealloc__(self):
+        kn_columns_unref(self.fill.columns)
+
+    cdef int take(self, ConsumerCore core) except -1:
+        cdef kn_fill_end end
+        while True:
+            if core.engine.notices:
+                if self.in_hand:
+                    self.enough = True
+                else:
+                    self._take_error(core)
+                if self.enough:
+                    return 0
+                continue
+            end = self._run(core)
+            self.in_hand = self.fill.columns.row_count > 0 or len(self.ends) > 0
+            if end == KN_FILL_PAUSED:
+                if core._is_over():
+                    return 0
+            elif end == KN_FILL_DRAINED:
+                if not self.in_hand:
+                    self._check_fatal(core)
+                return 0
+            elif end == KN_FILL_NOTICE and core._segment != NULL and core._segment.kind == KN_SEGMENT_EOF:
+                self.ends.append(core._one())
+                self.in_hand = self.enough = True  # what is queued is taken, but nothing is waited for
+            elif self.in_hand:
+                self.enough = True  # what has ended it is for the next call
+                return 0
+            else:
+                self._take_problem(core, end)
+                if self.enough:
+                    return 0
+
+    cdef int _check_fatal(self, ConsumerCore core) except -1:
+        exception = core._fatal_of()
+        if exception is not None:
+            raise exception
+        return 0
+
+    cdef kn_fill_end _run(self, ConsumerCore core) except *:
+        cdef kn_fill_end end
+        cdef bint reading
+        cdef bint reverted
+        cdef unsigned long before
+        self.fill.queue = &core.engine.engine.fetched
+        self.fill.segment = core._lend(&self.fill.reader, &reading)
+        self.fill.is_reading = reading
+        before = core._occupy()
+        with nogil:
+            end = kn_fill_run(&self.fill)
+        try:
+            reverted = self._settle(core)
+        finally:
+            kn_fill_finish(&self.fill)
+            core._lent(self.fill.segment, &self.fill.reader, self.fill.is_reading)
+            self.fill.segment = NULL
+            core._vacate(before)
+        if reverted:
+            if core._is_over():
+                core._drain()  # close() may have done so before they were put back
+            return KN_FILL_PAUSED
+        return end
+
+    cdef bint _settle(self, ConsumerCore core) except -1:
+        # Positions, as consume() moves them; True when a segment had become stale, and what came from it on was undone.
+        cdef kn_taken *taken
+        cdef Cursor cursor
+        cdef int number
+        for number in range(self.fill.taken_count):
+            taken = &self.fill.taken[number]
+            cursor = core.engine.cursors[taken.segment.cursor.token - 1]
+            # No other thread runs between this look and the position's move.
+            if cursor is None or kn_segment_is_stale(taken.segment):
+                kn_fill_revert(&self.fill, number)
+                return True
+            if taken.has_batch:
+                cursor.position_epoch = taken.leader_epoch
+            if taken.first_offset >= 0:
+                cursor.position = taken.next_offset
+            if taken.is_done and taken.segment.next_offset > cursor.position:
+                cursor.position = taken.segment.next_offset
+            elif taken.first_offset < 0:
+                continue
+            key = (cursor.topic, cursor.partition)
+            self.positions[key] = cursor.position
+            if taken.first_offset >= 0:
+                self.first.setdefault(key, taken.first_offset)
+        return False
+
+    cdef int _take_error(self, ConsumerCore core) except -1:
+        # The error that is next, raised; an end of partition that was given back is taken again.
+        cdef Message message = core._one()
+        if message is None:
+            return 0
+        error = error_of_message(message)
+        if error is None:
+            core._give_back([message])
+            return 0
+        exception = core._exception_of(error)
+        if exception is not None:
+            raise exception
+        self.ends.append(message)
+        self.in_hand = self.enough = True
+        return 0
+
+    cdef int _take_problem(self, ConsumerCore core, kn_fill_end end) except -1:
+        # Nothing is in hand, so it is raised now.
+        if end == KN_FILL_NOMEM:
+            raise MemoryError
+        if end == KN_FILL_FULL:
+            if self.fill.rows_max == 0:
+                self.enough = True
+                return 0
+            raise ValueError(f"{self._place(core)}: larger than a column can be; ask for large_binary or a view")
+        if end == KN_FILL_UNFIT:
+            name = self.plan.names[self.fill.unfit_column]
+            kind = self.plan.types[self.fill.unfit_column]
+            why = "the time is out of its range" if kind.startswith("timestamp") else "the bytes aren't UTF-8"
+            other = "timestamp[ms]" if kind.startswith("timestamp") else "binary"
+            advice = "leave the column out" if name == "headers" else f"ask for {other} instead"
+            raise ValueError(f"{self._place(core)}: its {name} can't be a {kind}: {why}; nothing is lost, {advice}")
+        return self._take_error(core)
+
+    cdef object _place(self, ConsumerCore core):
+        # Of the record that the reader stands at.
+        cdef kn_record_reader reader
+        cdef kn_record record
+        offset = None
+        if core._segment == NULL or not core._reading:
+            return "a record"
+        reader = core._reader
+        while offset is None and kn_record_reader_next(&reader, &record) == KN_OK:
+            if record.offset >= core._segment.fetch_offset:
+                offset = record.offset
+        return f"{core._cursor.topic} [{core._cursor.partition}] at offset {offset}"
+
+    cdef int give_back(self, ConsumerCore core) except -1:
+        # One Message for each partition: where it goes on.
+        core._give_back([*(NewMessage(topic, partition, offset) for (topic, partition), offset in self.first.items()), *self.ends])
+        return 0
+
+
+def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t most, double timeout, *,
+                 bint first_will_do=False, bint iterating=False, int64_t bytes_max=2147483647):
+    """A `ColumnBatch` of up to ``most`` records: Consumer.consume_arrow(), its arguments checked.
+
+    ``first_will_do``: as soon as there are any. ``iterating``: a consumer that is closed is no error. ``bytes_max``: where a column with 32-bit offsets
+    ends.
+    """
+    cdef ColumnTaker taker = ColumnTaker.__new__(ColumnTaker)
+    cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch)
+    taker.plan = batch.plan = plan
+    taker.positions = batch.positions = {}
+    taker.first = {}
+    taker.ends = batch.ends = []
+    taker.fill.rows_max = most
+    taker.enough = most == 0
+    batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
+    if batch.columns == NULL:
+        raise MemoryError
+    taker.fill.columns = kn_columns_ref(batch.columns)
+    memory.expect(batch.columns, plan, most)
+    if iterating and core._closed:
+        batch.ended = True
+        return batch
+    core._gather(taker, timeout, first_will_do)
+    batch.ended = taker.ended
+    memory.remember(batch.columns, plan)
+    return batch
+
+
+# --- for a coroutine that waits ---
+
+def descriptor(ConsumerCore core not None):
+    """What an event loop can watch: readable when something was fetched, a callback is due, or after `wakeup()`."""
+    core._check_open()
+    return core.engine.engine.fetched.wake.read_fd
+
+
+def is_ready(ConsumerCore core not None):
+    """Whether it makes sense to take now; if not, the descriptor isn't readable until it does. None: another thread is at it, try again later."""
+    core._check_open()
+    if not core._may_take():
+        return None
+    return core.engine.wait(&core.engine.engine.fetched, 0.0) != KN_ERR_TIMED_OUT
+
+
+def begin_waiting(ConsumerCore core not None):
+    """The application waits for messages from now on (``max.poll.interval.ms``), although no thread of its does."""
+    core.polls += 1
+    core.polling += 1
+
+
+def end_waiting(ConsumerCore core not None):
+    """It doesn't any more."""
+    core.polls += 1
+    core.polling -= 1
+
+
+# --- a stream that is driven by others ---
+
+@cython.final
+cdef class Feed:
+    """What an ArrowArrayStream of ours refers to. Its functions are called without the interpreter lock, on any thread."""
+
+    cdef ColumnPlan plan
+    cdef object next_columns  # () -> ColumnBatch, None at the end
+    cdef object failed  # (exception)
+    cdef bytes text
+
+    cdef int note(self, object error) noexcept:
+        try:
+            self.text = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b" ")
+            self.failed(error)
+        except BaseException:
+            self.text = b"an error that can't be told"
+        if isinstance(error, KeyboardInterrupt):
+            PyErr_SetInterrupt()
+            return EINTR
+        return ENOMEM if isinstance(error, MemoryError) else EIO
+
+
+cdef int _feed_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gil:
+    cdef Feed feed = <Feed>stream.private_data
+    out.release = NULL
+    if kn_columns_export_schema(feed.plan.specs, feed.plan.count, out) != KN_OK:
+        feed.text = b"out of memory"
+        return ENOMEM
+    return 0
+
+
+cdef int _feed_next(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
+    cdef Feed feed = <Feed>stream.private_data
+    cdef ColumnBatch batch
+    out.release = NULL
+    feed.text = None
+    try:
+        batch = feed.next_columns()
+        if batch is not None and kn_columns_export(batch.columns, out) != KN_OK:
+            raise MemoryError
+    except BaseException as error:
+        return feed.note(error)
+    return 0
+
+
+cdef const char *_feed_error(ArrowArrayStream *stream) noexcept with gil:
+    cdef Feed feed = <Feed>stream.private_data
+    return NULL if feed.text is None else PyBytes_AS_STRING(feed.text)
+
+
+cdef void _feed_drop(void *feed) noexcept with gil:
+    Py_DECREF(<object>feed)
+
+
+cdef void _feed_release(ArrowArrayStream *stream) noexcept nogil:
+    cdef void *feed = stream.private_data
+    stream.release = NULL
+    if Py_IsInitialized():  # when the interpreter has ended, so has everything that the feed refers to
+        _feed_drop(feed)
+
+
+def stream_of(ColumnPlan plan not None, next_columns not None, failed not None):
+    """A capsule with an ArrowArrayStream: ``next_columns()`` makes each `ColumnBatch` (None: the end), ``failed(exception)`` hears of what it raises."""
+    cdef Feed feed = Feed.__new__(Feed)
+    cdef ArrowArrayStream *stream
+    feed.plan = plan
+    feed.next_columns = next_columns
+    feed.failed = failed
+    stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
+    if stream == NULL:
+        raise MemoryError
+    stream.get_schema = _feed_schema
+    stream.get_next = _feed_next
+    stream.get_last_error = _feed_error
+    stream.release = _feed_release
+    stream.private_data = <void *>feed
+    Py_INCREF(feed)
+    return PyCapsule_New(stream, "arrow_array_stream", _drop_stream)

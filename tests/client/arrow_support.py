@@ -1,0 +1,73 @@
+"""Columns beside Messages: what `consume_arrow()` has to give for what `consume()` gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_native import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from kafka_native.arrow import COLUMNS, ArrowBatch
+
+from .support import Client
+
+ALL = tuple(COLUMNS)
+WAIT_S = 30.0
+
+
+def record_batch(batch: ArrowBatch) -> pa.RecordBatch:
+    """As pyarrow has it, after its own full check of lengths, offsets and UTF-8."""
+    found = pa.record_batch(batch)
+    found.validate(full=True)
+    assert found.num_rows == len(batch) == batch.num_rows
+    assert found.schema.names == batch.column_names
+    assert pa.schema(batch).equals(found.schema)
+    return found
+
+
+def rows(batch: ArrowBatch) -> list[dict[str, Any]]:
+    """A dict a row, with times as the numbers they are made of."""
+    found = record_batch(batch)
+    for number, field in enumerate(found.schema):
+        if pa.types.is_timestamp(field.type):
+            found = found.set_column(number, field.name, found.column(number).cast(pa.int64()))
+    return found.to_pylist()
+
+
+def row_of(message: Message) -> dict[str, Any]:
+    """The row that a record has to become."""
+    kind, timestamp = message.timestamp()
+    headers = message.headers()
+    return {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": None if kind == 0 or timestamp == -1 else timestamp,
+        "timestamp_type": None if kind == 0 else kind - 1,
+        "key": message.key(),
+        "value": message.value(),
+        "headers": None if not headers else [{"key": key, "value": value} for key, value in headers],
+        "leader_epoch": message.leader_epoch(),
+    }
+
+
+def assigned(client: Client, topic: str, partitions: int = 1, **conf: Any) -> Consumer:
+    """A consumer at the beginning of every partition."""
+    consumer = client.consumer(**conf)
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    return consumer
+
+
+def collect(consumer: Consumer, count: int, **more: Any) -> list[dict[str, Any]]:
+    """Rows of as many batches as it takes."""
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        batch = consumer.consume_arrow(count - len(found), WAIT_S, **more)
+        assert len(batch) > 0, f"{len(found)} of {count} in {WAIT_S} s"
+        found += rows(batch)
+    return found
+
+
+def by_place(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """In the order of partitions and offsets."""
+    return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))

@@ -1,0 +1,124 @@
+"""consume_arrow() and bad input: an error is never lost and never swallowed, and the rows before it come first."""
+
+from __future__ import annotations
+
+import struct
+
+import crc32c
+import pytest
+
+from kafka_native import KafkaError, KafkaException, TopicPartition
+from kafka_native._native.records import encode_batch
+from kafka_native.mock import MockCluster
+
+from .arrow_support import WAIT_S, assigned, rows
+from .support import Client, fill
+
+OFFSETS = ["offset"]
+
+
+def offsets(found: list[dict[str, int]]) -> list[int]:
+    return [row["offset"] for row in found]
+
+
+def with_checksum(batch: bytearray) -> bytes:
+    """A batch whose checksum holds, whatever was done to it."""
+    batch[17:21] = struct.pack(">I", crc32c.crc32c(bytes(batch[21:])))
+    return bytes(batch)
+
+
+def test_checksum_mismatch(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 5)
+    cluster.corrupt_next_fetch(topic, 0)
+    with assigned(client, topic) as consumer:
+        with pytest.raises(KafkaException, match="checksum") as caught:
+            consumer.consume_arrow(5, WAIT_S)
+        assert caught.value.args[0].code() == KafkaError._BAD_MSG
+        assert offsets(rows(consumer.consume_arrow(5, WAIT_S, columns=OFFSETS))) == [0, 1, 2, 3, 4]
+
+
+def test_records_that_do_not_parse(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    good = encode_batch([(1, b"key", b"value %d" % number) for number in range(3)])
+    bad = bytearray(encode_batch([(1, b"key", b"value"), (1, b"key", b"value")]))
+    second = bad.rindex(b"key")
+    assert bad[second - 1] == 6, "the key's length"
+    bad[second - 1] = 126
+    for batch in (good, with_checksum(bad), good):
+        cluster.append_raw(topic, 0, batch)
+    with assigned(client, topic) as consumer:
+        first = consumer.consume_arrow(100, WAIT_S, columns=OFFSETS)
+        assert offsets(rows(first)) == [0, 1, 2, 3]
+        assert first.positions == {(topic, 0): 4}
+        with pytest.raises(KafkaException, match=r"malformed records.*offset 4.*seek to 5"):
+            consumer.consume_arrow(100, WAIT_S, columns=OFFSETS)
+        assert offsets(rows(consumer.consume_arrow(3, WAIT_S, columns=OFFSETS))) == [5, 6, 7]
+
+
+def test_a_batch_that_is_none(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    garbage = bytearray(encode_batch([(1, None, b"x")]))
+    garbage[16] = 9  # a magic that nobody knows
+    cluster.append_raw(topic, 0, bytes(garbage), record_count=1)
+    with assigned(client, topic) as consumer:
+        with pytest.raises(KafkaException, match=rf"{topic} \[0\] at offset 0"):
+            consumer.consume_arrow(1, WAIT_S)
+        consumer.seek(TopicPartition(topic, 0, 1))
+        fill(client, topic, 2)
+        assert offsets(rows(consumer.consume_arrow(2, WAIT_S, columns=OFFSETS))) == [1, 2]
+
+
+def test_errors_beside_good_partitions(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic(2)
+    bomb = encode_batch([(1, None, bytes(8 << 20))], codec="zstd")
+    cluster.append_raw(topic, 0, bomb)
+    fill(client, topic, 30, partition=1)
+    found: list[int] = []
+    errors = []
+    with assigned(client, topic, 2, **{"decompressed.batch.max.bytes": 1 << 20}) as consumer:
+        while len(found) < 30 or not errors:
+            try:
+                batch = consumer.consume_arrow(30 - len(found) or 1, WAIT_S, columns=OFFSETS)
+            except KafkaException as error:
+                errors.append(error.args[0].code())
+            else:
+                found += offsets(rows(batch))
+    assert found == list(range(30))
+    assert set(errors) == {KafkaError._BAD_COMPRESSION}
+
+
+def test_unknown_topic(client: Client) -> None:
+    with client.consumer(**{"topic.metadata.propagation.max.ms": 200}) as consumer:
+        consumer.assign([TopicPartition("never-made", 0, 0)])
+        with pytest.raises(KafkaException, match="never-made") as caught:
+            consumer.consume_arrow(1, WAIT_S)
+        assert caught.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def test_header_names_that_are_no_text(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    batch = bytearray(encode_batch([(1, None, b"x", [("name", b"value")])]))
+    at = batch.index(b"name")
+    batch[at] = 0xFF
+    cluster.append_raw(topic, 0, with_checksum(batch))
+    with assigned(client, topic) as consumer:
+        with pytest.raises(ValueError, match=r"at offset 0: its headers can't be .*UTF-8.*leave the column out"):
+            consumer.consume_arrow(1, WAIT_S, columns=["headers"])
+        assert len(consumer.consume_arrow(1, WAIT_S)) == 1
+
+
+def test_control_batches_move_the_position_without_rows(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    marker = bytearray(encode_batch([(1, b"\0\0\0\1", b"\0\0\0\0\0\0")]))
+    marker[22] |= 0x30  # transactional, control
+    cluster.append_raw(topic, 0, encode_batch([(1, None, b"before")]))
+    cluster.append_raw(topic, 0, with_checksum(marker))
+    with assigned(client, topic, **{"enable.partition.eof": True}) as consumer:
+        count, position = 0, 0
+        while position < 2:
+            batch = consumer.consume_arrow(10, WAIT_S)
+            assert len(batch) or batch.ends
+            count += len(batch)
+            position = batch.positions.get((topic, 0), position)
+    assert (count, position) == (1, 2)
