@@ -50,6 +50,27 @@ def memory(task: Task) -> Figures:
     return reading.memory(confluent_kafka, task, **TUNING)
 
 
+def arrow(task: Task) -> Figures:
+    """Messages made into record batches of key, value and offset."""
+    import pyarrow
+
+    schema = pyarrow.schema([("key", pyarrow.binary()), ("value", pyarrow.binary()), ("offset", pyarrow.int64())])
+
+    def take(consumer: confluent_kafka.Consumer, task: Task, wanted: int) -> int:
+        taken = 0
+        while taken < wanted:
+            messages = consumer.consume(min(reading.STEP, wanted - taken), reading.WAIT_S / 6)
+            keys = [message.key() for message in messages]
+            values = [message.value() for message in messages]
+            offsets = [message.offset() for message in messages]
+            taken += pyarrow.record_batch([keys, values, offsets], schema=schema).num_rows
+            if not messages:
+                raise RuntimeError(f"only {taken} of {wanted} messages came")
+        return taken
+
+    return reading.timed(reading.by_hand(confluent_kafka, task, **TUNING), task, take)
+
+
 def latency(task: Task) -> Figures:
     """See python_api."""
     return python_api.latency(confluent_kafka, task)

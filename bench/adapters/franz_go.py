@@ -55,6 +55,11 @@ def consume(task: Task) -> Figures:
     return _run("consume", task)
 
 
+def arrow(task: Task) -> Figures:
+    """The same: what there is to compare columns with."""
+    return _run("consume", task)
+
+
 def poll(task: Task) -> Figures:
     """Client.PollRecords(), one at a time."""
     return _run("poll", task)

@@ -71,6 +71,24 @@ def memory(task: Task) -> Figures:
     return reading.memory(kafka_native, task)
 
 
+def arrow(task: Task) -> Figures:
+    """consume_arrow(): key, value and offset, as record batches of pyarrow's."""
+    import pyarrow
+
+    def take(consumer: kafka_native.Consumer, task: Task, wanted: int) -> int:
+        taken = 0
+        while taken < wanted:
+            batch = consumer.consume_arrow(
+                min(reading.ROWS, wanted - taken), reading.WAIT_S / 6, columns=["key", "value", "offset"]
+            )
+            taken += pyarrow.record_batch(batch).num_rows
+            if not len(batch):
+                raise RuntimeError(f"only {taken} of {wanted} messages came")
+        return taken
+
+    return reading.timed(reading.by_hand(kafka_native, task), task, take)
+
+
 def latency(task: Task) -> Figures:
     """See python_api."""
     return python_api.latency(kafka_native, task)

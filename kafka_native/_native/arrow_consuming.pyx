@@ -28,6 +28,7 @@ cdef extern from "Python.h":
 
 # Memory of batches that are gone, kept for the next ones: fresh pages would cost more than filling them.
 cdef size_t KEEP_BYTES = 256 << 20
+cdef size_t KEEP_IDLE_BYTES = 1 << 20
 
 # (layout, UTF-8?, units a millisecond) by the names that users write.
 cdef dict TYPES = {
@@ -119,13 +120,16 @@ cdef class ColumnMemory:
             kn_pool_free(self.pool)
 
     cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t most) noexcept:
-        # As much room as the last batch took in the end, in the proportion that this one may reach.
-        cdef int64_t rows = min(most, self.rows)
+        # As much room as the last batch took in the end and an eighth, in the proportion that this one may reach.
+        cdef int64_t rows = min(most, self.rows + self.rows // 8)
+        cdef double size
         for number in range(columns.column_count if self.rows else 0):
-            kn_columns_expect(columns, number, rows, <int64_t>(<double>self.sizes[<int>plan.specs[number].field] / self.rows * rows))
+            size = <double>self.sizes[<int>plan.specs[number].field] / self.rows * rows
+            kn_columns_expect(columns, number, rows, <int64_t>(size * 1.125))
 
     cdef void remember(self, kn_columns *columns, ColumnPlan plan) noexcept:
         if columns.row_count == 0:
+            kn_pool_trim(self.pool, KEEP_IDLE_BYTES)  # nothing comes: the memory is for others
             return
         self.rows = columns.row_count
         for number in range(columns.column_count):

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 SAYS = {
+    "arrow.py": ["100 rows of ", "['offset', 'key', 'value']", "10000 rows, 10 cities", "'key': 'city 0'"],
     "produce.py": ["1000 messages delivered"],
     "consume.py": ["1000 messages read", "b'hello "],
     "groups.py": ["first has got [0, 1, 2, 3]", "first gives up", "1000 messages read by two members"],

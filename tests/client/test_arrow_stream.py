@@ -1,0 +1,199 @@
+"""arrow_stream(): batch after batch, for a loop, for a coroutine and for Arrow libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_native import KafkaException, TopicPartition
+from kafka_native.arrow import ArrowBatch
+from kafka_native.mock import MockCluster
+
+from .arrow_support import WAIT_S, assigned, rows
+from .support import Client, fill
+
+OFFSETS = ["offset"]
+
+
+def offsets(batches: list[ArrowBatch]) -> list[int]:
+    return [row["offset"] for batch in batches for row in rows(batch)]
+
+
+def test_iteration_ends_when_nothing_comes(client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 250)
+    with assigned(client, topic) as consumer:
+        stream = consumer.arrow_stream(100, timeout=1.0, columns=OFFSETS)
+        assert stream.column_names == OFFSETS
+        batches = list(stream)
+        assert [len(batch) for batch in batches] == [100, 100, 50]
+        assert offsets(batches) == list(range(250))
+        fill(client, topic, 5, start=250)
+        assert offsets(list(stream)) == list(range(250, 255)), "it can be taken up again"
+
+
+def test_without_a_timeout_a_batch_has_what_is_there(client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 3)
+    with assigned(client, topic) as consumer:
+        stream = consumer.arrow_stream(columns=OFFSETS)
+        found: list[int] = []
+        while len(found) < 3:
+            found += offsets([next(stream)])
+        fill(client, topic, 1)
+        assert [*found, *offsets([next(stream)])] == [0, 1, 2, 3]
+
+
+def test_wakeup_and_close_end_it(client: Client) -> None:
+    topic = client.topic()
+    consumer = assigned(client, topic)
+    stream = consumer.arrow_stream()
+    for end in (consumer.wakeup, consumer.close):
+        timer = threading.Timer(0.1, end)
+        timer.start()
+        assert list(stream) == []
+        timer.join()
+    assert list(stream) == [], "closed by now"
+
+
+def test_an_end_of_partition_is_a_batch(client: Client) -> None:
+    topic = client.topic()
+    with assigned(client, topic, **{"enable.partition.eof": True}) as consumer:
+        batch = next(consumer.arrow_stream(timeout=WAIT_S))
+        assert (len(batch), [(end.topic, end.partition, end.offset) for end in batch.ends]) == (0, [(topic, 0, 0)])
+
+
+def test_an_error_is_raised_and_the_stream_goes_on(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 5)
+    cluster.corrupt_next_fetch(topic, 0)
+    with assigned(client, topic) as consumer:
+        stream = consumer.arrow_stream(5, timeout=WAIT_S, columns=OFFSETS)
+        with pytest.raises(KafkaException, match="checksum"):
+            next(stream)
+        assert offsets([next(stream)]) == [0, 1, 2, 3, 4]
+
+
+def test_as_an_arrow_stream(client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 250)
+    with assigned(client, topic) as consumer:
+        stream = consumer.arrow_stream(100, timeout=1.0, columns=OFFSETS)
+        reader = pa.RecordBatchReader.from_stream(stream)
+        assert reader.schema.equals(pa.schema(stream))
+        table = reader.read_all()
+    assert table.column("offset").to_pylist() == list(range(250))
+    assert stream.error is None
+
+
+def test_an_error_in_an_arrow_stream_is_told_and_kept(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 5)
+    cluster.corrupt_next_fetch(topic, 0)
+    with assigned(client, topic) as consumer:
+        stream = consumer.arrow_stream(5, timeout=WAIT_S, columns=OFFSETS)
+        reader = pa.RecordBatchReader.from_stream(stream)
+        with pytest.raises(OSError, match=r"KafkaException.*checksum"):
+            reader.read_next_batch()
+        assert isinstance(stream.error, KafkaException)
+        assert reader.read_next_batch().num_rows == 5
+
+
+def test_an_arrow_stream_that_is_dropped(client: Client) -> None:
+    topic = client.topic()
+    consumer = assigned(client, topic)
+    reader = pa.RecordBatchReader.from_stream(consumer.arrow_stream(timeout=0))
+    del reader
+    capsule = consumer.arrow_stream().__arrow_c_stream__()
+    del capsule
+    consumer.close()
+
+
+def test_async_iteration(client: Client) -> None:
+    topic = client.topic(2)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.005)
+
+    async def read(consumer: Any) -> list[dict[str, Any]]:
+        ticking = asyncio.create_task(tick())
+        found: list[dict[str, Any]] = []
+        filling = asyncio.create_task(asyncio.to_thread(fill, client, topic, 500))
+        async for batch in consumer.arrow_stream(200, columns=["partition", "offset"]):
+            assert 0 < len(batch) <= 200
+            found += rows(batch)
+            if len(found) == 500:
+                break
+        await filling
+        ticking.cancel()
+        return found
+
+    with assigned(client, topic, 2) as consumer:
+        found = asyncio.run(asyncio.wait_for(read(consumer), WAIT_S))
+    assert len({(row["partition"], row["offset"]) for row in found}) == 500
+    assert ticks > 1, "others ran meanwhile"
+
+
+def test_async_iteration_ends(client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 3)
+
+    async def read(consumer: Any) -> list[int]:
+        found = offsets([batch async for batch in consumer.arrow_stream(timeout=1.0, columns=OFFSETS)])
+        asyncio.get_running_loop().call_later(0.05, consumer.wakeup)
+        assert [batch async for batch in consumer.arrow_stream()] == []
+        asyncio.get_running_loop().call_later(0.05, threading.Thread(target=consumer.close).start)
+        assert [batch async for batch in consumer.arrow_stream()] == []
+        return found
+
+    consumer = assigned(client, topic)
+    assert asyncio.run(asyncio.wait_for(read(consumer), WAIT_S)) == [0, 1, 2]
+
+
+def test_async_iteration_makes_callbacks(client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 4)
+    seen: list[list[int]] = []
+
+    async def read(consumer: Any) -> list[int]:
+        found: list[int] = []
+        async for batch in consumer.arrow_stream(columns=OFFSETS):
+            found += offsets([batch])
+            if len(found) == 4:
+                break
+        return found
+
+    with client.consumer(**{"group.id": f"async-{topic}", "auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe([topic], on_assign=lambda _, given: seen.append([each.partition for each in given]))
+        assert asyncio.run(asyncio.wait_for(read(consumer), WAIT_S)) == [0, 1, 2, 3]
+    assert seen == [[0]]
+
+
+def test_two_coroutines_at_once_are_refused(client: Client) -> None:
+    topic = client.topic()
+
+    async def read(consumer: Any) -> None:
+        first = asyncio.create_task(anext(consumer.arrow_stream()))
+        while not consumer._column_memory.awaited:
+            assert not first.done()
+            await asyncio.sleep(0.005)
+        with pytest.raises(RuntimeError, match="another coroutine"):
+            await anext(consumer.arrow_stream())
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert not consumer._column_memory.awaited
+        fill(client, topic, 1)
+        assert len(await anext(consumer.arrow_stream())) == 1
+
+    with assigned(client, topic) as consumer:
+        asyncio.run(asyncio.wait_for(read(consumer), WAIT_S))
+        assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1

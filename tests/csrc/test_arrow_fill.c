@@ -1,0 +1,235 @@
+/* From segments to columns: where it stops, where it goes on, and how what has become stale is undone. */
+#include "check.h"
+#include "arrow/fill.h"
+#include "base/status.h"
+#include "engine/engine.h"
+#include "records/batch_writer.h"
+
+static const struct kn_column_spec SPECS[] = {{KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0}, {KN_FIELD_VALUE, KN_LAYOUT_VIEW, 0, 0}};
+
+static struct kn_engine *engine;
+static struct kn_cursor *cursors[2];
+static struct kn_fill fill;
+
+static void begin(int64_t rows_max)
+{
+    static const uint8_t no_id[16];
+    struct kn_engine_config config;
+    kn_engine_config_init(&config);
+    engine = kn_engine_new(&config);
+    for (int i = 0; i < 2; i++) cursors[i] = kn_cursor_new(engine, i ? "second" : "first", i ? 6 : 5, no_id, i, (uint64_t)i + 1);
+    memset(&fill, 0, sizeof fill);
+    fill.columns = kn_columns_new(SPECS, 2, NULL, INT32_MAX);
+    fill.queue = &engine->fetched;
+    fill.rows_max = rows_max;
+}
+
+static void end(void)
+{
+    kn_segment_free(fill.segment);
+    struct kn_list *node;
+    while ((node = kn_queue_pop(fill.queue))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    kn_columns_unref(fill.columns);
+    for (int i = 0; i < 2; i++) kn_cursor_unref(cursors[i]);
+    kn_engine_stop(engine);
+    kn_engine_free(engine);
+    CHECK_EQ(kn_segment_live(), 0);
+    CHECK_EQ(kn_cursor_live(), 0);
+    CHECK_EQ(kn_chunk_live(), 0);
+    CHECK_EQ(kn_columns_live(), 0);
+    CHECK_EQ(kn_buffer_live(), 0);
+}
+
+/* A batch of `count` records from `offset` on, as a response brings it. */
+static struct kn_segment_batch batch_of(int64_t offset, int32_t count)
+{
+    struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
+    struct kn_batch_writer writer;
+    struct kn_batch_meta meta = {.base_offset = offset, .partition_leader_epoch = 3, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
+    CHECK_EQ(kn_batch_writer_init(&writer, buffer), KN_OK);
+    for (int32_t i = 0; i < count; i++) {
+        uint8_t value[20] = {'v'};
+        CHECK_EQ(kn_buffer_reserve(&buffer, kn_record_bound_bytes(-1, sizeof value, 0)), KN_OK);
+        CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, value, sizeof value, NULL, 0, 0), KN_OK);
+    }
+    kn_batch_seal(buffer, &writer, &meta);
+    struct kn_segment_batch batch = {.chunk = kn_chunk_new(buffer)};
+    struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
+    CHECK_EQ(kn_batch_view_next(&span, &batch.view), KN_OK);
+    return batch;
+}
+
+static struct kn_segment *push(int number, enum kn_segment_kind kind, int64_t offset, int32_t batches, int32_t records)
+{
+    struct kn_segment *segment = kn_segment_new(kind, cursors[number], kn_cursor_epoch(cursors[number]), batches);
+    segment->fetch_offset = offset;
+    for (int32_t i = 0; i < batches; i++) segment->batches[segment->batch_count++] = batch_of(offset + (int64_t)i * records, records);
+    segment->next_offset = offset + (int64_t)batches * records;
+    kn_segment_account(segment, 100);
+    kn_queue_push(&engine->fetched, &segment->node);
+    return segment;
+}
+
+static void check_offsets(int64_t from, int64_t row_begin, int64_t count)
+{
+    const int64_t *offsets = (const int64_t *)(const void *)fill.columns->columns[0].items.data;
+    CHECK(fill.columns->row_count >= row_begin + count);
+    for (int64_t i = 0; i < count; i++) CHECK_EQ(offsets[row_begin + i], from + i);
+}
+
+static void test_takes_all_that_is_queued(void)
+{
+    begin(10000);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    push(0, KN_SEGMENT_DATA, 0, 3, 300);
+    push(1, KN_SEGMENT_DATA, 50, 1, 10);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    CHECK_EQ(fill.taken_count, 2);
+    CHECK_EQ(fill.taken[0].first_offset, 0);
+    CHECK_EQ(fill.taken[0].next_offset, 900);
+    CHECK_EQ(fill.taken[0].leader_epoch, 3);
+    CHECK(fill.taken[0].is_done && fill.taken[1].is_done && !fill.segment);
+    CHECK_EQ(fill.columns->row_count, 910);
+    check_offsets(0, 0, 900);
+    check_offsets(50, 900, 10);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_segment_live(), 0);
+    end();
+}
+
+static void test_goes_on_in_the_middle_of_a_batch(void)
+{
+    begin(100);
+    push(0, KN_SEGMENT_DATA, 0, 2, 300);
+    for (int64_t done = 100; done <= 600; done += 100) {
+        fill.rows_max = done;
+        CHECK_EQ(kn_fill_run(&fill), KN_FILL_FULL);
+        CHECK_EQ(fill.columns->row_count, done);
+        CHECK_EQ(fill.taken[fill.taken_count - 1].next_offset, done);
+        kn_fill_finish(&fill);
+    }
+    fill.rows_max = 700;
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    CHECK_EQ(fill.taken[0].first_offset, -1);
+    CHECK(fill.taken[0].is_done);
+    kn_fill_finish(&fill);
+    check_offsets(0, 0, 600);
+    end();
+}
+
+static void test_records_before_the_fetch_offset_are_left_out(void)
+{
+    begin(1000);
+    push(0, KN_SEGMENT_DATA, 0, 1, 300)->fetch_offset = 290;
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    kn_fill_finish(&fill);
+    CHECK_EQ(fill.columns->row_count, 10);
+    check_offsets(290, 0, 10);
+    end();
+}
+
+static void test_a_notice_stops_it(void)
+{
+    begin(1000);
+    push(0, KN_SEGMENT_DATA, 0, 1, 10);
+    struct kn_segment *notice = push(0, KN_SEGMENT_EOF, 10, 0, 0);
+    push(1, KN_SEGMENT_DATA, 0, 1, 10);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_NOTICE);
+    CHECK(fill.segment == notice);
+    CHECK_EQ(fill.columns->row_count, 10);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_NOTICE);
+    CHECK_EQ(fill.taken_count, 0);
+    end();
+}
+
+static void test_stale_segments_are_left_out(void)
+{
+    begin(1000);
+    push(0, KN_SEGMENT_DATA, 0, 1, 10);
+    kn_cursor_next_epoch(cursors[0]);
+    push(0, KN_SEGMENT_DATA, 500, 1, 10);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    CHECK_EQ(fill.taken_count, 1);
+    kn_fill_finish(&fill);
+    CHECK_EQ(fill.columns->row_count, 10);
+    check_offsets(500, 0, 10);
+    end();
+}
+
+static void test_what_became_stale_meanwhile_is_undone_and_the_rest_comes_again(void)
+{
+    begin(1000);
+    push(0, KN_SEGMENT_DATA, 0, 1, 10);
+    push(1, KN_SEGMENT_DATA, 0, 2, 10);
+    push(0, KN_SEGMENT_DATA, 10, 2, 10);
+    push(1, KN_SEGMENT_DATA, 20, 2, 300);
+    push(1, KN_SEGMENT_EOF, 620, 0, 0);
+    fill.rows_max = 400; /* in the middle of the fourth */
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_FULL);
+    CHECK_EQ(fill.taken_count, 4);
+    kn_cursor_next_epoch(cursors[0]);
+    kn_fill_revert(&fill, 0);
+    CHECK_EQ(fill.columns->row_count, 0);
+    CHECK(!fill.segment);
+    kn_fill_finish(&fill);
+    fill.rows_max = 1000;
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_NOTICE);
+    CHECK_EQ(fill.columns->row_count, 620);
+    check_offsets(0, 0, 620);
+    CHECK_EQ(fill.taken_count, 2);
+    kn_cursor_next_epoch(cursors[1]);
+    kn_fill_revert(&fill, 1);
+    CHECK_EQ(fill.columns->row_count, 20);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED); /* the notice went back too, and is stale by now */
+    CHECK_EQ(fill.taken_count, 0);
+    end();
+}
+
+static void test_broken_records_are_said_again_and_again(void)
+{
+    begin(1000);
+    struct kn_segment *segment = push(0, KN_SEGMENT_DATA, 0, 2, 10);
+    segment->batches[0].view.record_count = 12; /* more than there are */
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_BROKEN);
+    CHECK_EQ(fill.columns->row_count, 10);
+    CHECK_EQ(fill.taken[0].next_offset, 10);
+    CHECK(fill.segment == segment && fill.is_reading);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_BROKEN);
+    CHECK_EQ(fill.columns->row_count, 10);
+    kn_fill_finish(&fill);
+    fill.is_reading = 0; /* what the binding does about it: the next batch */
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    CHECK_EQ(fill.columns->row_count, 20);
+    kn_fill_finish(&fill);
+    end();
+}
+
+static void test_pauses_for_settling(void)
+{
+    begin(100000);
+    for (int i = 0; i < KN_FILL_SEGMENTS + 5; i++) push(0, KN_SEGMENT_DATA, (int64_t)i * 10, 1, 10);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_PAUSED);
+    CHECK_EQ(fill.taken_count, KN_FILL_SEGMENTS);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    CHECK_EQ(fill.taken_count, 5);
+    kn_fill_finish(&fill);
+    check_offsets(0, 0, (KN_FILL_SEGMENTS + 5) * 10);
+    end();
+}
+
+int main(void)
+{
+    RUN(test_takes_all_that_is_queued);
+    RUN(test_goes_on_in_the_middle_of_a_batch);
+    RUN(test_records_before_the_fetch_offset_are_left_out);
+    RUN(test_a_notice_stops_it);
+    RUN(test_stale_segments_are_left_out);
+    RUN(test_what_became_stale_meanwhile_is_undone_and_the_rest_comes_again);
+    RUN(test_broken_records_are_said_again_and_again);
+    RUN(test_pauses_for_settling);
+    return check_done();
+}
