@@ -36,6 +36,7 @@ CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED, OUT_
 )
 
 JOIN_TIMEOUT_S = 10.0
+FOR_EVER_S = 1e6  # eleven days: as milliseconds it fits into the engine's 32 bits
 
 
 class MainThread:
@@ -101,7 +102,7 @@ class MainThread:
     def gather(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
         """Makes calls on the control thread; what ``done`` is given first is the outcome, a KafkaError is raised."""
         future: Future[Any] = Future()
-        wait_s = timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX
+        wait_s = timeout_s if timeout_s >= 0 else FOR_EVER_S
 
         def done(reply: Reply) -> None:
             if not future.done():

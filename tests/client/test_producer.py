@@ -333,6 +333,7 @@ def test_list_topics(client: Client):
         assert len(cluster.brokers) == 3
         known = producer._client.main.run(lambda: set(producer._client.main.pool.nodes))
         assert known == set(cluster.brokers)  # so that a request can go to the controller next
+        assert list(producer.list_topics(topic).topics) == [topic], "without a timeout it waits as long as it takes"
         only = producer.list_topics(topic, 10)
         assert list(only.topics) == [topic]
         assert sorted(only.topics[topic].partitions) == [0, 1, 2]
