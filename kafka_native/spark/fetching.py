@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kafka_native import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.offsets import EARLIEST, LATEST
 from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
@@ -23,6 +24,10 @@ from kafka_native.spark.planning import OffsetRange
 
 BATCH_ROWS: Final = 10_000
 """Rows of a batch at most, unless ``batchRows`` says otherwise."""
+_BATCH_BYTES: Final = 16 << 20
+"""About as many bytes a batch has at most; a single record may be larger."""
+_FIRST_ROWS: Final = 256
+"""Rows of a range's first batch: how large records are is not known before."""
 _KEPT: Final = 4
 """Consumers that a worker keeps, one for each configuration; beyond that the one used longest ago is closed."""
 _WAIT_S: Final = 1.0
@@ -41,6 +46,21 @@ _ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     COLUMNS["headers"]: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
+
+_ASKED: Final[Mapping[str, tuple[str, str]]] = {
+    "key": ("key", "binary"),
+    "value": ("value", "binary"),
+    "topic": ("topic", "string"),
+    "partition": ("partition", "int32"),
+    "offset": ("offset", "int64"),
+    "timestamp": ("timestamp", "timestamp[us]"),
+    "timestampType": ("timestamp_type", "int32"),
+    "headers": ("headers", "list"),
+}
+"""What `Consumer.consume_arrow` calls the columns, and the types of Spark's."""
+
+_WITHOUT: Final = {"timestamp": pa.scalar(-1000, pa.timestamp("us", tz="UTC")), "timestampType": -1}
+"""What Spark's own connector shows of a record that has no timestamp: -1 ms, type -1."""
 
 
 def arrow_schema(columns: Iterable[str]) -> pa.Schema:
@@ -147,7 +167,11 @@ class _Reading:
         self._range = range_
         self._columns = tuple(columns)
         self._schema = arrow_schema(columns)
-        self._rows = options.batch_rows or BATCH_ROWS
+        # where to cut is seen by the offsets
+        asked = dict.fromkeys([*columns, "offset"])
+        self._asked = {_ASKED[name][0]: _ASKED[name][1] for name in asked}
+        self._rows_max = options.batch_rows or BATCH_ROWS
+        self._rows = min(_FIRST_ROWS, self._rows_max)
         self._position = range_.start
         self._trouble: KafkaError | None = None
 
@@ -157,49 +181,48 @@ class _Reading:
         while self._position < self._range.end:
             before = self._position
             found = self._next()
-            if found:
-                yield _record_batch(found, self._columns, self._schema)
+            if found is not None and found.num_rows:
+                yield found
             if self._position > before:
                 waited_since = time.monotonic()
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
                 self._time_out()
 
-    def _next(self) -> list[Message]:
-        """Waits a moment for messages and moves the position."""
-        found: list[Message] = []
-        errors: list[Message] = []
+    def _next(self) -> pa.RecordBatch | None:
+        """Waits a moment for records and moves the position."""
         # no more than are wanted: it waits for as many, or for the end of the partition
         most = min(self._rows, self._range.end - self._position)
-        for message in self._consumer.consume(most, _WAIT_S):
-            offset = message.offset()
-            if message.error() is not None:
-                errors.append(message)
-            elif offset is not None and self._position <= offset:
-                self._position = offset + 1
-                if offset < self._range.end:
-                    found.append(message)
-        for message in errors:
-            self._on_error(message)
+        try:
+            taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
+        except KafkaException as error:
+            self._on_error(error.args[0])
+            return None
+        if taken.num_rows:
+            self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
+        before = self._position
+        self._position = max(before, taken.positions.get(self._range.key, before))
+        found = self._cut(pa.record_batch(taken), before) if taken.num_rows else None
+        for end in taken.ends:
+            if (end.topic, end.partition) == self._range.key:
+                self._on_end(end.offset)
         return found
+
+    def _cut(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The rows that the range has, as the columns that Spark wants."""
+        offsets = batch.column(batch.schema.get_field_index("offset"))
+        if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
+            wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
+            batch = batch.filter(wanted)
+        arrays = [_as_spark_has_it(batch, name) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _start_at(self, offset: int) -> None:
         self._position = offset
         self._consumer.assign([TopicPartition(self._range.topic, self._range.partition, offset)])
 
-    def _on_error(self, message: Message) -> None:
-        error = message.error()
-        assert error is not None
+    def _on_error(self, error: KafkaError) -> None:
         code = error.code()
-        about_other = message.topic() not in (None, self._range.topic) or message.partition() not in (
-            None,
-            -1,
-            self._range.partition,
-        )
-        if about_other and not error.fatal():
-            return  # of what this consumer read before
-        if code == KafkaError._PARTITION_EOF:
-            self._on_end(message.offset())
-        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._on_out_of_range()
         elif code in _GONE:
             self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
@@ -264,18 +287,11 @@ class _Reading:
         )
 
 
-def _record_batch(messages: list[Message], columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array(_values(messages, name), schema.field(name).type) for name in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _values(messages: list[Message], column: str) -> list[Any]:
-    if column == "timestamp":
-        return [message.timestamp()[1] * 1000 for message in messages]
-    if column == "timestampType":
-        return [message.timestamp()[0] - 1 for message in messages]
-    if column == "headers":
-        return [
-            [{"key": key, "value": value} for key, value in message.headers() or ()] or None for message in messages
-        ]
-    return [getattr(message, column)() for message in messages]
+def _as_spark_has_it(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """One of Spark's columns, out of what `Consumer.consume_arrow` has given."""
+    array = batch.column(batch.schema.get_field_index(_ASKED[name][0]))
+    if name == "headers":
+        return array.cast(_ARROW_TYPES[COLUMNS["headers"]])  # their keys may be null to Spark
+    if array.null_count and name in _WITHOUT:
+        return array.fill_null(_WITHOUT[name])
+    return array
