@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.datasource import (
     EqualTo,
@@ -71,6 +71,7 @@ def test_max_records_is_never_exceeded() -> None:
     assert len(both) >= 7
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000)), max_size=6),
     st.one_of(st.none(), st.integers(1, 40)),
