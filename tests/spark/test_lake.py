@@ -11,40 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_native.spark.pipelines.lake import LOG, NO_DATE, Gap, Lake, LakeFile, Range
-from kafka_native.spark.pipelines.parquet import COLUMNS, SCHEMA, ParquetSettings, RangeWriter, by_date
+from kafka_native.spark.pipelines.lake import LOG, NO_DATE, Gap, Lake, Range
+from kafka_native.spark.pipelines.parquet import SCHEMA, ParquetSettings, by_date
 from kafka_native.spark.pipelines.session import PipelineError
-
-DAY_MS = 86_400_000
-NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
-"""2024-10-04, 12:00 UTC."""
-
-
-def records(offsets: range, stamps_ms: list[int | None] | None = None, partition: int = 0) -> pa.RecordBatch:
-    """A batch as the source gives it."""
-    stamps = stamps_ms or [NOON_MS + offset for offset in offsets]
-    count = len(offsets)
-    values = {
-        "partition": [partition] * count,
-        "offset": list(offsets),
-        "timestamp": [None if each is None else each * 1000 for each in stamps],
-        "timestampType": [0] * count,
-        "key": [b"k%d" % (offset % 3) if offset % 2 else None for offset in offsets],
-        "value": [b"v%d" % offset if offset % 5 else None for offset in offsets],
-        "headers": [[{"key": "h", "value": b"x"}] if offset % 4 == 0 else None for offset in offsets],
-    }
-    arrays = [pa.array(values[name], field.type) for name, field in zip(COLUMNS, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
-
-
-def stage(lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0, **settings: int) -> list[LakeFile]:
-    """What a task does."""
-    folder = f"{LOG}/staging/{query}/{batch}/attempt"
-    partition = batches[0].column(0)[0].as_py()
-    writer = RangeWriter(lake, folder, f"{query}-{batch}", "orders", partition, ParquetSettings(**settings))
-    for each in batches:
-        writer.write(each)
-    return writer.close()
+from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
 
 
 @pytest.fixture
@@ -71,6 +41,16 @@ def test_what_is_published_comes_back_with_every_column(lake: Lake) -> None:
     assert set(found["topic"].to_pylist()) == {"orders"}
     assert set(found["date"].to_pylist()) == {datetime.date(2024, 10, 4)}
     assert on_disk(lake) == {each.path for each in lake.files()}
+
+
+def test_duckdb_reads_the_published_files(lake: Lake) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB isn't installed")
+    lake.publish("q", 0, [Range("orders", 0, 0, 100)], stage(lake, records(range(100))))
+    stage(lake, records(range(100)), batch=1)
+    wanted = [("orders", datetime.date(2024, 10, 4), 100, 99)]
+    for files in (lake.paths(), f"{lake.root}/topic=*/**/*.parquet"):
+        found = duckdb.read_parquet(files, hive_partitioning=True)
+        assert found.aggregate('topic, date, count(*), max("offset")').fetchall() == wanted
 
 
 def test_staged_files_are_seen_by_nobody(lake: Lake) -> None:

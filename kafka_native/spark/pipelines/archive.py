@@ -40,6 +40,7 @@ Overlap = Literal["error", "skip"]
 BATCH_ROWS: Final = 100_000
 """Rows of the Arrow batches that tasks fetch: large ones, as no JVM is to take them."""
 _LOOK_S: Final = 0.5
+_STARTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,11 @@ def archive(
         begun = time.monotonic()
         frame = spark.readStream.format("kafka_native").options(**source).load()
         writer = frame.writeStream.foreachBatch(run.commit).option("checkpointLocation", place)
-        query = writer.trigger(**_trigger(trigger, interval_s)).start()
+        writer = writer.trigger(**_trigger(trigger, interval_s))
         with watch(lambda: tally.work(run.note()), on_progress):
-            _wait(query, run, stop)
+            for attempt in range(_STARTS):
+                if _wait(writer.start(), run, stop, attempt + 1 < _STARTS):
+                    break
         run.result.elapsed_s = time.monotonic() - begun
     return run.result
 
@@ -268,16 +271,24 @@ class _Run:
         self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
 
 
-def _wait(query: StreamingQuery, run: _Run, stop: threading.Event | None) -> None:
+def _wait(query: StreamingQuery, run: _Run, stop: threading.Event | None, may_fail: bool) -> bool:
+    """Waits for the query's end. False: it didn't get going, which ``may_fail`` allows."""
     try:
         while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
             if stop is not None and stop.is_set():
                 break
+    except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
+        if stop is None:
+            raise
     except Exception as error:
+        # Spark gives the Python process of a source ten seconds to start, which a busy machine may need for itself
+        if may_fail and run.failure is None and "Python worker failed to connect back" in str(error):
+            return False
         cause = run.failure or error
         raise PipelineError(cause_of(cause)) from cause
     finally:
         query.stop()
+    return True
 
 
 def _session(session: SparkSession | None, master: str, conf: Mapping[str, str] | None) -> Any:

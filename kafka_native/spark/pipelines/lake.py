@@ -227,7 +227,8 @@ class Lake(Folder):
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
-        manifest = Manifest(query, batch, now_ms(), tuple(sorted(ranges)), tuple(sorted(files)))
+        read = sorted(each for each in ranges if each.start < each.end)
+        manifest = Manifest(query, batch, now_ms(), tuple(read), tuple(sorted(files)))
         for each in manifest.files:
             _check_file(each)
         self.write(f"{LOG}/intents/{_name(query, batch)}", asdict(manifest))

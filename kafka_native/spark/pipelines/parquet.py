@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 from collections.abc import Iterator
@@ -228,8 +229,10 @@ class _DayWriter:
     def abort(self) -> None:
         """Closes the file as it is."""
         self._pending.clear()
-        if self._sink is not None:
-            self._sink.close()
+        if self._sink is not None and self._writer is not None:
+            with contextlib.suppress(OSError, pa.ArrowException):  # the error that led here is the one to tell
+                self._writer.close()
+                self._sink.close()
 
 
 def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -25,6 +25,7 @@ __all__ = [
     "Tally",
     "Work",
     "cause_of",
+    "map_numbers",
     "map_ranges",
     "now_ms",
     "open_session",
@@ -152,6 +153,19 @@ def map_ranges(
             yield _result_batch(_counted(task(each), tally) for each in ranges_in(batch))
 
     rows = frame.mapInArrow(work, RESULT_SCHEMA).collect()
+    return [json.loads(row.result) for row in rows]
+
+
+def map_numbers(
+    session: SparkSession, count: int, task: Callable[[int], Mapping[str, Any]], tally: Tally | None = None
+) -> list[dict[str, Any]]:
+    """Runs ``task(0)``, ``task(1)``, ... as tasks of their own, and waits for all of them; else like `map_ranges`."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield _result_batch(_counted(task(each), tally) for each in batch.column(0).to_pylist())
+
+    rows = session.range(0, count, 1, count).mapInArrow(work, RESULT_SCHEMA).collect()
     return [json.loads(row.result) for row in rows]
 
 

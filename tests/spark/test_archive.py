@@ -1,0 +1,274 @@
+"""archive: tasks on the mock cluster, the driver's side without Spark, the whole with it, and kill -9."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_native import Producer
+from kafka_native.mock import MockCluster
+from kafka_native.spark import fetching
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, Range, archive, plan_archive
+from kafka_native.spark.pipelines import session as sessions
+from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
+from kafka_native.spark.pipelines.lake import LOG
+from kafka_native.spark.planning import OffsetRange
+from tests.spark.lakes import NOON_MS, FakeFrame
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 200.0
+"""For what starts a JVM, on a busy machine."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2) as cluster:
+        cluster.create_topic("orders", partitions=3)
+        yield cluster
+    fetching.close_idle()
+
+
+def fill(cluster: MockCluster, count: int, topic: str = "orders", partitions: int = 3) -> None:
+    """Numbers, round about the partitions; some without key, value or headers."""
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        for number in range(count):
+            producer.produce(
+                topic,
+                None if number % 7 == 0 else b"v%d" % number,
+                None if number % 3 == 0 else b"k%d" % number,
+                partition=number % partitions,
+                timestamp=NOON_MS + number,
+                headers=[("h", b"%d" % number), ("h", None)] if number % 5 == 0 else None,
+            )
+        assert producer.flush(60) == 0
+
+
+def options_of(cluster: MockCluster, **more: str) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "orders", "rows": "ranges", **more}
+    return SourceOptions.parse(given)
+
+
+def offsets_in(lake: Lake) -> Counter[tuple[str, int, int]]:
+    """How often each record is in the lake."""
+    columns = lake.dataset().to_table(["topic", "partition", "offset"]).to_pydict()
+    return Counter(zip(columns["topic"], columns["partition"], columns["offset"], strict=True))
+
+
+def stored(cluster: MockCluster, *topics: str) -> Counter[tuple[str, int, int]]:
+    """What the lake should hold: each record once."""
+    found: Counter[tuple[str, int, int]] = Counter()
+    for topic in topics:
+        for partition in range(len(cluster.topics[topic].partitions)):
+            found.update((topic, partition, record.offset) for record in cluster.messages(topic, partition))
+    return found
+
+
+# --- tasks ---
+
+
+def test_task_writes_the_records_of_its_range_with_all_they_have(cluster: MockCluster, tmp_path: Path) -> None:
+    fill(cluster, 300)
+    lake = Lake(tmp_path)
+    lake.prepare()
+    result = ArchiveTask(lake, options_of(cluster), "q", 0)(OffsetRange("orders", 1, 10, 60))
+    assert result["records"] == 50
+    assert lake.files() == []
+    run_publish(lake, [result])
+    rows = lake.dataset().to_table().sort_by("offset").to_pylist()
+    assert [row["offset"] for row in rows] == list(range(10, 60))
+    for row in rows:
+        number = row["offset"] * 3 + 1
+        assert row["value"] == (None if number % 7 == 0 else b"v%d" % number)
+        assert row["key"] == (None if number % 3 == 0 else b"k%d" % number)
+        assert row["timestamp"].timestamp() * 1000 == NOON_MS + number
+        assert row["timestamp_type"] == 0
+        headers = [{"key": "h", "value": b"%d" % number}, {"key": "h", "value": None}] if number % 5 == 0 else None
+        assert row["headers"] == headers
+
+
+def run_publish(lake: Lake, results: list[dict[str, Any]], query: str = "q", batch: int = 0) -> None:
+    from kafka_native.spark.pipelines import LakeFile
+
+    files = [LakeFile(**one) for each in results for one in each["files"]]
+    lake.publish(query, batch, [Range(**each["range"]) for each in results], files)
+
+
+def test_failed_attempt_leaves_nothing_in_the_lake(
+    cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, 300)
+    lake = Lake(tmp_path)
+    lake.prepare()
+    task = ArchiveTask(lake, options_of(cluster, batchRows="10"), "q", 0, ParquetSettings(row_group_rows=10))
+    module = sys.modules[ArchiveTask.__module__]
+    read = module.read_range
+
+    def broken(*arguments: Any) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(read(*arguments)):
+            if number == 3:
+                raise OSError("the disk is full")
+            yield batch
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "read_range", broken)
+        with pytest.raises(OSError, match="disk is full"):
+            task(OffsetRange("orders", 0, 0, 100))
+    left = list((Path(lake.root) / LOG / "staging").glob("**/*.staged"))
+    assert len(left) == 1
+    again = task(OffsetRange("orders", 0, 0, 100))
+    run_publish(lake, [again])
+    lake.sweep("q", 0)
+    assert not left[0].exists()
+    assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(100))
+
+
+def test_offsets_that_the_lake_has_are_refused_or_left_out(cluster: MockCluster, tmp_path: Path) -> None:
+    fill(cluster, 300)
+    lake = Lake(tmp_path)
+    lake.prepare()
+    run_publish(lake, [ArchiveTask(lake, options_of(cluster), "old", 0)(OffsetRange("orders", 0, 0, 40))], "old")
+    with pytest.raises(PipelineError, match=r"the lake has orders \[0\] up to offset 40 already"):
+        ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends())(OffsetRange("orders", 0, 20, 100))
+    skipping = ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends(), overlap="skip")
+    results = [skipping(OffsetRange("orders", 0, 20, 30)), skipping(OffsetRange("orders", 0, 30, 100))]
+    assert [each["records"] for each in results] == [0, 60]
+    run_publish(lake, results, "new")
+    assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(100))
+    assert lake.gaps() == []
+
+
+def test_configuration_is_neither_in_the_lake_nor_in_reprs(cluster: MockCluster, tmp_path: Path) -> None:
+    fill(cluster, 30)
+    lake = Lake(tmp_path)
+    lake.prepare()
+    task = ArchiveTask(lake, options_of(cluster, **{"kafka.client.id": "hush-hush"}), "q", 0)
+    run_publish(lake, [task(OffsetRange("orders", 0, 0, 10))])
+    assert "hush-hush" not in repr(task)
+    for path in Path(lake.root).glob("**/*"):
+        assert path.is_dir() or b"hush-hush" not in path.read_bytes()
+
+
+# --- the driver's side ---
+
+
+class NoTally:
+    def add(self, records: int, size_bytes: int) -> None:
+        pass
+
+
+def a_run(lake: Lake, cluster: MockCluster) -> _Run:
+    lake.prepare()
+    return _Run(lake, options_of(cluster), ParquetSettings(), "error", NoTally())  # type: ignore[arg-type]
+
+
+def test_batch_that_spark_asks_for_again_is_skipped(cluster: MockCluster, tmp_path: Path) -> None:
+    fill(cluster, 300)
+    frame = FakeFrame([("orders", partition, 0, 100) for partition in range(3)])
+    a_run(Lake(tmp_path), cluster).commit(frame, 0)  # type: ignore[arg-type]
+    again = a_run(Lake(tmp_path), cluster)
+    again.commit(frame, 0)  # type: ignore[arg-type]
+    assert (again.result.batches, again.result.skipped) == (0, 1)
+    assert offsets_in(Lake(tmp_path)) == stored(cluster, "orders")
+
+
+@pytest.mark.parametrize("at", ["write", "move", "sweep"])
+def test_driver_that_dies_while_it_publishes_loses_and_doubles_nothing(
+    cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Dies at each point where it touches the lake's log, one after the other, and Spark runs the batch again."""
+    fill(cluster, 300)
+    frame = FakeFrame([("orders", partition, 0, 100) for partition in range(3)])
+    original = getattr(Lake, at)
+
+    class KilledError(Exception):
+        pass
+
+    for survived in range(20):
+        calls = 0
+        run = a_run(Lake(tmp_path), cluster)
+
+        def dying(self: Lake, *arguments: Any, limit: int = survived) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > limit:
+                raise KilledError
+            return original(self, *arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Lake, at, dying)
+            try:
+                run.commit(frame, 0)  # type: ignore[arg-type]
+                break
+            except KilledError:
+                pass
+    else:
+        pytest.fail("it never got through")
+    assert survived > 0
+    assert offsets_in(Lake(tmp_path)) == stored(cluster, "orders")
+    assert Lake(tmp_path).gaps() == []
+
+
+def test_error_of_a_task_is_told_and_nothing_is_published(cluster: MockCluster, tmp_path: Path) -> None:
+    fill(cluster, 30)
+    run = a_run(Lake(tmp_path), cluster)
+    with pytest.raises(Exception, match="can't be read"):
+        run.commit(FakeFrame([("orders", 0, 0, 10), ("orders", 1, 0, 5000)]), 0)  # type: ignore[arg-type]
+    assert run.failure is not None
+    assert Lake(tmp_path).files() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("boom", "boom"),
+        (
+            "Job aborted\n  kafka_native.spark.errors.X: no\nkafka_native.spark.errors.DataLossError: gone.\n\nat x",
+            "gone.",
+        ),
+        ("Traceback\nTimeoutError: no record came\n", "no record came"),
+    ],
+)
+def test_cause_is_found_in_what_spark_wraps_around_it(text: str, cause: str) -> None:
+    assert sessions.cause_of(RuntimeError(text)) == cause
+
+
+# --- with Spark ---
+
+
+def test_archive_goes_on_where_it_ended(spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path) -> None:
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+    for name in ("bills-eu", "bills-us"):
+        mock_cluster.create_topic(name, partitions=2)
+        fill(mock_cluster, 200, name, 2)
+    shown: list[Any] = []
+    arguments: dict[str, Any] = {"pattern": "bills-.*", "session": spark}
+    plan = plan_archive(config, tmp_path, **arguments)
+    assert [(each.topic, each.partition, each.start, each.end) for each in plan] == [
+        (topic, partition, 0, 100) for topic in ("bills-eu", "bills-us") for partition in (0, 1)
+    ]
+    limits = {"maxOffsetsPerTrigger": 300}
+    first = archive(config, tmp_path, options=limits, on_progress=shown.append, **arguments)
+    assert (first.records, first.batches >= 1) == (400, True)
+    assert shown[-1].records == 400
+    fill(mock_cluster, 50, "bills-eu", 2)
+    assert sum(each.end - each.start for each in plan_archive(config, tmp_path, **arguments)) == 50
+    second = archive(config, tmp_path, **arguments)
+    assert (second.records, second.query) == (50, first.query)
+    lake = Lake(tmp_path)
+    assert offsets_in(lake) == stored(mock_cluster, "bills-eu", "bills-us")
+    assert lake.gaps() == []
+    # the two other ways of reading it that the guide names
+    for frame in (
+        spark.read.option("basePath", lake.root).parquet(*lake.paths()),
+        spark.read.parquet(lake.root),
+    ):
+        counts = {row["topic"]: row["count"] for row in frame.groupBy("topic").count().collect()}
+        assert counts == {"bills-eu": 250, "bills-us": 200}
