@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,12 @@ SAYS = {
     ],
     "assignor.py": ["strong: 9 partitions, weak: 3"],
     "interceptors.py": ["[('MSG_SIZE_TOO_LARGE', 1), ('delivered', 100)]", "[('origin', b'examples')] 1000 bytes"],
+    "spark_stream.py": [
+        "micro-batches: [400, 400, 200]",
+        "after a restart: [100]",
+        "rows in the files: 1100",
+        "the checkpoint ends at {'readings': {'0': 1100}}",
+    ],
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
 }
@@ -62,15 +69,31 @@ def bootstrap() -> Iterator[str]:
         cluster.create_topic("greetings", 4)
         cluster.create_topic("numbers", 1)
         cluster.create_topic("ledger", 1)
+        cluster.create_topic("readings", 1)
         yield cluster.bootstrap_servers
 
 
-@pytest.mark.parametrize("name", SAYS)  # in this order: consume.py reads what produce.py wrote
+ON_SPARK = [pytest.param(name, marks=pytest.mark.timeout(400)) for name in SAYS if name.startswith("spark_")]
+
+
+@pytest.mark.parametrize("name", [name for name in SAYS if not name.startswith("spark_")])
 def test_example_runs(name: str, bootstrap: str) -> None:
+    run(name, bootstrap, 60)  # in this order: consume.py reads what produce.py wrote
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_example_runs_on_spark(name: str, bootstrap: str) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("no Spark: java is not installed")
+    run(name, bootstrap, 380)
+
+
+def run(name: str, bootstrap: str, timeout: float) -> None:
     program = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
-    environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, *program, str(EXAMPLES / name)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in SAYS[name]:
         assert text in done.stdout
