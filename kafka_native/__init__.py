@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kafka_native._native.message import Message, MessageStatus
 from kafka_native._native.records import features
+from kafka_native.arrow import ArrowReport
 from kafka_native.compacted import CompactedTable, CompactedTopic, TableChange
 from kafka_native.consumer import Consumer
 from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo
@@ -45,6 +46,7 @@ __all__ = [
     "TIMESTAMP_CREATE_TIME",
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
+    "ArrowReport",
     "Assignor",
     "CompactedTable",
     "CompactedTopic",

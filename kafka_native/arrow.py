@@ -1,7 +1,7 @@
-"""Arrow columns: what `Consumer.consume_arrow` and `Consumer.arrow_stream` give.
+"""Arrow columns: what `Consumer.consume_arrow` and `Consumer.arrow_stream` give, what `Producer.produce_arrow` reports.
 
-They speak the Arrow PyCapsule interface, so pyarrow, polars, pandas, DuckDB and everything else that does takes them
-without a copy, and without any of them being needed here. docs/guide/arrow.md shows how.
+Batches and streams speak the Arrow PyCapsule interface, so that pyarrow, polars, pandas, DuckDB and whatever else does
+takes them without a copy, and without any of them being needed here. docs/guide/arrow.md shows how.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from kafka_native._native.arrow_consuming import (
     is_ready,
     stream_of,
 )
+from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native.types import TopicPartition
 
-__all__ = ["COLUMNS", "ArrowBatch", "ArrowStream", "Columns"]
+__all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns"]
 
 Columns = Sequence[str] | Mapping[str, str | None] | None
 

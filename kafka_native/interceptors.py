@@ -294,6 +294,15 @@ class ProducerHooks:
             )
         )
 
+    def produce_arrow(self, *args: Any, **kwargs: Any) -> int:
+        """Refused: each row would have to become a ProducerRecord."""
+        text = "produce_arrow() makes no ProducerRecord that interceptors could see"
+        error = KafkaException(
+            KafkaError(KafkaError._INVALID_ARG, text), hint="use produce_many(), or a producer without interceptors"
+        )
+        error.rows = 0  # type: ignore[attr-defined]
+        raise error
+
     def produce_batch(
         self,
         topic: str,

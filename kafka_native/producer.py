@@ -8,6 +8,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from kafka_native._native.arrow_producing import produce_rows
+from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.producing import ProducerCore
 from kafka_native.client import Client
 from kafka_native.config import parse
@@ -67,6 +69,9 @@ class Producer(ProducerCore):
         partitioner = settings.function("partitioner_cb")
         partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S)
         self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
+        self._produce_rows = partial(
+            produce_rows, block_s=block_s, needs_partition=partitioner is not None, exception_of=exception_of
+        )
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
         if settings["enable.idempotence"]:
@@ -74,6 +79,59 @@ class Producer(ProducerCore):
             timeout_s = settings.integer("socket.timeout.ms") / 1000
             main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal)
         main.start()
+
+    def produce_arrow(
+        self,
+        topic: str | None,
+        data: Any,
+        *,
+        value: str | int | None = "value",
+        key: str | int | None = None,
+        headers: str | int | None = None,
+        timestamp: str | int | None = None,
+        partition: str | int | None = None,
+        topic_column: str | int | None = None,
+        on_delivery: Callable[[ArrowReport], object] | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Queues every row of Arrow columns as a message, without an object a row and without the interpreter lock.
+
+        A full queue is waited for. Each chunk of the input is checked as a whole before its first row is queued.
+
+        :param topic: For rows that name none; None if ``topic_column`` names one for each.
+        :param data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a pyarrow Table, RecordBatch or
+            RecordBatchReader, a polars DataFrame, a DuckDB relation, a pandas DataFrame, an `ArrowBatch`; or a single
+            column, which is the value then.
+        :param value, key: Columns (names or indices) of binary or string: large, view, fixed-size and dictionary, too.
+            A null is a null. ``value=None``: every value is null.
+        :param headers: A column of list<struct<key, value>> or map; a null or an empty list: no headers.
+        :param timestamp: Name of a column of timestamps of any unit, or of int64 milliseconds since 1970 (null and
+            0: now); or an int for all.
+        :param partition: Name of a column of integers (null and -1: the partitioner's choice); or an int for all.
+        :param topic_column: A column of strings; where it is null, ``topic``.
+        :param on_delivery: ``f(report)``, called once, by `poll()` or `flush()`, with an `ArrowReport` when every row
+            has its outcome. Without it, rows are reported as other messages are (``on_delivery`` of the producer).
+        :param timeout: Seconds that the whole call may wait for room; negative: for ever. None: ``max.block.ms`` for
+            each time that nothing moves, if it is set, else for ever.
+        :return: How many rows were taken, which is all of them. With ``on_delivery``, a row that can't be queued (over
+            ``message.max.bytes``, no such partition) is taken as well, and among the report's ``failed``.
+        :raises BufferError: No room in time.
+        :raises KafkaException: Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE) or has
+            no partition (_UNKNOWN_PARTITION). Or the producer has a fatal error, or interceptors, which
+            would have to be called for each row.
+        :raises OSError: The stream of ``data`` failed.
+        :raises RuntimeError: The producer is closed, maybe by another thread meanwhile.
+        :raises TypeError: ``data`` isn't Arrow, or a column has another type.
+        :raises ValueError: No such column; or a chunk that can't be right, or has a timestamp or partition out of
+            range, a header whose key is null or no UTF-8: the text names column and row. None of the chunk is queued.
+
+        Every exception, also KeyboardInterrupt, has ``rows``: how many of the first rows were taken before it. What was
+        taken is sent, and reported.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
+        taken: int = self._produce_rows(self, topic, data, columns, timestamp, partition, on_delivery, timeout)
+        return taken
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions.

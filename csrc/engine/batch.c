@@ -38,11 +38,29 @@ struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t 
     return batch;
 }
 
+struct kn_batch *kn_batch_new_ticket(struct kn_tally *tally)
+{
+    struct kn_batch *batch = calloc(1, sizeof *batch);
+    if (!batch) return NULL;
+    kn_list_init(&batch->node);
+    kn_list_init(&batch->sequence_node);
+    batch->tally = tally;
+    batch->writer.record_count = 1; /* it counts as one undelivered report */
+    atomic_fetch_add_explicit(&live_batches, 1, memory_order_relaxed);
+    return batch;
+}
+
+void kn_batch_drop_bytes(struct kn_batch *batch)
+{
+    if (batch->wire != batch->plain) kn_buffer_give(batch->wire);
+    kn_buffer_give(batch->plain);
+    batch->wire = batch->plain = NULL;
+}
+
 void kn_batch_free(struct kn_batch *batch)
 {
     if (!batch) return;
-    if (batch->wire != batch->plain) kn_buffer_give(batch->wire);
-    kn_buffer_give(batch->plain);
+    kn_batch_drop_bytes(batch);
     free(batch->opaques);
     free(batch->partitions);
     free(batch->error_text);

@@ -16,17 +16,19 @@
 
 struct kn_topic;
 struct kn_accumulator;
+struct kn_tally;
 
 enum kn_persistence { KN_NOT_PERSISTED = 0, KN_POSSIBLY_PERSISTED = 1, KN_PERSISTED = 2 };
 
 struct kn_batch {
     struct kn_list node;
     struct kn_topic *topic;
+    struct kn_tally *tally;    /* not a batch at all, but a tally's ticket (tally.h); NULL: a batch */
     struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */
     struct kn_buffer *plain;   /* 61-byte header + records as appended; kept while reports may need it, NULL afterwards */
     struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until sealed */
     struct kn_batch_writer writer;
-    void **opaques;            /* one a record, NULL when no callback was given; each token is given back exactly once by the binding */
+    void **opaques;            /* one a record, NULL when no callback was given; each is given back exactly once by the binding, or counted by its tally */
     int32_t *partitions;       /* staged batches only: the asked partition of each record (-1: the partitioner's choice) */
     int32_t opaque_capacity;   /* of opaques and partitions */
     int32_t partition;         /* -1: staged */
@@ -56,7 +58,9 @@ struct kn_batch {
 
 /* An empty batch whose buffer holds capacity_bytes. NULL: no memory. */
 struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes);
+struct kn_batch *kn_batch_new_ticket(struct kn_tally *tally); /* what stands in `deliveries` for a tally; NULL: no memory */
 void kn_batch_free(struct kn_batch *batch); /* opaques must have been given back */
+void kn_batch_drop_bytes(struct kn_batch *batch); /* only its opaques and its outcome are wanted any more */
 long kn_batch_live(void);
 
 /* Replaces the per-record arrays by ones for `capacity` records, content kept; NULL for one that isn't wanted. The caller allocates

@@ -94,6 +94,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     kn_crew_init(&engine->crew, config->codec == KN_CODEC_NONE ? 0 : kn_crew_useful_size());
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
     kn_list_init(&engine->topics);
+    kn_tallies_init(&engine->tallies);
     atomic_fetch_add(&live_engines, 1);
     return engine;
 }
@@ -131,6 +132,7 @@ void kn_engine_free(struct kn_engine *engine)
     free(engine->brokers);
     struct kn_list *node;
     while ((node = kn_list_pop_front(&engine->topics))) kn_topic_free(KN_LIST_ENTRY(node, struct kn_topic, node));
+    kn_tallies_deinit(&engine->tallies);
     kn_queue_deinit(&engine->events);
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
@@ -430,7 +432,10 @@ void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
 {
     int32_t messages = batch->writer.record_count;
     int64_t bytes = batch->budget_bytes;
-    if (batch_is_reported(engine, batch)) {
+    struct kn_list tickets;
+    kn_list_init(&tickets);
+    enum kn_tally_verdict verdict = batch->opaques ? kn_tally_deliver(engine, batch, &tickets) : KN_TALLY_NOT_ALONE;
+    if (verdict != KN_TALLY_COUNTED && batch_is_reported(engine, batch)) {
         atomic_fetch_add(&engine->undelivered, messages);
         /* Before the push: a callback that produces again finds the room. */
         kn_budget_give(&engine->budget, messages, bytes);
@@ -439,6 +444,7 @@ void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
     }
     kn_batch_free(batch);
     kn_budget_give(&engine->budget, messages, bytes);
+    kn_tally_send(engine, &tickets);
     engine_settled(engine);
 }
 

@@ -18,6 +18,7 @@
 #include "engine/cursor.h"
 #include "engine/events.h"
 #include "engine/queue.h"
+#include "engine/tally.h"
 #include "engine/topic.h"
 #include "records/codec.h"
 
@@ -73,6 +74,8 @@ struct kn_engine {
     struct kn_queue events;            /* struct kn_event: control thread */
     struct kn_queue deliveries;        /* struct kn_batch: poll(), flush() */
     struct kn_queue fetched;           /* struct kn_segment: poll(), consume() */
+    /* guards itself */
+    struct kn_tallies tallies;         /* reports for many messages */
     /* atomic */
     struct kn_budget budget;           /* messages not yet settled */
     _Atomic int64_t undelivered;       /* messages settled whose report waits in `deliveries` */

@@ -11,12 +11,14 @@ cdef class Report:
     cdef kn_chunk *chunk  # its records
     cdef kn_record_reader reader
     cdef int32_t index  # of the next message
+    cdef int32_t token  # of the next message that may be a tally's row
     cdef bint ready  # error and shared are there
     cdef object error
     cdef Batch shared  # by its Messages
 
     cdef int open(self) except -1
-    cdef int prepare(self, error_of) except -1
+    cdef int prepare(self, Engine engine) except -1
+    cdef int take_tokens(self, Engine engine, error) except -1
     cdef Message message(self, int32_t index, const uint8_t *start, kn_record *record)
 
 
@@ -24,10 +26,12 @@ cdef class DeliveryCore:
     cdef readonly Engine engine
     cdef object _on_delivery  # client-wide callback or None
     cdef bint _closed
+    cdef bint _last_served  # nobody makes callbacks for what comes to `deliveries` any more
     cdef list _reports  # Report, the oldest first; more than one only when threads meet
 
     cdef Report _next_report(self)
     cdef _finish(self, Report report)
     cdef int _serve(self) except -1
     cdef int _serve_report(self, Report report) except -1
+    cdef int _serve_tally(self, kn_batch *ticket) except -1
     cdef _check_open(self)

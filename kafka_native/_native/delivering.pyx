@@ -7,6 +7,7 @@ cimport cython
 from cpython.ref cimport Py_DECREF, PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
@@ -21,7 +22,7 @@ from kafka_native._native.message cimport (
 @cython.final
 @cython.no_gc
 cdef class Report:
-    """A delivered batch whose messages are being reported. Several threads may be at it, each with a message of its own.
+    """A delivered batch whose messages are being reported, or the ticket of a tally. Several threads may be at it, each with a message of its own.
 
     It has its place in the line before Python code runs for it: making a KafkaError, or any garbage collection, may let another thread in. Who finds it
     not `ready` makes it so, also when somebody else is about to.
@@ -45,17 +46,28 @@ cdef class Report:
         self.batch.plain = NULL
         return 0
 
-    cdef int prepare(self, error_of) except -1:
+    cdef int prepare(self, Engine engine) except -1:
         cdef kn_batch *batch = self.batch
         cdef int32_t partition = batch.partition
         cdef Batch shared
-        if self.chunk == NULL:
+        if batch.tally != NULL:
+            self.ready = True
+            return 0
+        if self.chunk == NULL and batch.plain != NULL:
             self.open()
         topic = (<bytes>batch.topic.name[:batch.topic.name_bytes]).decode()
         error = None
         if batch.status != KN_OK or batch.error_code != 0:
             text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
-            error = error_of(batch.status, batch.error_code, text)
+            error = engine.error_of(batch.status, batch.error_code, text)
+        if batch.opaques != NULL:
+            self.take_tokens(engine, error)
+        if self.chunk == NULL:
+            # Nothing but rows of tallies: they have been told.
+            if self.batch != NULL:
+                self.index = batch.writer.record_count
+            self.ready = True
+            return 0
         shared = Batch.of(kn_chunk_ref(self.chunk), topic, partition)
         if self.ready or self.batch == NULL:
             return 0  # another thread was faster, and the batch may be gone; from here on none gets in
@@ -70,6 +82,25 @@ cdef class Report:
         self.error = error
         self.shared = shared
         self.ready = True
+        return 0
+
+    cdef int take_tokens(self, Engine engine, error) except -1:
+        # Tells the rows among the messages to their tallies. Each token is taken before anything is made for it, which may let another thread in: so
+        # none is told twice, and a tally lives until the last one was.
+        cdef kn_tally *tally
+        cdef void *token
+        while self.batch != NULL and self.token < self.batch.writer.record_count:
+            token = self.batch.opaques[self.token]
+            self.token += 1
+            if not kn_token_is(token):
+                continue
+            self.batch.opaques[self.token - 1] = KN_TOKEN_TAKEN
+            tally = kn_tally_of(engine.engine, token)
+            if tally == NULL:
+                continue
+            if error is not None:
+                (<ArrowReport><object>tally.binding).add(kn_token_row(token), error)
+            kn_tally_settle(tally, 1, error is None)
         return 0
 
     cdef Message message(self, int32_t index, const uint8_t *start, kn_record *record):
@@ -89,6 +120,17 @@ cdef class Report:
         return message_of(shared, start, record)
 
 
+cdef ArrowReport _take_tally(kn_batch *ticket):
+    # The report of a tally that is done, with the reference that the tally had; there is no tally any more.
+    cdef kn_tally *tally = ticket.tally
+    cdef ArrowReport report = <ArrowReport><object>tally.binding
+    report.delivered = tally.delivered
+    tally.binding = NULL
+    kn_tally_free(tally)
+    Py_DECREF(report)
+    return report
+
+
 @cython.no_gc_clear
 cdef class DeliveryCore:
     """What a producer does with the outcome of messages."""
@@ -105,7 +147,7 @@ cdef class DeliveryCore:
                 report = <Report>self._reports[0]
                 if report.ready:
                     return report
-                report.prepare(self.engine.error_of)
+                report.prepare(self.engine)
                 continue
             report = Report.__new__(Report)  # before the pop, which nothing may come behind
             batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
@@ -150,6 +192,11 @@ cdef class DeliveryCore:
         cdef bint quiet = self.engine.engine.config.report_errors_only and report.error is None
         while report.batch != NULL and report.index < batch.writer.record_count:
             index = report.index
+            if batch.tally != NULL:
+                report.index = 1
+                self._serve_tally(batch)
+                served += 1
+                continue
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:
                 raise SystemError("a delivered batch can't be read back")
@@ -157,6 +204,8 @@ cdef class DeliveryCore:
             report.index = index + 1
             callback = self._on_delivery
             if batch.opaques != NULL and batch.opaques[index] != NULL:
+                if kn_token_is(batch.opaques[index]):
+                    continue
                 callback = <object><PyObject *>batch.opaques[index]
                 Py_DECREF(callback)  # the engine's reference
                 batch.opaques[index] = NULL
@@ -169,6 +218,14 @@ cdef class DeliveryCore:
         if report.batch != NULL:
             self._finish(report)
         return served
+
+    cdef int _serve_tally(self, kn_batch *ticket) except -1:
+        # The one callback of a produce_arrow(). The tally goes first: the callback may let another thread finish the ticket.
+        cdef ArrowReport report = _take_tally(ticket)
+        callback = report.callback
+        report.callback = None
+        callback(report)
+        return 0
 
     def poll(self, double timeout=-1):
         """Serves delivery reports and other callbacks.
@@ -249,26 +306,36 @@ cdef class DeliveryCore:
 
     def _serve_last(self):
         """After the engine has stopped: makes the callbacks of what was given up."""
-        while self._serve():
-            pass
+        while self.engine.engine != NULL and (self._reports or kn_queue_count(&self.engine.engine.deliveries) > 0):
+            self._serve()
+        self._last_served = True
 
     def _drain(self):
         """After the engine has stopped: gives every callback's reference back and frees the batches. Nothing is called."""
         cdef Report report
         cdef kn_batch *batch
-        cdef int32_t i
+        cdef kn_tally *tally
+        cdef int32_t i, served
         while self.engine is not None and self.engine.engine != NULL:
             if self._reports:
                 report = <Report>self._reports.pop(0)
                 batch = report.batch
                 report.batch = NULL
+                served = report.index
             else:
+                served = 0
                 batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
             if batch == NULL:
                 break
+            if batch.tally != NULL and served == 0:
+                _take_tally(batch)
             if batch.opaques != NULL:
                 for i in range(batch.writer.record_count):
-                    if batch.opaques[i] != NULL:
+                    if kn_token_is(batch.opaques[i]):
+                        tally = kn_tally_of(self.engine.engine, batch.opaques[i])
+                        if tally != NULL:
+                            kn_tally_settle(tally, 1, 0)
+                    elif batch.opaques[i] != NULL:
                         callback = <object><PyObject *>batch.opaques[i]
                         batch.opaques[i] = NULL
                         Py_DECREF(callback)

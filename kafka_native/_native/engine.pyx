@@ -512,4 +512,5 @@ def live_objects():
         "columns": kn_columns_live(),
         "cursors": kn_cursor_live(),
         "segments": kn_segment_live(),
+        "tallies": kn_tally_live(),
     }

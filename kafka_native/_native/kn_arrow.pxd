@@ -1,7 +1,7 @@
 # The Arrow C data and stream interfaces, and what the bindings call of csrc/arrow. Comments, threads and owners are in the headers.
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_engine cimport kn_queue, kn_segment
+from kafka_native._native.kn_engine cimport kn_engine, kn_queue, kn_segment, kn_tally, kn_topic
 from kafka_native._native.kn_records cimport kn_pool, kn_record_reader
 
 
@@ -18,7 +18,7 @@ cdef extern from "arrow/abi.h" nogil:
         int64_t n_children
         ArrowSchema **children
         ArrowSchema *dictionary
-        void (*release)(ArrowSchema *schema) noexcept
+        void (*release)(ArrowSchema *schema) noexcept nogil
         void *private_data
     struct ArrowArray:
         int64_t length
@@ -29,13 +29,13 @@ cdef extern from "arrow/abi.h" nogil:
         const void **buffers
         ArrowArray **children
         ArrowArray *dictionary
-        void (*release)(ArrowArray *array) noexcept
+        void (*release)(ArrowArray *array) noexcept nogil
         void *private_data
     struct ArrowArrayStream:
-        int (*get_schema)(ArrowArrayStream *stream, ArrowSchema *out) noexcept
-        int (*get_next)(ArrowArrayStream *stream, ArrowArray *out) noexcept
-        const char *(*get_last_error)(ArrowArrayStream *stream) noexcept
-        void (*release)(ArrowArrayStream *stream) noexcept
+        int (*get_schema)(ArrowArrayStream *stream, ArrowSchema *out) noexcept nogil
+        int (*get_next)(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil
+        const char *(*get_last_error)(ArrowArrayStream *stream) noexcept nogil
+        void (*release)(ArrowArrayStream *stream) noexcept nogil
         void *private_data
 
 cdef extern from "arrow/columns.h" nogil:
@@ -107,3 +107,38 @@ cdef extern from "arrow/fill.h" nogil:
     kn_fill_end kn_fill_run(kn_fill *fill)
     void kn_fill_revert(kn_fill *fill, int32_t start)
     void kn_fill_finish(kn_fill *fill)
+
+cdef extern from "arrow/import.h" nogil:
+    struct kn_arrow_problem:
+        int64_t row
+        const char *text
+    const char *kn_arrow_check_schema(const ArrowSchema *schema)
+
+cdef extern from "arrow/rows.h" nogil:
+    enum kn_rows_role:
+        KN_ROWS_VALUE
+        KN_ROWS_KEY
+        KN_ROWS_HEADERS
+        KN_ROWS_TIMESTAMP
+        KN_ROWS_PARTITION
+        KN_ROWS_TOPIC
+        KN_ROWS_ROLES
+    struct kn_rows:
+        int32_t *columns
+        int table_is_column
+        int needs_partition
+        kn_topic *topic
+        int32_t partition
+        int64_t timestamp_ms
+        kn_tally *tally
+        int64_t length
+        int64_t at
+        int64_t before
+    const char *kn_rows_check_type(const ArrowSchema *schema, kn_rows_role role)
+    void kn_rows_init(kn_rows *rows)
+    void kn_rows_deinit(kn_rows *rows)
+    int kn_rows_bind(kn_rows *rows, const ArrowSchema *schema, const ArrowArray *array, kn_arrow_problem *problem, int *role)
+    int kn_rows_append_waiting(kn_rows *rows, kn_engine *engine, int64_t *deadline_us, int64_t stall_us)
+    int32_t kn_rows_partition(const kn_rows *rows)
+    void kn_rows_topic_name(const kn_rows *rows, const uint8_t **name, int64_t *size)
+    int kn_rows_add_topic(kn_rows *rows, kn_topic *topic)

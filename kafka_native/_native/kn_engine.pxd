@@ -16,6 +16,7 @@ cdef extern from "base/status.h" nogil:
         KN_ERR_INTERRUPTED
         KN_ERR_CLOSED
         KN_ERR_UNKNOWN_PARTITION
+        KN_ERR_STALE
 
 cdef extern from "base/list.h" nogil:
     struct kn_list:
@@ -46,6 +47,7 @@ cdef extern from "engine/queue.h" nogil:
         kn_wake wake
     kn_list *kn_queue_pop(kn_queue *queue)
     void kn_queue_take_all(kn_queue *queue, kn_list *into)
+    void kn_queue_push(kn_queue *queue, kn_list *node)
     long kn_queue_count(kn_queue *queue)
     int kn_queue_wait(kn_queue *queue, int timeout_ms)
     void kn_queue_kick(kn_queue *queue)
@@ -104,10 +106,30 @@ cdef extern from "engine/beat.h" nogil:
         int32_t timeout_ms
     long kn_beat_live()
 
+cdef extern from "engine/tally.h" nogil:
+    enum:
+        KN_TALLY_ROWS_MAX
+    struct kn_tally:
+        void *binding
+        kn_batch *ticket
+        int64_t delivered
+    void *KN_TOKEN_TAKEN
+    int kn_token_is(const void *opaque)
+    int64_t kn_token_row(const void *opaque)
+    kn_tally *kn_tally_new(kn_engine *engine, void *binding)
+    void kn_tally_free(kn_tally *tally)
+    kn_tally *kn_tally_of(kn_engine *engine, const void *token)
+    void kn_tally_begin(kn_tally *tally, int64_t rows)
+    void kn_tally_settle(kn_tally *tally, int64_t rows, int64_t delivered)
+    int kn_tally_close(kn_tally *tally)
+    void kn_tally_discard(kn_tally *tally)
+    long kn_tally_live()
+
 cdef extern from "engine/accumulator.h" nogil:
     struct kn_batch:
         kn_list node
         kn_topic *topic
+        kn_tally *tally
         kn_buffer *plain
         kn_buffer *wire
         kn_batch_writer writer

@@ -1,0 +1,85 @@
+/* One report for many messages: how many of them were delivered, counted as batches get their outcome, and a ticket in `deliveries` when the last one has.
+ *
+ * A message of a tally carries no reference to it but a token in its place among the batch's opaques: which tally, and the number of its row. So a row
+ * costs eight bytes while it is queued, retries, splits and staging need to know nothing of it, and a batch of which nobody wants to hear anything else is
+ * settled where it was delivered, and freed: no message waits for poll(). A batch that failed, or that has other messages, too, goes through `deliveries`, and
+ * the binding takes the tokens out of it: it makes the errors.
+ *
+ * Thread: new and free by the binding; begin by whoever appends; deliver by whoever delivers a batch. Lock: kn_tallies.lock (leaf) guards the table, for
+ * looking up only; the counters of a tally are atomics. Who frees: the binding, after it has taken the ticket out of `deliveries`; what is left when the engine
+ * ends goes with it.
+ */
+#ifndef KN_ENGINE_TALLY_H
+#define KN_ENGINE_TALLY_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "base/list.h"
+#include "engine/thread.h"
+
+struct kn_batch;
+struct kn_engine;
+
+#define KN_TALLY_ROW_BITS 40
+#define KN_TALLY_ROWS_MAX ((int64_t)1 << KN_TALLY_ROW_BITS)
+#define KN_TALLY_SLOTS_MAX ((uint32_t)1 << 22)
+
+struct kn_tally {
+    /* immutable */
+    struct kn_engine *engine;
+    uint32_t slot;          /* 1 .. KN_TALLY_SLOTS_MAX: its place in the table plus one */
+    void *binding;          /* the binding's: an object that it holds for as long as the tally lives */
+    struct kn_batch *ticket;/* in `deliveries` after the last outcome, and the binding's from then on */
+    /* atomic */
+    _Atomic int64_t pending;/* rows begun that have no outcome, plus one until kn_tally_close() */
+    _Atomic int64_t delivered;
+};
+
+struct kn_tallies { /* of an engine */
+    struct kn_mutex lock;
+    struct kn_tally **slots; /* under lock, as what follows; NULL: free */
+    uint32_t capacity;
+    uint32_t next;           /* where to look for a free one first */
+};
+
+_Static_assert(sizeof(void *) >= 8, "a token needs 64 bits");
+
+/* Tokens are odd, which no address of an object is. The slot is 0 where the binding has taken one out: nobody's. */
+#define KN_TOKEN_TAKEN ((void *)(uintptr_t)1)
+static inline void *kn_tally_token(const struct kn_tally *tally, int64_t row)
+{
+    return (void *)(uintptr_t)(((uint64_t)tally->slot << (KN_TALLY_ROW_BITS + 1)) | ((uint64_t)row << 1) | 1);
+}
+static inline int kn_token_is(const void *opaque) { return (int)((uintptr_t)opaque & 1); }
+static inline uint32_t kn_token_slot(const void *opaque) { return (uint32_t)((uint64_t)(uintptr_t)opaque >> (KN_TALLY_ROW_BITS + 1)); }
+static inline int64_t kn_token_row(const void *opaque) { return (int64_t)(((uint64_t)(uintptr_t)opaque >> 1) & (((uint64_t)1 << KN_TALLY_ROW_BITS) - 1)); }
+
+void kn_tallies_init(struct kn_tallies *tallies);
+void kn_tallies_deinit(struct kn_tallies *tallies); /* frees what is left; what `deliveries` holds was freed before */
+
+/* NULL: no memory, or too many at a time. */
+struct kn_tally *kn_tally_new(struct kn_engine *engine, void *binding);
+void kn_tally_free(struct kn_tally *tally); /* its ticket was freed, or is to be freed by kn_engine_delivered(); NULL is harmless */
+struct kn_tally *kn_tally_of(struct kn_engine *engine, const void *token); /* NULL: the token was taken out */
+
+/* So many rows are about to be queued: before the first of them is. Those that weren't are taken back with kn_tally_settle(). */
+static inline void kn_tally_begin(struct kn_tally *tally, int64_t rows) { atomic_fetch_add(&tally->pending, rows); }
+/* So many rows have their outcome, `delivered` of them a good one. The last one sends the ticket; the tally is the binding's then. No lock held. */
+void kn_tally_settle(struct kn_tally *tally, int64_t rows, int64_t delivered);
+/* Instead of closing one of which no row was begun. */
+void kn_tally_discard(struct kn_tally *tally);
+/* No row comes any more. 1: nothing is outstanding, and the caller has the ticket, to serve it or to push it to `deliveries`. */
+int kn_tally_close(struct kn_tally *tally);
+
+enum kn_tally_verdict {
+    KN_TALLY_NOT_ALONE, /* the batch has messages that somebody wants to hear of, each on its own: the binding has to look at it */
+    KN_TALLY_FAILED,    /* it has none, but the binding has to take out the tokens: it failed. Its bytes are dropped. */
+    KN_TALLY_COUNTED    /* done: the batch can be freed */
+};
+/* A batch with its outcome. The tallies that are done by it have their tickets in the initialised list `tickets`, for kn_tally_send(). */
+enum kn_tally_verdict kn_tally_deliver(struct kn_engine *engine, struct kn_batch *batch, struct kn_list *tickets);
+void kn_tally_send(struct kn_engine *engine, struct kn_list *tickets);
+
+long kn_tally_live(void);
+
+#endif

@@ -1,0 +1,22 @@
+from collections.abc import Callable
+from typing import Any
+
+from kafka_native._native.arrow_report import ArrowReport
+from kafka_native._native.delivering import DeliveryCore
+
+class Source: ...
+class Call: ...
+
+def produce_rows(
+    core: DeliveryCore,
+    topic: str | None,
+    data: Any,
+    columns: dict[str, str | int | None],
+    timestamp: str | int | None,
+    partition: str | int | None,
+    on_delivery: Callable[[ArrowReport], object] | None,
+    timeout: float | None,
+    block_s: float,
+    needs_partition: bool,
+    exception_of: Callable[[int, str | None, str | None], BaseException],
+) -> int: ...

@@ -1,0 +1,383 @@
+# cython: freethreading_compatible=False
+"""produce_arrow(): Arrow columns of anybody's, by the PyCapsule interface, to the producer's batches; what becomes of the rows is delivering.pyx.
+
+Thread: any. Chunks are fetched, checked, hashed, encoded and appended without the interpreter lock, and so is the waiting for room; it is taken every
+65536 rows for signals, and for what only Python can do: errors of rows, topics that are named for the first time.
+"""
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.number cimport PyIndex_Check, PyNumber_Index
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset, strcmp
+
+from kafka_native._native.arrow_report cimport ArrowReport
+from kafka_native._native.delivering cimport DeliveryCore
+from kafka_native._native.engine cimport Engine, Topic
+from kafka_native._native.kn_arrow cimport *
+from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_records cimport *
+
+cdef extern from *:
+    int64_t KN_NEVER "INT64_MAX"
+
+cdef tuple ROLES = ("value", "key", "headers", "timestamp", "partition", "topic_column")  # by kn_rows_role
+
+
+@cython.final
+@cython.no_gc
+cdef class Source:
+    """What is produced: its schema, the stream of its chunks or its only one, and the place in it."""
+
+    cdef ArrowSchema schema
+    cdef ArrowArrayStream stream
+    cdef ArrowArray array
+    cdef kn_rows rows
+
+    def __cinit__(self):
+        memset(&self.schema, 0, sizeof(self.schema))
+        memset(&self.stream, 0, sizeof(self.stream))
+        memset(&self.array, 0, sizeof(self.array))
+        kn_rows_init(&self.rows)
+
+    def __dealloc__(self):
+        self.close()
+
+    cdef void close(self) noexcept:
+        # Whoever made the buffers may take any lock to free them, also the interpreter's.
+        with nogil:
+            self._drop_array()
+            if self.stream.release != NULL:
+                self.stream.release(&self.stream)
+                self.stream.release = NULL
+            if self.schema.release != NULL:
+                self.schema.release(&self.schema)
+                self.schema.release = NULL
+            kn_rows_deinit(&self.rows)
+
+    cdef void _drop_array(self) noexcept nogil:
+        if self.array.release != NULL:
+            self.array.release(&self.array)
+            self.array.release = NULL
+
+    cdef int open(self, data) except -1:
+        cdef ArrowArrayStream *stream
+        cdef ArrowSchema *schema
+        cdef ArrowArray *array
+        cdef int status
+        if hasattr(data, "__arrow_c_stream__"):
+            capsule = data.__arrow_c_stream__()
+            stream = <ArrowArrayStream *>_pointer(capsule, "arrow_array_stream")
+            # Moved out of the capsule: ours to release.
+            self.stream, stream.release = stream[0], NULL
+            if self.stream.release == NULL or self.stream.get_schema == NULL or self.stream.get_next == NULL:
+                self.stream.release = NULL
+                raise ValueError("the Arrow stream was released, or is used up already")
+            with nogil:
+                status = self.stream.get_schema(&self.stream, &self.schema)
+            if status != 0:
+                raise self._stream_error(status)
+        elif hasattr(data, "__arrow_c_array__"):
+            answer = data.__arrow_c_array__()
+            if not isinstance(answer, tuple) or len(<tuple>answer) != 2:
+                raise TypeError("__arrow_c_array__() must give two capsules")
+            schema = <ArrowSchema *>_pointer((<tuple>answer)[0], "arrow_schema")
+            array = <ArrowArray *>_pointer((<tuple>answer)[1], "arrow_array")
+            self.schema, schema.release = schema[0], NULL
+            self.array, array.release = array[0], NULL
+            if self.array.release == NULL:
+                raise ValueError("the Arrow array was released, or is used already")
+        else:
+            raise TypeError(f"data must have __arrow_c_stream__ or __arrow_c_array__, which {type(data).__name__} hasn't")
+        if kn_arrow_check_schema(&self.schema) != NULL:
+            raise ValueError(f"the Arrow schema can't be used: {kn_arrow_check_schema(&self.schema).decode()}")
+        if strcmp(self.schema.format, b"+s") != 0:
+            self.rows.table_is_column = 1
+        return 0
+
+    cdef object _stream_error(self, int status):
+        cdef const char *text = NULL
+        if self.stream.get_last_error != NULL:
+            text = self.stream.get_last_error(&self.stream)
+        return OSError(status, "the Arrow stream failed" if text == NULL else f"the Arrow stream failed: {text.decode('utf-8', 'replace')}")
+
+    cdef list names(self):
+        cdef int64_t i
+        return [_name_of(self.schema.children[i]) for i in range(self.schema.n_children)]
+
+    cdef int use(self, kn_rows_role role, column) except -1:
+        # The column of a role, by its name or index; its type has to be one of the role's.
+        cdef const char *expected
+        cdef ArrowSchema *schema = &self.schema
+        cdef int32_t index
+        if self.rows.table_is_column:
+            if role != KN_ROWS_VALUE or not (column == 0 or column == "value"):
+                raise ValueError(f"{ROLES[<int>role]}={column!r}: the data are one column without a name, which can only be the value")
+            index = 0
+        else:
+            index = _index_of(self.names(), column, ROLES[<int>role])
+            schema = self.schema.children[index]
+        expected = kn_rows_check_type(schema, role)
+        if expected != NULL:
+            shape = f"dictionary<{schema.format.decode('utf-8', 'replace')}>" if schema.dictionary != NULL else schema.format.decode("utf-8", "replace")
+            raise TypeError(f"column {column!r} is no {ROLES[<int>role]}: {expected.decode()} is expected, not the Arrow type with the format {shape!r}")
+        self.rows.columns[<int>role] = index
+        return 0
+
+    cdef bint next_chunk(self) except -1:
+        # Whether there is another one; it is checked whole.
+        cdef kn_arrow_problem problem
+        cdef int role = -1
+        cdef int status = 0
+        with nogil:
+            if self.stream.release != NULL:
+                self._drop_array()
+                status = self.stream.get_next(&self.stream, &self.array)
+                if status != 0:
+                    self.array.release = NULL  # whatever it is, it isn't ours
+        if status != 0:
+            raise self._stream_error(status)
+        if self.array.release == NULL:
+            return False
+        with nogil:
+            status = kn_rows_bind(&self.rows, &self.schema, &self.array, &problem, &role)
+        if status != KN_OK:
+            where = "" if problem.row < 0 else f", row {problem.row}"
+            raise ValueError(f"{self._role(role)}{where}: {problem.text.decode()}")
+        return True
+
+    cdef str _role(self, int role):
+        # How a column is called in an error.
+        cdef int32_t index
+        if role < 0:
+            return "the Arrow data"
+        index = self.rows.columns[role]
+        name = "" if self.rows.table_is_column else self.names()[index]
+        return f"column {name!r} ({ROLES[role]})"
+
+
+cdef void *_pointer(capsule, str name) except NULL:
+    cdef bytes wanted = name.encode()
+    if not PyCapsule_IsValid(capsule, wanted):
+        raise TypeError(f"a PyCapsule {name!r} is expected, not {type(capsule).__name__}")
+    return PyCapsule_GetPointer(capsule, wanted)
+
+
+cdef str _name_of(const ArrowSchema *schema):
+    return "" if schema.name == NULL else schema.name.decode("utf-8", "replace")
+
+
+cdef int32_t _index_of(list names, column, str role) except -1:
+    if isinstance(column, str):
+        found = [index for index, name in enumerate(names) if name == column]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ValueError(f"{role}={column!r}: {len(found)} columns have this name, give an index")
+    elif PyIndex_Check(column) and not isinstance(column, bool):
+        index = PyNumber_Index(column)
+        if 0 <= index < len(names):
+            return index
+    else:
+        raise TypeError(f"{role} must be a column's name or index, not {type(column).__name__}")
+    raise ValueError(f"{role}={column!r}: there is no such column, but {', '.join(map(repr, names)) or 'none at all'}")
+
+
+cdef int64_t _whole(source, str what, int64_t least, int64_t most) except -2:
+    if isinstance(source, bool):
+        raise TypeError(f"{what} must be an int or a column's name, not bool")
+    number = PyNumber_Index(source)
+    if not least <= number <= most:
+        raise ValueError(f"{what} must be from {least} to {most}, not {number}")
+    return number
+
+
+@cython.final
+cdef class Call:
+    """One produce_arrow() on its way."""
+
+    cdef DeliveryCore core
+    cdef Engine engine
+    cdef Source source
+    cdef Topic topic
+    cdef ArrowReport report  # None: nobody wants one
+    cdef object exception_of
+    cdef object refusal  # the KafkaError of the last refused row, and what it was for: refused rows in a row share it
+    cdef tuple refused
+    cdef kn_tally *tally
+
+    def __dealloc__(self):
+        self.source = None
+
+    cdef int prepare(self, topic, data, dict columns, timestamp, partition, on_delivery, bint needs_partition) except -1:
+        # Everything that can be wrong with the call itself.
+        cdef kn_rows *rows
+        cdef int role
+        self.core._check_open()
+        self.engine = self.core.engine
+        self.source = Source.__new__(Source)
+        rows = &self.source.rows
+        if topic is not None:
+            if not isinstance(topic, str):
+                raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+            self.topic = self.engine.topic_at(topic)
+            rows.topic = self.topic.topic
+        elif columns["topic_column"] is None:
+            raise TypeError("topic must be a str, or topic_column has to be given")
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+        if isinstance(timestamp, str):
+            columns["timestamp"] = timestamp
+        elif timestamp is not None:
+            rows.timestamp_ms = _whole(timestamp, "timestamp", 0, 1 << 53)
+        if isinstance(partition, str):
+            columns["partition"] = partition
+        elif partition is not None:
+            rows.partition = <int32_t>_whole(partition, "partition", -1, 2147483647)
+        rows.needs_partition = needs_partition
+        if needs_partition and "partition" not in columns and rows.partition < 0:
+            raise ValueError("partitioner_cb isn't called for the rows of Arrow columns: give a partition, or a column of partitions")
+        self.source.open(data)
+        for role in range(<int>KN_ROWS_ROLES):
+            column = columns.get(ROLES[role])
+            if column is not None:
+                self.source.use(<kn_rows_role>role, column)
+        return 0
+
+    cdef int begin_report(self, on_delivery) except -1:
+        if on_delivery is None:
+            return 0
+        self.report = ArrowReport.__new__(ArrowReport)
+        self.report.callback = on_delivery
+        self.tally = kn_tally_new(self.engine.engine, <void *>self.report)
+        if self.tally == NULL:
+            raise MemoryError
+        Py_INCREF(self.report)  # the tally's
+        self.source.rows.tally = self.tally
+        return 0
+
+    cdef int64_t taken(self):
+        return 0 if self.source is None else self.source.rows.before + self.source.rows.at
+
+    cdef int run(self, int64_t deadline_us, int64_t stall_us) except -1:
+        while self.source.next_chunk():
+            self._append_chunk(&deadline_us, stall_us)
+            if self.source.stream.release == NULL:
+                break
+        return 0
+
+    cdef int _append_chunk(self, int64_t *deadline_us, int64_t stall_us) except -1:
+        cdef kn_rows *rows = &self.source.rows
+        cdef kn_engine *engine
+        cdef int status
+        while rows.at < rows.length:
+            engine = self.engine.engine
+            if self.core._closed or engine == NULL:
+                raise RuntimeError("Producer has been closed")
+            with nogil:
+                status = kn_rows_append_waiting(rows, engine, deadline_us, stall_us)
+            PyErr_CheckSignals()
+            if status == KN_ERR_STALE:
+                self._add_topic()
+            elif status == KN_ERR_TOO_LARGE or status == KN_ERR_UNKNOWN_PARTITION:
+                self._refuse_row(status)
+            elif status != KN_OK and status != KN_ERR_INTERRUPTED:
+                raise self._failure(status)
+        return 0
+
+    cdef int _add_topic(self) except -1:
+        # The next row names a topic that this call hasn't met.
+        cdef const uint8_t *name
+        cdef int64_t size
+        cdef Topic topic
+        kn_rows_topic_name(&self.source.rows, &name, &size)
+        topic = self.engine.topic_at((<const char *>name)[:size].decode())
+        if kn_rows_add_topic(&self.source.rows, topic.topic) != KN_OK:
+            raise MemoryError
+        return 0
+
+    cdef int _refuse_row(self, int status) except -1:
+        # The next row can't be queued. It goes to the report, or ends the call where there is none.
+        cdef kn_rows *rows = &self.source.rows
+        cdef int32_t partition = kn_rows_partition(rows)
+        cdef int64_t row = rows.before + rows.at
+        if self.report is None:
+            raise self.exception_of(status, self._text(status, partition), f"row {row} ({row} queued)")
+        if self.refused is None or self.refused[0] != status or self.refused[1] != partition:
+            self.refusal = self.exception_of(status, self._text(status, partition), None).args[0]
+            self.refused = (status, partition)
+        self.report.add(row, self.refusal)
+        rows.at += 1
+        return 0
+
+    cdef str _text(self, int status, int32_t partition):
+        return f"there is no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
+
+    cdef object _failure(self, int status):
+        if status == KN_ERR_FULL:
+            return BufferError("Local: Queue full")
+        if status == KN_ERR_NOMEM:
+            return MemoryError()
+        if status == KN_ERR_CLOSED:
+            return RuntimeError("Producer has been closed")
+        if status == KN_ERR_INVALID:
+            return ValueError(f"the Arrow data, row {self.taken()}: changed after it was checked")
+        return self.exception_of(status, None, None)
+
+    cdef int finish(self, bint failed) except -1:
+        # The report comes when its last row has an outcome, which may be now.
+        cdef kn_tally *tally = self.tally
+        cdef kn_batch *ticket
+        self.tally = NULL
+        if tally == NULL:
+            return 0
+        self.report.rows = self.taken()
+        if failed and self.report.rows == 0:
+            kn_tally_discard(tally)
+            Py_DECREF(self.report)
+            return 0
+        ticket = tally.ticket
+        if not kn_tally_close(tally):
+            return 0
+        if not self.core._last_served:
+            kn_queue_push(&self.engine.engine.deliveries, &ticket.node)
+            return 0
+        # close() in another thread has made its last callback: nobody else will make this one.
+        try:
+            self.core._serve_tally(ticket)
+        finally:
+            kn_engine_delivered(self.engine.engine, ticket)
+        return 0
+
+
+def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,
+                 bint needs_partition, exception_of not None):
+    """`Producer.produce_arrow`, with ``columns`` (role -> name or index or None) and what the producer knows of itself.
+
+    ``block_s`` is max.block.ms, 0 for none; ``needs_partition``: there is a ``partitioner_cb``; ``exception_of`` as for `ProducerCore._open`.
+    """
+    cdef Call call = Call.__new__(Call)
+    cdef int64_t deadline_us = KN_NEVER
+    cdef int64_t stall_us = 0
+    call.core = core
+    call.exception_of = exception_of
+    try:
+        if timeout is not None and timeout >= 0:
+            deadline_us = kn_clock_us() + <int64_t>(min(float(timeout), 1e9) * 1e6)
+        elif timeout is None and block_s > 0:
+            stall_us = <int64_t>(block_s * 1e6)
+            deadline_us = kn_clock_us() + stall_us
+        call.prepare(topic, data, columns, timestamp, partition, on_delivery, needs_partition)
+        call.begin_report(on_delivery)
+        call.run(deadline_us, stall_us)
+    except BaseException as error:
+        error.rows = call.taken()
+        call.finish(True)
+        raise
+    finally:
+        if call.source is not None:
+            call.source.close()
+    taken = call.taken()
+    call.finish(False)
+    return taken

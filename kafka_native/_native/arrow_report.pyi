@@ -1,0 +1,9 @@
+from kafka_native.errors import KafkaError
+
+class ArrowReport:
+    rows: int
+    delivered: int
+    @property
+    def failed(self) -> list[tuple[int, KafkaError]]: ...
+    @property
+    def error(self) -> KafkaError | None: ...

@@ -1,0 +1,220 @@
+"""produce_arrow() and a full queue: it waits without the interpreter lock, and every way out of the wait is open."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_native import ArrowReport, KafkaError, Producer
+
+from .support import Client, read_all
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+SMALL = {"queue.buffering.max.messages": 100}
+LIMIT_S = 30.0
+
+
+def rows(count: int) -> pa.Table:
+    return pa.table({"value": [str(number) for number in range(count)]})
+
+
+def until(condition: Any) -> None:
+    """Waits for it."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.005)
+
+
+class Waiting:
+    """A produce_arrow() in a thread."""
+
+    def __init__(self, producer: Producer, data: Any, **arguments: Any) -> None:
+        self.outcome: Any = None
+        self._thread = threading.Thread(target=self._run, args=(producer, data, arguments))
+        self._thread.start()
+
+    def _run(self, producer: Producer, data: Any, arguments: dict[str, Any]) -> None:
+        try:
+            self.outcome = producer.produce_arrow("t", data, **arguments)
+        except BaseException as error:
+            self.outcome = error
+
+    def join(self) -> Any:
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive(), "produce_arrow() doesn't end"
+        return self.outcome
+
+
+def test_room_comes_without_poll(client: Client):
+    topic = client.topic()
+    reports: list[ArrowReport] = []
+    with client.producer(**SMALL) as producer:
+        assert producer.produce_arrow(topic, rows(20_000), on_delivery=reports.append) == 20_000
+        assert reports == []  # nobody polled
+        assert len(producer) <= 101
+    assert (reports[0].rows, reports[0].delivered) == (20_000, 20_000)
+    messages = sorted(read_all(client, topic, 20_000), key=lambda message: message.offset() or 0)
+    assert [message.value() for message in messages] == [str(number).encode() for number in range(20_000)]
+
+
+def test_time_over_tells_how_many_were_taken_and_the_rest_can_follow():
+    reports: list[ArrowReport] = []
+    with Producer({**NOWHERE, **SMALL, "message.timeout.ms": 300_000}) as producer:
+        for timeout in (0, 0.2):
+            started = time.monotonic()
+            with pytest.raises(BufferError, match="Queue full") as caught:
+                producer.produce_arrow("t", rows(1000), on_delivery=reports.append, timeout=timeout)
+            assert time.monotonic() - started >= timeout
+            assert caught.value.rows == (0 if timeout else 100)
+        producer.purge()
+        with pytest.raises(BufferError) as caught:
+            producer.produce_arrow("t", rows(1000).slice(100), on_delivery=reports.append, timeout=0)
+        assert caught.value.rows == 100
+        producer.purge()
+    # A call that took nothing makes no report.
+    assert [(report.rows, report.delivered, len(report.failed)) for report in reports] == [(100, 0, 100)] * 2
+
+
+def test_max_block_is_for_each_time_that_nothing_moves(client: Client):
+    with Producer({**NOWHERE, **SMALL, "max.block.ms": 200}) as producer:
+        with pytest.raises(BufferError) as caught:
+            producer.produce_arrow("t", rows(1000))
+        assert caught.value.rows == 100
+        producer.purge()
+    with client.producer(**SMALL, **{"max.block.ms": 20_000}) as producer:
+        assert producer.produce_arrow(client.topic(), rows(5000)) == 5000
+
+
+def test_bytes_are_waited_for_too_and_a_row_larger_than_the_queue_is_not(client: Client):
+    topic = client.topic()
+    with client.producer(**{"queue.buffering.max.kbytes": 4}) as producer:
+        assert producer.produce_arrow(topic, pa.table({"value": [bytes(3000)] * 100})) == 100
+        with pytest.raises(BufferError) as caught:
+            producer.produce_arrow(topic, pa.table({"value": [b"x", b"y" * 6000]}))
+        assert caught.value.rows == 1
+
+
+def test_what_waits_does_not_linger(client: Client):
+    with client.producer(**SMALL, **{"linger.ms": 60_000}) as producer:
+        assert producer.produce_arrow(client.topic(), rows(2000), timeout=LIMIT_S) == 2000
+        assert producer.flush(LIMIT_S) == 0
+
+
+def test_other_threads_run_meanwhile():
+    producer = Producer({**NOWHERE, **SMALL})
+    waiting = Waiting(producer, rows(1000))
+    try:
+        until(lambda: len(producer) == 100)
+        assert waiting.outcome is None
+        others = [Waiting(producer, rows(10)) for _ in range(3)]
+
+        def done() -> bool:
+            producer.purge()  # this thread goes on, and gives them room
+            producer.poll(0)
+            return waiting.outcome is not None and all(each.outcome is not None for each in others)
+
+        until(done)
+        assert waiting.join() == 1000
+        assert [each.join() for each in others] == [10] * 3
+    finally:
+        producer.close(0)
+
+
+def test_close_from_another_thread_ends_it_and_the_report_is_made():
+    reports: list[ArrowReport] = []
+    producer = Producer({**NOWHERE, **SMALL})
+    waiting = [Waiting(producer, rows(1000), on_delivery=reports.append) for _ in range(3)]
+    until(lambda: len(producer) == 100)
+    assert producer.close(0) == 100
+    outcomes = [each.join() for each in waiting]
+    assert all(isinstance(outcome, RuntimeError) for outcome in outcomes)
+    taken = [outcome.rows for outcome in outcomes if outcome.rows]
+    assert sum(taken) == 100
+    assert sorted(report.rows for report in reports) == sorted(taken)
+    for report in reports:
+        assert report.error is not None
+        assert report.error.code() == KafkaError._PURGE_QUEUE
+        assert len(report.failed) == report.rows
+
+
+@pytest.mark.parametrize("rounds", [20])
+def test_close_while_rows_are_appended(client: Client, rounds: int):
+    """The race between the last rows and the closing engine: whoever wins, each row has one outcome."""
+    table = rows(200_000)
+    for _ in range(rounds):
+        reports: list[ArrowReport] = []
+        producer = client.producer()
+        waiting = Waiting(producer, table, on_delivery=reports.append)
+        until(lambda producer=producer: len(producer) > 0)
+        producer.close(0)
+        outcome = waiting.join()
+        taken = outcome if isinstance(outcome, int) else outcome.rows
+        (report,) = reports
+        assert (report.rows, report.delivered + len(report.failed)) == (taken, taken)
+
+
+def test_signal_ends_the_wait():
+    class Stop(Exception):
+        pass
+
+    def handler(number: int, frame: object) -> None:
+        raise Stop
+
+    reports: list[ArrowReport] = []
+    producer = Producer({**NOWHERE, **SMALL})
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Stop) as caught:
+            producer.produce_arrow("t", rows(1000), on_delivery=reports.append)
+        assert caught.value.rows == 100
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+        producer.close(0)
+    assert reports[0].rows == 100
+
+
+def test_stream_that_fails_midway_keeps_what_it_gave(client: Client):
+    def batches() -> Iterator[pa.RecordBatch]:
+        for _ in range(3):
+            yield from rows(10).to_batches()
+        raise LookupError("the source is gone")
+
+    topic = client.topic()
+    reports: list[ArrowReport] = []
+    with client.producer() as producer:
+        reader = pa.RecordBatchReader.from_batches(rows(1).schema, batches())
+        with pytest.raises(OSError, match="the source is gone") as caught:
+            producer.produce_arrow(topic, reader, on_delivery=reports.append)
+        assert caught.value.rows == 30
+    assert (reports[0].rows, reports[0].delivered) == (30, 30)
+
+
+def test_many_threads_at_once(client: Client):
+    topic = client.topic(3)
+    reports: list[ArrowReport] = []
+    with client.producer(**{"queue.buffering.max.messages": 5000}) as producer:
+
+        def work(name: int) -> None:
+            for _ in range(10):
+                table = pa.table({"value": [f"{name}"] * 1000})
+                assert producer.produce_arrow(topic, table, on_delivery=reports.append) == 1000
+                producer.poll(0)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert producer.flush(LIMIT_S) == 0
+    assert [(report.rows, report.delivered) for report in reports] == [(1000, 1000)] * 40
+    assert len(read_all(client, topic, 40_000)) == 40_000
