@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import Row, StringType, StructType
 
-from kafka_native import KafkaError, KafkaException, Message, Producer
+from kafka_native import ArrowReport, KafkaException, Producer
 from kafka_native.config import parse
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.options import SinkOptions
@@ -247,8 +248,6 @@ def write_rows(producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], opti
         for batch in batches:
             _check_rows(batch, options)
             _queue(producer, batch, options, outcome, patience_s)
-            producer.poll(0)
-            outcome.check()
         deadline = time.monotonic() + patience_s
         while producer.flush(_LOOK_S) or len(producer):
             outcome.check()
@@ -264,23 +263,25 @@ class _Outcome:
     def __init__(self) -> None:
         self.queued = 0
         self.failed = 0
-        self.error: KafkaError | None = None
-        self.where = ""
+        self.first = ""
 
-    def take(self, error: KafkaError | None, message: Message) -> None:
-        """A delivery report."""
-        if error is None:
+    def take(self, rows: pa.RecordBatch, topic: str | None, report: ArrowReport) -> None:
+        """What became of some rows, which have all the same topic or a column that tells."""
+        if report.error is None:
             return
-        self.failed += 1
-        if self.error is None:
-            self.error = error
-            self.where = f"topic {message.topic()}, partition {message.partition()}"
+        if not self.failed:
+            index = report.failed[0][0]
+            partitions = _column(rows, "partition")
+            partition = None if partitions is None else partitions[index].as_py()
+            where = f"topic {topic or rows.column('topic')[index].as_py()}"
+            where += "" if partition is None else f", partition {partition}"
+            self.first = f"{where}: {report.error.str()} ({report.error.name()})"
+        self.failed += report.rows - report.delivered
 
     def check(self) -> None:
         """Raises what has gone wrong."""
-        if self.error is not None:
-            cause = f"{self.error.str()} ({self.error.name()})"
-            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.where}: {cause}")
+        if self.failed:
+            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}")
 
 
 def _patience_s(options: SinkOptions) -> float:
@@ -307,55 +308,30 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
     return batch.column(batch.schema.names.index(name)) if name in batch.schema.names else None
 
 
-def _queue(
-    producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outcome: _Outcome, patience_s: float
-) -> None:
-    """Queues a batch's rows, those of a topic in their order; waits while the queue is full."""
+def _queue(producer: Producer, batch: pa.RecordBatch, options: SinkOptions, outcome: _Outcome, limit_s: float) -> None:
+    """Queues a batch's rows, those of a partition in their order; waits while the queue is full."""
+    columns = {name: column for name in _TYPES if (column := _column(batch, name)) is not None}
     if options.topic is not None:
-        _queue_topic(producer, options.topic, batch, outcome, patience_s)
-        return
-    topics = _column(batch, "topic")
-    for topic in pc.unique(topics).to_pylist():
-        _queue_topic(producer, topic, batch.filter(pc.equal(topics, topic)), outcome, patience_s)
-
-
-def _queue_topic(producer: Producer, topic: str, batch: pa.RecordBatch, outcome: _Outcome, patience_s: float) -> None:
-    values, keys, partitions, headers = (
-        None if (column := _column(batch, name)) is None else column.to_pylist()
-        for name in ("value", "key", "partition", "headers")
-    )
-    assert values is not None  # the driver has checked it
-    numbers = [-1] * len(values) if partitions is None else [-1 if each is None else each for each in partitions]
-    pairs = None if headers is None else [_header_pairs(each) for each in headers]
-    deadline = time.monotonic() + patience_s
-    done = 0
-    while done < len(values):
+        columns.pop("topic", None)
+    roles: dict[str, Any] = {"topic_column" if name == "topic" else name: name for name in columns}
+    rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    deadline = time.monotonic() + limit_s
+    while rows.num_rows:
+        take = partial(outcome.take, rows, options.topic)
         try:
-            count = producer.produce_many(
-                topic,
-                values[done:],
-                None if keys is None else keys[done:],
-                numbers[done:],
-                None if pairs is None else pairs[done:],
-                on_delivery=outcome.take,
-            )
-        except BufferError:
-            count = 0
+            count = producer.produce_arrow(options.topic, rows, **roles, on_delivery=take, timeout=_LOOK_S)
+        except BufferError as full:
+            count = full.rows  # type: ignore[attr-defined]
         except (KafkaException, TypeError, ValueError) as error:
-            raise WriteError(f"topic {topic}, after {outcome.queued} rows of the task: {error}") from error
-        done += count
+            raise WriteError(f"after {outcome.queued} rows of the task: {error}") from error
         outcome.queued += count
+        rows = rows.slice(count)
         if count:
-            deadline = time.monotonic() + patience_s
+            deadline = time.monotonic() + limit_s
         elif time.monotonic() > deadline:
-            raise WriteError(f"topic {topic}: the producer's queue has been full for {patience_s:.0f} s")
-        if done < len(values):
-            producer.poll(_LOOK_S)
-            outcome.check()
-
-
-def _header_pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
-    return None if headers is None else [(each["key"], each["value"]) for each in headers]
+            raise WriteError(f"the producer's queue has been full for {limit_s:.0f} s")
+        producer.poll(0)
+        outcome.check()
 
 
 def row_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:

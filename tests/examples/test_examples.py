@@ -60,6 +60,12 @@ SAYS = {
     ],
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
+    "spark_write.py": [
+        "frame: 1000 rows written",
+        "stream, first run: 300 rows in 3 micro-batches",
+        "stream, second run: 0 rows",
+        "column value (there are: id): select what to write AS value",
+    ],
 }
 
 

@@ -207,7 +207,7 @@ def test_a_row_that_cannot_be_sent_fails_the_task(
 def test_a_refused_row_fails_the_task_and_the_next_attempt_writes_all(cluster: MockCluster, topic: str) -> None:
     options = options_of(cluster, topic=topic)
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic)
-    with pytest.raises(WriteError, match=rf"\d+ of 3 rows weren't written; the first: topic {topic}, .*TOPIC_AUTHOR"):
+    with pytest.raises(WriteError, match=rf"\d+ of 3 rows weren't written; the first: topic {topic}: .*TOPIC_AUTHOR"):
         write_rows(producers.lent, [texts("1", "2", "3")], options)
     assert write_rows(producers.lent, [texts("1", "2", "3")], options) == 3
     assert set(values(cluster, topic)) == {"1", "2", "3"}
