@@ -1,0 +1,137 @@
+"""``python -m kafka_native.spark mirror``."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from kafka_native.spark.commands import common
+from kafka_native.spark.pipelines.mirror import MAX_RECORDS, Mirrored, Route, mirror, plan_mirror, translate_offset
+from kafka_native.spark.pipelines.session import open_session
+
+
+def _place(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, int, int] | None:
+    """``TOPIC:PARTITION:OFFSET``."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([^:]+):([0-9]{1,10}):([0-9]{1,19})", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r}: write TOPIC:PARTITION:OFFSET", param=parameter)
+    return match[1], int(match[2]), int(match[3])
+
+
+@click.command("mirror")
+@common.kafka_options
+@click.option("--to-bootstrap", help="Brokers of the target (default: those of the source).")
+@click.option("--to-config", multiple=True, callback=common.pairs, metavar="KEY=VALUE", help="The target's clients.")
+@click.option("--to-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="The same from a properties file: the place for secrets.")  # fmt: skip
+@click.option("--topics", callback=common.names, metavar="A,B", help="Which topics.")
+@click.option("--pattern", metavar="REGEX", help="Or those whose whole name matches.")
+@click.option("--to", default="{topic}", show_default=True, help="Name of a topic's mirror, as backup.{topic}.")
+@click.option("--checkpoint", required=True, help="The folder (or URI) that says how far the mirror is.")
+@click.option("--trigger", type=click.Choice(["available-now", "continuous"]), default="available-now",
+              show_default=True, help="What there is now, or a batch every --interval until interrupted.")  # fmt: skip
+@click.option("--interval", default="1s", show_default=True, callback=common.seconds, help="For continuous.")
+@click.option("--start", default="earliest", show_default=True, help="Where a new checkpoint starts; or latest, JSON.")
+@click.option("--max-records-per-batch", type=click.IntRange(1), default=MAX_RECORDS, show_default=True,
+              help="Of all partitions together.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Records a second at most.")
+@click.option("--groups", callback=common.names, metavar="A,B", help="Carry these groups' offsets over, too.")
+@click.option("--translate", callback=_place, metavar="TOPIC:PARTITION:OFFSET",
+              help="Print where that offset is in the mirror, and do nothing else.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print what would be copied, and do nothing.")
+@common.spark_options
+def command(
+    bootstrap: str | None,
+    config: dict[str, str],
+    config_file: Path | None,
+    to_bootstrap: str | None,
+    to_config: dict[str, str],
+    to_config_file: Path | None,
+    topics: tuple[str, ...],
+    pattern: str | None,
+    to: str,
+    checkpoint: str,
+    trigger: str,
+    interval: float,
+    start: str,
+    max_records_per_batch: int,
+    rate: float | None,
+    groups: tuple[str, ...],
+    translate: tuple[str, int, int] | None,
+    dry_run: bool,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Copy topics to another cluster, or to other names, partition to partition and in order.
+
+    The target's topics must be there, with at least as many partitions. Each record arrives at least once. Run the same
+    command again to go on where it has ended, however it has ended.
+    """
+    console = Console()
+    with common.told_in_a_line():
+        if translate is not None:
+            _translate(checkpoint, *translate)
+            return
+        kafka = common.kafka_config(bootstrap, config, config_file)
+        own = not (to_bootstrap or to_config_file or "bootstrap.servers" in to_config)
+        target = common.kafka_config(to_bootstrap or (kafka["bootstrap.servers"] if own else None), to_config,
+                                     to_config_file)  # fmt: skip
+        where: dict[str, Any] = {"topics": topics, "pattern": pattern or "", "to": to, "starting": start}
+        if dry_run:
+            _show_plan(console, plan_mirror(kafka, target, checkpoint=checkpoint, **where))
+            return
+        stop = threading.Event()
+        with (
+            open_session("mirror", master, conf) as session,
+            common.signals({signal.SIGINT, signal.SIGTERM}, stop.set),
+            common.progress(console, "mirror") as show,
+        ):
+            done = mirror(
+                session,
+                kafka,
+                target,
+                checkpoint,
+                **where,
+                every_s=interval if trigger == "continuous" else None,
+                max_records=max_records_per_batch,
+                rate=rate,
+                groups=groups,
+                show=show,
+                stop=stop.is_set,
+            )
+    _show(console, done)
+
+
+def _translate(checkpoint: str, topic: str, partition: int, offset: int) -> None:
+    found = translate_offset(checkpoint, topic, partition, offset)
+    if found is None:
+        raise click.ClickException(f"nothing of {topic} [{partition}] was mirrored with this checkpoint")
+    click.echo(found)
+
+
+def _show_plan(console: Console, routes: list[Route]) -> None:
+    table = Table("topic", "to", "partitions", "there", "offsets", title="to be mirrored")
+    for each in routes:
+        table.add_row(each.topic, each.target, str(each.partitions), str(each.target_partitions), f"{each.records:,}")
+    console.print(table)
+    console.print(f"{len(routes)} topics, {sum(each.records for each in routes):,} offsets; nothing was copied.")
+
+
+def _show(console: Console, done: Mirrored) -> None:
+    lines = common.rates(done.records, done.bytes, done.elapsed_s)
+    lines += [("batches", f"{done.batches:,}")]
+    for each in done.groups:
+        place = f"{each.topic} [{each.partition}] {each.offset:,} -> {each.target} {each.target_offset:,}"
+        lines.append((f"group {each.group}", f"{place}: {each.error}" if each.error else place))
+    if done.groups_error:
+        lines.append(("groups", f"not carried over: {done.groups_error}"))
+    common.summary(console, "mirror", lines)

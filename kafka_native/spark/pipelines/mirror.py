@@ -1,0 +1,416 @@
+"""Mirrors topics: each partition to the same partition of another topic, of this cluster or another one.
+
+Spark's checkpoint says how far the mirror is, and its streaming plans what comes next. A batch is copied by tasks that
+read and produce by themselves (`copying`); when all of it is acknowledged, the driver writes down which offsets it got
+(`translation`), and Spark commits. After a crash the batch at hand is copied again: nothing is lost, some of it is
+there twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.fs as pafs
+
+from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native.config import PROPERTIES
+from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
+from kafka_native.spark.options import SinkOptions, SourceOptions
+from kafka_native.spark.pipelines import copying
+from kafka_native.spark.pipelines.folder import Folder
+from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, range_options, watch
+from kafka_native.spark.pipelines.translation import Piece, Translations, translate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["GroupOffset", "Mirrored", "Route", "mirror", "plan_mirror", "sync_groups", "translate_offset"]
+
+MAX_RECORDS: Final = 10_000_000
+"""Offsets of a batch at most, by default: what is copied again after a crash."""
+TARGET_DEFAULTS: Final = {"client.id": "kafka-native-mirror", "message.max.bytes": "10485760"}
+TRANSLATION: Final = "translation"
+"""The folder below the checkpoint that has the translation files."""
+STOP_S: Final = 30.0
+"""For how long the batch at hand is waited for when a mirror is stopped; what is cut off is copied again."""
+_WAIT_S: Final = 1
+_ASK_S: Final = 30.0
+
+_logger: Final = logging.getLogger("kafka_native.spark")
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a topic goes."""
+
+    topic: str
+    target: str
+    partitions: int
+    """Of the source."""
+    target_partitions: int
+    records: int
+    """Offsets that are to be copied now."""
+
+
+@dataclass
+class Mirrored:
+    """What a mirror has done since it was started."""
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    """Of keys and values."""
+    elapsed_s: float = 0.0
+    groups: list[GroupOffset] = field(default_factory=list)
+    """The offsets of groups that were last carried over, and those that couldn't be."""
+    groups_error: str = ""
+    """Why the offsets of groups weren't carried over after the last batch; empty: they were."""
+
+
+@dataclass(frozen=True)
+class GroupOffset:
+    """The offset of a consumer group in one partition, and what became of it on the target."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    """Committed on the source."""
+    target: str
+    target_offset: int
+    error: str = ""
+    """Why it isn't committed on the target; empty: it is, or it was already further."""
+
+
+def mirror(
+    session: SparkSession,
+    config: Mapping[str, str],
+    to_config: Mapping[str, str],
+    checkpoint: str,
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    to: str = "{topic}",
+    starting: str = "earliest",
+    every_s: float | None = None,
+    max_records: int = MAX_RECORDS,
+    rate: float | None = None,
+    groups: Sequence[str] = (),
+    show: Callable[[Work], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Mirrored:
+    """Copies topics, partition to partition, until everything is copied that was there at the start, or for ever.
+
+    Keys, values, headers, timestamps and the order of each partition stay. It is at least once: after a crash, also of
+    an executor, what of the last batch was copied already is copied again. Start it again with the same checkpoint.
+
+    :param session: Spark's, from `open_session()`.
+    :param config: The source cluster's client configuration, with ``bootstrap.servers``.
+    :param to_config: The target cluster's; it may be the same cluster.
+    :param checkpoint: The folder of Spark's checkpoint; the folder ``translation`` in it has the offsets of both sides.
+    :param topics: Which topics; or else ``pattern``, a regular expression that names match as a whole.
+    :param to: The name of a topic's mirror; ``{topic}`` stands for the topic's own.
+    :param starting: Where a new mirror starts: ``earliest``, ``latest`` or offsets JSON.
+    :param every_s: None: end when all is copied that was there at the start. Otherwise go on for ever, with a batch
+        after so many seconds, or as soon as the one before is done.
+    :param max_records: Offsets of one batch at most, about.
+    :param rate: Records a second at most, of all tasks together; None: no limit.
+    :param groups: Consumer groups whose committed offsets are carried over to the target after each batch.
+    :param show: Told how far it is, several times a second, on a thread of its own.
+    :param stop: Asked about once a second; True ends the mirror, after the batch at hand if that takes no longer than
+        STOP_S.
+    :raises PipelineError: A topic has no place on the target: see `plan_mirror()`; a batch has failed.
+    :raises KafkaException: A cluster doesn't answer.
+    """
+    options = source_options(config, topics, pattern, starting, max_records)
+    plan_mirror(config, to_config, topics=topics, pattern=pattern, to=to, starting=starting, checkpoint=checkpoint)
+    running = _Running(session, options, _sink(to_config), to, Translations(f"{checkpoint}/{TRANSLATION}"), rate)
+    running.groups = tuple(groups)
+    stream = session.readStream.format("kafka_native").options(**options).load()
+    writer = stream.writeStream.foreachBatch(running.batch).option("checkpointLocation", checkpoint)
+    when: dict[str, Any] = {"availableNow": True}
+    if every_s is not None:
+        when = {"processingTime": f"{round(every_s * 1000)} milliseconds"}
+    started = time.monotonic()
+    with watch(running.work, show):
+        query = writer.trigger(**when).start()
+        try:
+            while not query.awaitTermination(_WAIT_S) and not stop():
+                pass
+            running.end(query)
+        except Exception as error:
+            if not isinstance(running.failure, _Stopped):
+                raise PipelineError(f"the mirror has failed: {cause_of(running.failure or error)}") from error
+        finally:
+            query.stop()
+    running.done.elapsed_s = time.monotonic() - started
+    return running.done
+
+
+def source_options(
+    config: Mapping[str, str], topics: Sequence[str], pattern: str, starting: str, max_records: int | None
+) -> dict[str, str]:
+    """The source's options. Ranges are never split: one task has a partition, or order would be lost."""
+    own = {
+        "subscribe": ",".join(topics) or None,
+        "subscribePattern": pattern or None,
+        "startingOffsets": starting,
+        "maxOffsetsPerTrigger": max_records,
+    }
+    return range_options(config, own)
+
+
+def _sink(to_config: Mapping[str, str]) -> SinkOptions:
+    if str(to_config.get("enable.idempotence", "true")).lower() != "true":
+        raise PipelineError("enable.idempotence must stay true on the target: without it, order isn't kept")
+    given = {**TARGET_DEFAULTS, **to_config}
+    return SinkOptions.parse({f"kafka.{name}": str(value) for name, value in given.items()})
+
+
+class _Stopped(RuntimeError):
+    """Ends a query between two batches."""
+
+
+class _Running:
+    """The driver's side of a mirror; Spark calls `batch()` on a thread of its own, one batch at a time."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        options: Mapping[str, str],
+        sink: SinkOptions,
+        to: str,
+        translations: Translations,
+        rate: float | None,
+    ) -> None:
+        self._source = SourceOptions.parse(options)
+        self._sink = sink
+        self._to = to
+        self._translations = translations
+        self._rate = rate
+        self._tally = Tally(session)
+        self.groups: tuple[str, ...] = ()
+        self.done = Mirrored()
+        self.failure: BaseException | None = None
+        self._stopping = False  # set by the thread of mirror(), seen by Spark's
+
+    def batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Copies a batch, then writes down where its records are. Spark commits it when this returns."""
+        try:
+            if self._stopping:
+                raise _Stopped("the mirror was asked to stop")
+            self._batch(frame, batch_id)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def end(self, query: StreamingQuery) -> None:
+        """Lets the batch at hand be committed, if that doesn't take long; no other one begins."""
+        self._stopping = True
+        deadline = time.monotonic() + STOP_S
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            query.awaitTermination(_WAIT_S)
+
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
+        task = partial(copying.copy_task, self._source, self._sink, self._to, rate)
+        results = map_ranges(frame, task, self._tally)
+        _check_whole(results)
+        pieces = [Piece(*each) for result in results for each in result["pieces"]]
+        self._translations.write(batch_id, pieces)
+        self._carry_over()
+        self.done.batches += 1
+        self.done.records += sum(result["records"] for result in results)
+        self.done.bytes += sum(result["bytes"] for result in results)
+
+    def _carry_over(self) -> None:
+        """Offsets of groups follow; what doesn't work out now is tried again after the next batch."""
+        if not self.groups:
+            return
+        try:
+            configs = self._source.consumer, self._sink.producer
+            self.done.groups = sync_groups(*configs, self._translations, self.groups)
+            self.done.groups_error = ""
+        except KafkaException as error:
+            self.done.groups_error = error.args[0].str()
+            _logger.warning("the offsets of groups couldn't be carried over: %s", self.done.groups_error)
+
+    def work(self) -> Work:
+        """How far it is."""
+        return self._tally.work(f", {self.done.batches} batches")
+
+
+def _check_whole(results: Iterable[Mapping[str, Any]]) -> None:
+    """Two tasks on one partition would have mixed up its order: that can't be unless the ranges were split."""
+    keys = [(result["topic"], result["partition"]) for result in results]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise PipelineError(f"{twice[0]} [{twice[1]}] was copied by two tasks at once")
+
+
+# --- before it starts ---
+
+
+def plan_mirror(
+    config: Mapping[str, str],
+    to_config: Mapping[str, str],
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    to: str = "{topic}",
+    starting: str = "earliest",
+    checkpoint: str = "",
+) -> list[Route]:
+    """Where each topic would go, and how much there is to copy; copies nothing. Arguments as of `mirror()`.
+
+    :raises PipelineError: A target topic doesn't exist or has too few partitions, is the topic itself, or would take
+        in two topics; or the pattern would take in the mirrors, too.
+    :raises KafkaException: A cluster doesn't answer; a topic doesn't exist.
+    """
+    options = SourceOptions.parse(source_options(config, topics, pattern, starting, None))
+    sink = _sink(to_config)
+    with OffsetReader(options) as cluster:
+        keys = cluster.partitions()
+        starts = _starts(cluster, options, keys, checkpoint)
+        ends = cluster.latest(keys)
+        source_id = cluster.consumer.list_topics(timeout=_ASK_S).cluster_id
+    names = sorted({topic for topic, _ in keys})
+    targets = {name: copying.target_name(to, name) for name in names}
+    with Consumer(_asking(sink.producer)) as other:
+        described = other.list_topics(timeout=_ASK_S)
+    same = source_id is not None and source_id == described.cluster_id
+    _check_names(targets, pattern, same)
+    routes = []
+    for name in names:
+        found = described.topics.get(targets[name])
+        count = 0 if found is None or found.error is not None else len(found.partitions)
+        own = [key for key in keys if key[0] == name]
+        records = sum(max(0, ends[key] - starts.get(key, 0)) for key in own)
+        routes.append(Route(name, targets[name], 1 + max(key[1] for key in own), count, records))
+    wrong = [each for each in routes if each.target_partitions < each.partitions]
+    if wrong:
+        raise PipelineError(
+            "; ".join(copying.lacking(each.target, each.target_partitions, each.partitions) for each in wrong)
+        )
+    return routes
+
+
+def _starts(cluster: OffsetReader, options: SourceOptions, keys: list[Key], checkpoint: str) -> dict[Key, int]:
+    """Where a mirror goes on, or starts."""
+    kept = _checkpointed(checkpoint) if checkpoint else None
+    earliest = cluster.earliest(keys)
+    if kept is not None:
+        return {key: kept.get(key, earliest[key]) for key in keys}
+    assert options.starting is not None
+    return cluster.resolve(options.starting, keys, starting=True)
+
+
+def _checkpointed(checkpoint: str) -> dict[Key, int] | None:
+    """The offsets of the last batch that a checkpoint has planned; None: it is new."""
+    home = Folder(checkpoint)
+    infos = home.fs.get_file_info(pafs.FileSelector(home.full("offsets"), allow_not_found=True))
+    numbers = [int(info.base_name) for info in infos if re.fullmatch("[0-9]+", info.base_name)]
+    if not numbers:
+        return None
+    text = home.read(f"offsets/{max(numbers)}").decode()
+    lines = [line for line in text.splitlines() if line.startswith("{")]
+    return parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+
+
+def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
+    taken: dict[str, str] = {}
+    for topic, target in targets.items():
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", target):
+            raise PipelineError(f"{target!r} can't be the name of a topic")
+        if target in taken:
+            raise PipelineError(
+                f"topics {taken[target]} and {topic} would both go to {target}: write {{topic}} in the target's name"
+            )
+        taken[target] = topic
+        if same and target == topic:
+            raise PipelineError(
+                f"both clusters are the same one: {topic} can't be its own mirror; name it, as backup.{{topic}}"
+            )
+        if same and (target in targets or (pattern and re.fullmatch(pattern, target))):
+            raise PipelineError(
+                f"both clusters are the same one, and {target}, the mirror of {topic}, would be mirrored itself: "
+                "name others, or another pattern"
+            )
+
+
+# --- offsets of groups ---
+
+
+def translate_offset(checkpoint: str, topic: str, partition: int, offset: int) -> int | None:
+    """Where a reader goes on in the mirror of a topic that would go on at ``offset`` in the topic itself.
+
+    Nothing is missed; where not all is known, a little is read twice. See `Translations.translate()`.
+
+    :param checkpoint: The mirror's.
+    :return: An offset of the same partition of the mirror; None: nothing of this partition was mirrored.
+    """
+    return Translations(f"{checkpoint}/{TRANSLATION}").translate(topic, partition, offset)
+
+
+def sync_groups(
+    config: Mapping[str, Any], to_config: Mapping[str, Any], translations: Translations, groups: Sequence[str]
+) -> list[GroupOffset]:
+    """Commits on the target what groups have committed on the source, translated; offsets there never go back.
+
+    A group that has members on the target can't be committed for: its offsets come back with the error.
+
+    :raises KafkaException: The source's coordinator doesn't answer.
+    """
+    mirrored = translations.load()
+    found = []
+    for group in groups:
+        with Consumer({**_asking(config), "group.id": group}) as consumer:
+            committed = consumer.committed([TopicPartition(*key) for key in mirrored], _ASK_S)
+        wanted = []
+        for each in committed:
+            place = translate(mirrored[each.topic, each.partition], each.offset) if each.offset >= 0 else None
+            if place is not None:
+                wanted.append(GroupOffset(group, each.topic, each.partition, each.offset, *place))
+        if wanted:
+            found += _commit(to_config, group, wanted)
+    return found
+
+
+def _commit(to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]) -> list[GroupOffset]:
+    with Consumer({**_asking(to_config), "group.id": group}) as consumer:
+        try:
+            there = consumer.committed([TopicPartition(each.target, each.partition) for each in wanted], _ASK_S)
+            now = {(each.topic, each.partition): each.offset for each in there}
+            ahead = [each for each in wanted if each.target_offset > now[each.target, each.partition]]
+            if not ahead:
+                return wanted
+            given = [TopicPartition(each.target, each.partition, each.target_offset) for each in ahead]
+            outcome = consumer.commit(offsets=given, asynchronous=False) or []
+        except KafkaException as error:
+            return [_failed(each, error.args[0]) for each in wanted]
+    errors = {(each.topic, each.partition): each.error for each in outcome if each.error is not None}
+    return [_failed(each, errors.get((each.target, each.partition))) for each in wanted]
+
+
+def _failed(each: GroupOffset, error: KafkaError | None) -> GroupOffset:
+    if error is None:
+        return each
+    return GroupOffset(
+        each.group, each.topic, each.partition, each.offset, each.target, each.target_offset, error.str()
+    )
+
+
+def _asking(config: Mapping[str, Any]) -> dict[str, Any]:
+    """For consumers that are in no group and read nothing, but ask for offsets and commit some.
+
+    Of the configuration of a producer, or a consumer, they get what both have in common.
+    """
+    common = {name: value for name, value in config.items() if name in PROPERTIES and PROPERTIES[name].scope == "*"}
+    return {**common, "enable.auto.commit": False, "allow.auto.create.topics": False}

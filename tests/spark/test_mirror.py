@@ -1,0 +1,300 @@
+"""The mirror: what a task copies, what is refused before anything is copied, offsets of groups; whole runs on Spark."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.protocol import ApiKey
+from kafka_native.spark import fetching, producers
+from kafka_native.spark.commands import cli
+from kafka_native.spark.options import SinkOptions, SourceOptions
+from kafka_native.spark.pipelines.copying import copy_range, copy_task
+from kafka_native.spark.pipelines.mirror import mirror, plan_mirror, sync_groups, translate_offset
+from kafka_native.spark.pipelines.session import PipelineError, Work
+from kafka_native.spark.pipelines.translation import Piece, Translations
+from kafka_native.spark.planning import OffsetRange
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, auto_create_topics=False) as cluster:
+        yield cluster
+        fetching.close_idle()
+        producers.close_idle()
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1, auto_create_topics=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(here: MockCluster, there: MockCluster) -> str:
+    """A topic of two partitions on both clusters."""
+    name = f"orders-{next(_numbers)}"
+    here.create_topic(name, 2)
+    there.create_topic(name, 2)
+    return name
+
+
+def conf(cluster: MockCluster, **more: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": cluster.bootstrap_servers, "reconnect.backoff.ms": "20", **more}
+
+
+def source_of(cluster: MockCluster, topic: str, **more: str) -> SourceOptions:
+    given = {f"kafka.{name}": value for name, value in conf(cluster).items()}
+    return SourceOptions.parse({**given, "subscribe": topic, **more})
+
+
+def sink_of(cluster: MockCluster, **more: str) -> SinkOptions:
+    return SinkOptions.parse({f"kafka.{name}": value for name, value in conf(cluster, **more).items()})
+
+
+def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> None:
+    """Records of every kind, one after the other."""
+    with Producer(conf(cluster)) as producer:
+        for number in range(count):
+            headers = [("trace", b"%d" % number), ("trace", None)] if number % 3 == 0 else None
+            key = None if number % 5 == 0 else b"k%d" % number
+            value = None if number % 7 == 0 else b"v%d" % number
+            producer.produce(topic, value, key, partition, timestamp=1_600_000_000_000 + number, headers=headers)
+
+
+def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[tuple[Any, ...]]:
+    return [
+        (record.key, record.value, record.timestamp, list(record.headers))
+        for record in cluster.messages(topic, partition)
+    ]
+
+
+def test_records_arrive_as_they_are(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 500, partition=1)
+    copied = copy_range(source_of(here, topic, batchRows="64"), sink_of(there), OffsetRange(topic, 1, 0, 500), topic)
+    assert stored(there, topic, 1) == stored(here, topic, 1)
+    assert stored(there, topic, 0) == []
+    assert copied.records == 500
+    assert copied.bytes == sum(len(key or b"") + len(value or b"") for key, value, _, _ in stored(here, topic, 1))
+    assert copied.pieces == (Piece(topic, 1, topic, 0, 500, 0, 500),)
+
+
+def test_part_of_a_partition_behind_other_records(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 100)
+    fill(there, topic, 7)
+    told = copy_task(source_of(here, topic), sink_of(there), "{topic}", None, OffsetRange(topic, 0, 40, 60))
+    assert (told["topic"], told["partition"], told["records"]) == (topic, 0, 20)
+    assert told["pieces"] == [[topic, 0, topic, 40, 60, 7, 27, True]]
+    assert stored(there, topic)[7:] == stored(here, topic)[40:60]
+
+
+def test_connection_that_breaks_costs_nothing(here: MockCluster, there: MockCluster, topic: str) -> None:
+    """The answer to a batch is lost: idempotence keeps it from being there twice, and the offsets are right."""
+    fill(here, topic, 300)
+    there.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
+    copied = copy_range(source_of(here, topic, batchRows="50"), sink_of(there), OffsetRange(topic, 0, 0, 300), topic)
+    assert stored(there, topic) == stored(here, topic)
+    assert copied.pieces == (Piece(topic, 0, topic, 0, 300, 0, 300),)
+
+
+def test_full_queue_is_waited_for(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 400)
+    small = sink_of(there, **{"queue.buffering.max.messages": "50"})
+    copied = copy_range(source_of(here, topic), small, OffsetRange(topic, 0, 0, 400), topic)
+    assert copied.records == 400
+    assert stored(there, topic) == stored(here, topic)
+
+
+def test_rate_holds_a_task_back(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 100)
+    started = time.monotonic()
+    copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic, rate=200.0)
+    assert time.monotonic() - started >= 0.45
+    assert len(stored(there, topic)) == 100
+
+
+def test_record_that_is_refused_fails_the_task(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 20)
+    there.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 3, topic=topic, partition=0)
+    with pytest.raises(KafkaException, match=rf"writing to {topic} \[0\] failed: .*(uthoriz|denied)"):
+        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic)
+    there.faults.clear()
+    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic)
+    assert copied.records == 20
+
+
+def test_partition_that_the_target_lacks_is_named(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 1)
+    there.create_topic(f"small-{topic}", 1)
+    with pytest.raises(KafkaException, match=f"topic small-{topic} of the target has 1 partitions and needs 2"):
+        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 1, 0, 1), f"small-{topic}")
+    with pytest.raises(KafkaException, match="the target has no topic nowhere: make it, with at least 1 partitions"):
+        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 1), "nowhere")
+
+
+# --- before it starts ---
+
+
+def test_plan_tells_where_topics_go(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 30)
+    there.create_topic(f"eu.{topic}", 3)
+    [route] = plan_mirror(conf(here), conf(there), pattern=topic, to="eu.{topic}")
+    assert (route.topic, route.target, route.partitions, route.target_partitions) == (topic, f"eu.{topic}", 2, 3)
+    assert route.records == 30
+
+
+def test_plan_refuses_what_can_not_be(here: MockCluster, there: MockCluster, topic: str) -> None:
+    here.create_topic(f"{topic}-b", 1)
+    here.create_topic(f"{topic}-mirror", 1)
+    for arguments, text in [
+        ({"to": "un.{topic}"}, f"the target has no topic un.{topic}: make it, with at least 2 partitions"),
+        ({"to_config": conf(here)}, f"{topic} can't be its own mirror"),
+        ({"to_config": conf(here), "to": f"{topic}-mirror"}, f"{topic}-mirror of the target has 1 part"),
+        ({"pattern": f"{topic}.*", "topics": (), "to": "all"}, "would both go to all"),
+        ({"to_config": conf(here), "to": "{topic}-c", "pattern": f"{topic}.*", "topics": ()}, "mirrored itself"),
+        ({"to": "a/{topic}"}, "can't be the name of a topic"),
+        ({"to_config": conf(there, **{"enable.idempotence": "false"})}, "enable.idempotence must stay true"),
+    ]:
+        given: dict[str, Any] = {"to_config": conf(there), "topics": (topic,), **arguments}
+        with pytest.raises(PipelineError, match=text):
+            plan_mirror(conf(here), given.pop("to_config"), **given)
+
+
+# --- offsets of groups ---
+
+
+def test_group_goes_on_in_the_mirror(here: MockCluster, there: MockCluster, topic: str, tmp_path: Path) -> None:
+    fill(here, topic, 100)
+    fill(there, topic, 11)
+    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic)
+    kept = Translations(str(tmp_path / "translation"))
+    kept.write(0, copied.pieces)
+    assert translate_offset(str(tmp_path), topic, 0, 42) == 53
+    assert translate_offset(str(tmp_path), topic, 1, 42) is None
+    here.set_committed("readers", {(topic, 0): 42, (topic, 1): 3})
+    [told] = sync_groups(conf(here), conf(there), kept, ["readers", "nobody"])
+    assert (told.group, told.offset, told.target, told.target_offset, told.error) == ("readers", 42, topic, 53, "")
+    with Consumer(conf(there, **{"group.id": "readers"})) as consumer:
+        assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 53
+        here.set_committed("readers", {(topic, 0): 20})  # back on the source: not on the target
+        sync_groups(conf(here), conf(there), kept, ["readers"])
+        assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 53
+        here.set_committed("readers", {(topic, 0): 60})
+        sync_groups(conf(here), conf(there), kept, ["readers"])
+        assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 71
+
+
+def test_group_with_members_on_the_target_is_left_alone(
+    here: MockCluster, there: MockCluster, topic: str, tmp_path: Path
+) -> None:
+    kept = Translations(str(tmp_path))
+    kept.write(0, [Piece(topic, 0, topic, 0, 100, 0, 100)])
+    here.set_committed("busy", {(topic, 0): 42})
+    with Consumer(conf(there, **{"group.id": "busy"})) as member:
+        member.subscribe([topic])
+        deadline = time.monotonic() + 20
+        while not member.assignment() and time.monotonic() < deadline:
+            member.poll(0.1)
+        [told] = sync_groups(conf(here), conf(there), kept, ["busy"])
+    assert told.error
+
+
+# --- the command, without Spark ---
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, list(arguments), catch_exceptions=False)
+
+
+def test_dry_run_and_translation_need_no_spark(
+    here: MockCluster, there: MockCluster, topic: str, tmp_path: Path
+) -> None:
+    fill(here, topic, 12)
+    where = ["mirror", "--bootstrap", here.bootstrap_servers, "--topics", topic, "--checkpoint", str(tmp_path)]
+    told = run(*where, "--to-bootstrap", there.bootstrap_servers, "--dry-run")
+    assert told.exit_code == 0, told.output
+    assert topic in told.output
+    assert "12 offsets; nothing was copied" in told.output
+    told = run(*where, "--dry-run")  # the target is the same cluster
+    assert told.exit_code == 1
+    assert "can't be its own mirror" in told.output
+    Translations(str(tmp_path / "translation")).write(0, [Piece(topic, 0, topic, 0, 10, 90, 100)])
+    assert run(*where, "--translate", f"{topic}:0:4").output == "94\n"
+    assert run(*where, "--translate", f"{topic}:1:4").exit_code == 1
+    assert "write TOPIC:PARTITION:OFFSET" in run(*where, "--translate", "x").output
+
+
+# --- on Spark ---
+
+
+def test_mirror_of_a_pattern_goes_on_where_it_ended(
+    here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    here.create_topic(f"{topic}-b", 1)
+    there.create_topic(f"eu.{topic}", 2)
+    there.create_topic(f"eu.{topic}-b", 1)
+    fill(here, topic, 300)
+    fill(here, topic, 200, partition=1)
+    fill(here, f"{topic}-b", 100)
+    fill(there, f"eu.{topic}", 5)
+    here.set_committed("readers", {(topic, 0): 250})
+    where: dict[str, Any] = {"pattern": f"{topic}.*", "to": "eu.{topic}", "groups": ["readers"]}
+    checkpoint = str(tmp_path / "checkpoint")
+    done = mirror(spark, conf(here), conf(there), checkpoint, max_records=150, **where)
+    assert done.records == 600
+    assert done.batches >= 3
+    fill(here, topic, 50, partition=1)
+    [route, *_] = plan_mirror(conf(here), conf(there), pattern=topic, to="eu.{topic}", checkpoint=checkpoint)
+    assert route.records == 50
+    shown: list[Work] = []
+    done = mirror(spark, conf(here), conf(there), checkpoint, show=shown.append, **where)
+    assert (done.records, shown[-1].records) == (50, 50)
+    assert stored(there, f"eu.{topic}", 0)[5:] == stored(here, topic, 0)
+    assert stored(there, f"eu.{topic}", 1) == stored(here, topic, 1)
+    assert stored(there, f"eu.{topic}-b") == stored(here, f"{topic}-b")
+    assert translate_offset(checkpoint, topic, 0, 123) == 128
+    assert translate_offset(checkpoint, topic, 1, 225) == 225
+    [told] = done.groups
+    assert (told.target, told.target_offset, told.error) == (f"eu.{topic}", 255, "")
+
+
+def test_mirror_within_a_cluster_runs_until_it_is_stopped(
+    here: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    here.create_topic(f"{topic}-copy", 2)
+    fill(here, topic, 40)
+    added = False
+
+    def stop() -> bool:
+        nonlocal added
+        copied = len(here.messages(f"{topic}-copy", 0))
+        if copied >= 40 and not added:
+            added = True
+            fill(here, topic, 2)
+        return copied >= 42
+
+    mirror(spark, conf(here), conf(here), str(tmp_path), topics=[topic], to="{topic}-copy", every_s=0.1, stop=stop)
+    assert stored(here, f"{topic}-copy") == stored(here, topic)
+
+
+def test_task_that_fails_is_told_in_a_line(
+    here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    fill(here, topic, 10)
+    there.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 9, topic=topic, partition=0)
+    with pytest.raises(PipelineError, match=rf"the mirror has failed: .*writing to {topic} \[0\] failed") as caught:
+        mirror(spark, conf(here), conf(there), str(tmp_path), topics=[topic])
+    assert "\n" not in str(caught.value)
+    there.faults.clear()
+    assert mirror(spark, conf(here), conf(there), str(tmp_path), topics=[topic]).records == 10

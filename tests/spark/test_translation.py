@@ -1,0 +1,128 @@
+"""Offsets of a mirror: what is said of each offset never skips a record, and the files survive crashes and merging."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kafka_native.spark.pipelines import translation
+from kafka_native.spark.pipelines.translation import (
+    Anchor,
+    Piece,
+    Run,
+    Translations,
+    add_runs,
+    pieces_of,
+    thinned,
+    translate,
+)
+
+PLACE = ("orders", 3, "backup.orders")
+
+
+def runs_of(offsets: list[int], size: int = 1000) -> list[Run]:
+    """As a task sees them: a batch at a time."""
+    runs: list[Run] = []
+    for start in range(0, len(offsets), size):
+        add_runs(runs, pa.array(offsets[start : start + size], pa.int64()), start)
+    return runs
+
+
+def check_loses_nothing(pieces: list[Piece], places: dict[int, int]) -> int:
+    """Whoever goes on at the translated offset meets every record; how many offsets are known exactly."""
+    exact = 0
+    for offset in range(min(places) - 2, max(places) + 3):
+        found = translate(pieces, offset)
+        assert found is not None
+        ahead = [place for source, place in places.items() if source >= offset]
+        assert found[1] <= min(ahead, default=max(places.values()) + 1), f"offset {offset} misses a record"
+        exact += bool(ahead) and found[1] == min(ahead)
+    return exact
+
+
+def test_one_run_is_one_piece() -> None:
+    runs = runs_of(list(range(100, 350)), size=40)
+    assert runs == [Run(0, 100, 250)]
+    anchors = [Anchor(0, 7), Anchor(39, 46), Anchor(249, 256)]
+    assert pieces_of(PLACE, runs, anchors) == [Piece(*PLACE, 100, 350, 7, 257)]
+
+
+def test_gaps_of_the_source_cut_pieces() -> None:
+    runs = runs_of([0, 1, 2, 5, 6, 10], size=4)
+    assert runs == [Run(0, 0, 3), Run(3, 5, 2), Run(5, 10, 1)]
+    pieces = pieces_of(PLACE, runs, [Anchor(0, 100), Anchor(5, 105)])
+    assert [(each.source_start, each.source_end, each.target_start) for each in pieces] == [
+        (0, 3, 100),
+        (5, 7, 103),
+        (10, 11, 105),
+    ]
+    assert [translate(pieces, offset) for offset in (2, 3, 5, 9, 10, 11)] == [
+        ("backup.orders", each) for each in (102, 103, 103, 105, 105, 106)
+    ]
+
+
+def test_strangers_in_the_target_make_a_piece_inexact_and_lose_nothing() -> None:
+    pieces = pieces_of(PLACE, runs_of(list(range(10))), [Anchor(0, 50), Anchor(4, 57), Anchor(9, 62)])
+    assert [each.exact for each in pieces] == [True, False, True]
+    places = {0: 50, 1: 53, 2: 54, 3: 55, **{number: 53 + number for number in range(4, 10)}}
+    assert check_loses_nothing(pieces, places) >= 7
+
+
+def test_a_report_without_offset_is_bridged() -> None:
+    for anchors in ([], [Anchor(4, 24)], [Anchor(0, 20)], [Anchor(9, 29)]):
+        pieces = pieces_of(PLACE, runs_of(list(range(10))), anchors)
+        check_loses_nothing(pieces, {number: 20 + number for number in range(10)})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_gaps_on_both_sides_lose_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    offset, target = chance.randrange(5), chance.randrange(5)
+    places: dict[int, int] = {}
+    for _ in range(200):
+        offset += 1 + (chance.random() < 0.1) * chance.randrange(1, 4)
+        target += 1 + (chance.random() < 0.05) * chance.randrange(1, 4)
+        places[offset] = target
+    rows = {0, len(places) - 1, *chance.sample(range(len(places)), 12)}
+    where = list(places.values())
+    anchors = [Anchor(row, where[row]) for row in sorted(rows)]
+    pieces = pieces_of(PLACE, runs_of(list(places), size=33), anchors)
+    assert check_loses_nothing(pieces, places) > 20
+    check_loses_nothing(thinned(pieces, 5), places)
+    assert len(thinned(pieces, 5)) <= 5
+
+
+def test_files_are_read_in_order_and_a_batch_done_again_replaces_its_first_try(tmp_path: Path) -> None:
+    kept = Translations(str(tmp_path / "translation"))
+    assert kept.load() == {}
+    assert kept.translate("orders", 3, 0) is None
+    kept.write(0, [Piece(*PLACE, 0, 10, 100, 110)])
+    kept.write(1, [Piece(*PLACE, 10, 20, 110, 120)])
+    kept.write(1, [Piece(*PLACE, 10, 20, 120, 130)])  # the first try is there, too, from 110 on
+    again = Translations((tmp_path / "translation").as_uri())
+    assert again.load() == {("orders", 3): [Piece(*PLACE, 0, 10, 100, 110), Piece(*PLACE, 10, 20, 120, 130)]}
+    assert [again.translate("orders", 3, offset) for offset in (5, 10, 19, 99)] == [105, 120, 129, 130]
+
+
+def test_many_files_become_one(tmp_path: Path) -> None:
+    kept = Translations(str(tmp_path))
+    count = translation.COMPACT_AFTER + 10
+    for number in range(count):
+        kept.write(number, [Piece(*PLACE, number * 10, number * 10 + 10, number * 10, number * 10 + 10)])
+    kept.write(count - 1, [Piece(*PLACE, count * 10 - 10, count * 10, count * 10, count * 10 + 10)])
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert len(names) < 20
+    assert sum(name.startswith("through-") for name in names) == 1
+    end = count * 10
+    newest = Piece(*PLACE, end - 10, end, end, end + 10)
+    assert kept.load()["orders", 3] == [Piece(*PLACE, 0, end - 10, 0, end - 10), newest]
+
+
+def test_unfinished_files_are_ignored(tmp_path: Path) -> None:
+    kept = Translations(str(tmp_path))
+    kept.write(0, [Piece(*PLACE, 0, 10, 100, 110)])
+    (tmp_path / f".batch-{1:020}.parquet.abc").write_bytes(b"PAR1")
+    assert kept.translate("orders", 3, 3) == 103
