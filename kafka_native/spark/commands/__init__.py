@@ -14,6 +14,7 @@ from kafka_native.types import version
 
 COMMANDS: dict[str, str] = {
     "archive": "Topics into a lake of Parquet files, each record exactly once.",
+    "replay": "Parquet files back into topics: keys, headers, timestamps and order kept.",
     "mirror": "Topics to another cluster, or to other names, partition to partition.",
     "snapshot": "The newest value of each key of compacted topics, as a table of Parquet files.",
     "profile": "Sizes, key skew, throughput and lag of topics, as a report with charts.",

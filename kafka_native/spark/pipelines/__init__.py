@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
 from kafka_native.spark.pipelines.lake import Gap, Lake, LakeFile, Manifest, Range
 from kafka_native.spark.pipelines.parquet import ParquetSettings
+from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
 from kafka_native.spark.pipelines.session import PipelineError, Work
 
 __all__ = [
@@ -12,11 +13,15 @@ __all__ = [
     "Gap",
     "Lake",
     "LakeFile",
+    "LanePlan",
     "Manifest",
     "ParquetSettings",
     "PipelineError",
     "Range",
+    "ReplayResult",
     "Work",
     "archive",
     "plan_archive",
+    "plan_replay",
+    "replay",
 ]

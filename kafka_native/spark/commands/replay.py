@@ -1,0 +1,94 @@
+"""``python -m kafka_native.spark replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from kafka_native.spark.commands import common
+from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
+
+
+@click.command("replay")
+@common.kafka_options
+@click.option("--source", required=True, help="A lake of archive, or a folder or file of Parquet.")
+@click.option("--checkpoint", required=True, help="A folder for the progress: the same one again, and it goes on.")
+@click.option("--topic", help="Where all records go (default: to their own topic).")
+@click.option("--rename", multiple=True, callback=common.pairs, metavar="OLD=NEW", help="Topics that become others.")
+@click.option("--only-topics", callback=common.names, metavar="A,B", help="Only the records of these topics.")
+@click.option(
+    "--only-dates", callback=common.names, metavar="2026-11-21,...", help="Only those of these dates; a lake."
+)
+@click.option("--partitions", type=click.Choice(["keep", "hash"]), default="keep", show_default=True,
+              help="Each record's own, or chosen anew by the key.")  # fmt: skip
+@click.option("--timestamps", type=click.Choice(["keep", "now"]), default="keep", show_default=True,
+              help="Each record's own, or the time of the replay.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages a second at most, of all tasks.")
+@click.option("--dry-run", is_flag=True, help="Print what would be replayed, and do nothing.")
+@common.spark_options
+def command(
+    bootstrap: str | None,
+    config: dict[str, str],
+    config_file: Path | None,
+    source: str,
+    checkpoint: str,
+    topic: str | None,
+    rename: dict[str, str],
+    only_topics: tuple[str, ...],
+    only_dates: tuple[str, ...],
+    partitions: Any,
+    timestamps: Any,
+    rate: float | None,
+    dry_run: bool,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Produce the records of Parquet files, each at least once, those of a partition in their order.
+
+    Keys, headers and timestamps are kept. What was acknowledged is written down in the checkpoint: run the same
+    command again to go on where it has ended, however it has ended.
+    """
+    console = Console()
+    what: dict[str, Any] = {"topic": topic, "rename": rename, "topics": only_topics, "dates": only_dates}
+    with common.told_in_a_line():
+        if dry_run:
+            _show_plan(console, plan_replay(source, checkpoint, **what), source)
+            return
+        kafka = common.kafka_config(bootstrap, config, config_file)
+        with common.progress(console, "replay") as show:
+            result = replay(
+                kafka,
+                source,
+                checkpoint,
+                **what,
+                partitions=partitions,
+                timestamps=timestamps,
+                rate=rate,
+                master=master,
+                conf=conf,
+                on_progress=show,
+            )
+    _show(console, source, result)
+
+
+def _show_plan(console: Console, lanes: list[LanePlan], source: str) -> None:
+    table = Table("lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}")
+    for each in lanes:
+        at = "done" if each.done else f"{each.position:,}"
+        table.add_row(
+            each.lane.name, each.target or "(a column)", f"{len(each.lane.pieces):,}", f"{each.lane.rows:,}", at
+        )
+    console.print(table)
+    left = sum(not each.done for each in lanes)
+    console.print(f"{left} of {len(lanes)} lanes are left; nothing was produced.")
+
+
+def _show(console: Console, source: str, result: ReplayResult) -> None:
+    lines = common.rates(result.records, result.bytes, result.elapsed_s)
+    targets = ", ".join(f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items()))
+    lines += [("lanes", f"{result.lanes:,}"), ("topics", targets or "none: everything was replayed before")]
+    common.summary(console, f"replay: {source}", lines)

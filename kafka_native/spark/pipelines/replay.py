@@ -1,0 +1,443 @@
+"""``replay``: Parquet files back into topics, with their keys, headers and timestamps, in their order."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native.spark.options import SinkOptions
+from kafka_native.spark.pipelines.folder import Folder, loaded
+from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
+from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_numbers, open_session, watch
+from kafka_native.spark.producers import lent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["LanePlan", "ReplayResult", "ReplayTask", "plan_replay", "replay"]
+
+Partitions = Literal["keep", "hash"]
+Timestamps = Literal["keep", "now"]
+
+CHUNK_ROWS: Final = 10_000
+"""Rows that are handed to the producer at a time; with a rate, fewer."""
+_RECORD_S: Final = 1.0
+"""How often a task writes down how far it is."""
+_LOOK_S: Final = 0.5
+_GRACE_S: Final = 60.0
+"""After delivery.timeout.ms each row has an outcome; a task that still waits so much later gives up."""
+_CONNECT_S: Final = 30.0
+_NOTES: Final = "replay.json"
+
+
+@dataclass(frozen=True)
+class LanePlan:
+    """One lane and how far it is: what ``--dry-run`` prints."""
+
+    lane: Lane
+    target: str
+    """The topic it goes to; empty: each record's own column says so."""
+    position: int
+    """The first offset (or row) that isn't known to be replayed."""
+    done: bool
+    """Whether that was its end."""
+
+
+class Progress:
+    """How far each lane is, in a folder that driver and executors reach: one small file for each lane.
+
+    What it says was acknowledged before it was written down.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        """Read nothing yet."""
+        self._folder = folder
+
+    def prepare(self, what: Mapping[str, Any]) -> None:
+        """Makes the folder, or makes sure that it belongs to the same replay.
+
+        :param what: What is replayed where to: positions mean nothing to a replay of something else.
+        :raises PipelineError: It belongs to another one.
+        """
+        described = {"layout": 1, **what}
+        self._folder.make()
+        if not self._folder.exists(_NOTES):
+            self._folder.write(_NOTES, described)
+            return
+        notes = loaded(self._folder.read(_NOTES), _NOTES)
+        for name, value in described.items():
+            if notes.get(name) != value:
+                raise PipelineError(
+                    f"the checkpoint {self._folder.uri} belongs to a replay with {name} {notes.get(name)!r}, not "
+                    f"{value!r}: use another folder"
+                )
+
+    def read(self, lane: Lane) -> int:
+        """The lane's next offset or row; 0 if nothing is known of it."""
+        path = _notes_of(lane)
+        if not self._folder.exists(path):
+            return 0
+        position = loaded(self._folder.read(path), path).get("position")
+        if not isinstance(position, int) or position < 0:
+            raise PipelineError(f"{path} of the checkpoint {self._folder.uri} is damaged: no position in it")
+        return position
+
+    def write(self, lane: Lane, position: int, records: int) -> None:
+        """Writes down that everything before a position is acknowledged."""
+        self._folder.write(_notes_of(lane), {"lane": lane.name, "position": position, "records_of_last_run": records})
+
+
+def _notes_of(lane: Lane) -> str:
+    return f"lane-{lane.name}.json"
+
+
+@dataclass(frozen=True)
+class ReplayTask:
+    """Replays one lane; runs in a Python worker of an executor.
+
+    :param source: Where the files are.
+    :param lanes: All lanes; a task is called with the number of its own.
+    :param sink: The producer's options.
+    :param checkpoint: Where progress is written down.
+    :param topic: Where all records go; None: to their own topic, by ``rename``.
+    :param rename: Topics that become others.
+    :param partitions: Whether partitions are kept, or chosen anew by the key.
+    :param timestamps: Whether timestamps are kept, or are the time of the replay.
+    :param rate: Messages a second of this task at most; None: no limit.
+    """
+
+    source: Folder
+    lanes: tuple[Lane, ...]
+    sink: SinkOptions = field(repr=False)
+    checkpoint: Folder
+    topic: str | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    partitions: Partitions = "keep"
+    timestamps: Timestamps = "keep"
+    rate: float | None = None
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        """Produces what isn't acknowledged yet.
+
+        :return: ``lane``, ``records``, ``bytes`` and ``position``, fit for JSON.
+        :raises PipelineError: A record wasn't delivered.
+        """
+        lane = self.lanes[number]
+        progress = Progress(self.checkpoint)
+        position = progress.read(lane)
+        with lent(self.sink) as producer:
+            sending = _Sending(producer, self, lane, lambda position, records: progress.write(lane, position, records))
+            for behind, batch in read_lane(self.source, lane, position):
+                sending.send(batch, behind)
+            sending.finish()
+        return {"lane": lane.name, "records": sending.records, "bytes": sending.bytes, "position": sending.position}
+
+
+class _Sending:
+    """What a task has handed to its producer, and what of it is acknowledged."""
+
+    def __init__(self, producer: Producer, task: ReplayTask, lane: Lane, record: Callable[[int, int], None]) -> None:
+        self._producer = producer
+        self._task = task
+        self._columns = _columns_for(task, lane)
+        self._lane = lane
+        self._record = record
+        self._outstanding: deque[_Chunk] = deque()
+        self._failed: str | None = None
+        self._begun = self._recorded_at = time.monotonic()
+        self._recorded = -1
+        self._limit_s = float(producer_timeout_s(task.sink)) + _GRACE_S
+        self._chunk = CHUNK_ROWS if task.rate is None else max(1, min(CHUNK_ROWS, int(task.rate / 4)))
+        self._sent = 0
+        self.records = 0
+        """Acknowledged."""
+        self.bytes = 0
+        self.position = -1
+
+    def send(self, batch: pa.RecordBatch, behind: int) -> None:
+        """Hands over a batch, in pieces."""
+        for start in range(0, batch.num_rows, self._chunk):
+            part = batch.slice(start, self._chunk)
+            last = start + self._chunk >= batch.num_rows
+            # in the middle of a batch: its own offsets tell, rows are counted back from its end
+            if last:
+                end = behind
+            elif self._lane.by_offset:
+                end = part.column("offset")[-1].as_py() + 1
+            else:
+                end = behind - (batch.num_rows - start - self._chunk)
+            self._produce(part, end)
+            self._producer.poll(0)
+            self._settle()
+            self._keep_to_the_rate(part.num_rows)
+
+    def finish(self) -> None:
+        """Waits until everything is acknowledged, and writes that down."""
+        deadline = time.monotonic() + self._limit_s
+        while self._producer.flush(_LOOK_S) and not self._failed:
+            self._settle()
+            if time.monotonic() > deadline:
+                raise PipelineError(f"{self._lane.name}: no acknowledgement came for {self._limit_s:g} s")
+        self._settle()
+        if self._outstanding:
+            raise PipelineError(f"{self._lane.name}: {len(self._outstanding)} chunks have no outcome")
+        self._write_down()
+
+    def _produce(self, part: pa.RecordBatch, end: int) -> None:
+        part = _without_negative_timestamps(part) if self._columns["timestamp"] else part
+        for topic, those in self._by_topic(part):
+            chunk = _Chunk(end, those.num_rows, those.nbytes)
+            self._outstanding.append(chunk)
+            self._producer.produce_arrow(topic, those, **self._columns, on_delivery=chunk.settle, timeout=self._limit_s)
+
+    def _by_topic(self, part: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
+        task = self._task
+        if task.topic is not None:
+            return [(task.topic, part)]
+        if self._lane.topic:
+            return [(task.rename.get(self._lane.topic, self._lane.topic), part)]
+        found = []
+        for topic in pc.unique(part.column("topic")).to_pylist():
+            if topic is None:
+                raise PipelineError(f"{self._lane.name} has a record without a topic: say where to with topic")
+            those = part.filter(pc.equal(part.column("topic"), topic))
+            found.append((task.rename.get(topic, topic), those))
+        return found
+
+    def _settle(self) -> None:
+        """Looks at what has an outcome, from the oldest on; progress never goes beyond one that has none."""
+        while self._outstanding and self._outstanding[0].report is not None:
+            chunk = self._outstanding.popleft()
+            report = chunk.report
+            if report.error is not None:
+                self._failed = report.error.str()
+                failed = len(report.failed)
+                raise PipelineError(f"{self._lane.name}: {failed} records weren't delivered: {self._failed}")
+            self.records += chunk.rows
+            self.bytes += chunk.bytes
+            self.position = chunk.end
+        # chunks of one batch that go to several topics end at the same position: only the last of them counts
+        waits = bool(self._outstanding) and self._outstanding[0].end == self.position
+        if not waits and time.monotonic() - self._recorded_at >= _RECORD_S:
+            self._write_down()
+
+    def _write_down(self) -> None:
+        if self.position > self._recorded:
+            self._record(self.position, self.records)
+            self._recorded = self.position
+        self._recorded_at = time.monotonic()
+
+    def _keep_to_the_rate(self, rows: int) -> None:
+        self._sent += rows
+        if self._task.rate is None:
+            return
+        due = self._begun + self._sent / self._task.rate
+        while (wait := due - time.monotonic()) > 0:
+            self._producer.poll(min(wait, _LOOK_S))  # reports are served meanwhile
+            self._settle()
+
+
+def _without_negative_timestamps(part: pa.RecordBatch) -> pa.RecordBatch:
+    """Records that never had a timestamp have -1 in its place; they get the time of the replay."""
+    at = part.schema.get_field_index("timestamp")
+    column = part.column(at)
+    if not pa.types.is_timestamp(column.type):
+        return part
+    numbers = column.view(pa.int64())
+    if (pc.min(numbers).as_py() or 0) >= 0:
+        return part
+    kept = pc.if_else(pc.less(numbers, 0), pa.scalar(None, column.type), column)
+    return part.set_column(at, part.schema.field(at).with_nullable(True), kept)
+
+
+class _Chunk:
+    """Rows that were handed over together."""
+
+    def __init__(self, end: int, rows: int, size_bytes: int) -> None:
+        self.end = end
+        self.rows = rows
+        self.bytes = size_bytes
+        self.report: Any = None
+
+    def settle(self, report: Any) -> None:
+        self.report = report
+
+
+def _columns_for(task: ReplayTask, lane: Lane) -> dict[str, str | None]:
+    """Which columns are what."""
+    here = set(lane.columns)
+    wanted = {"value", "key", "headers"}
+    if task.partitions == "keep":
+        wanted.add("partition")
+    if task.timestamps == "keep":
+        wanted.add("timestamp")
+    return {
+        name: name if name in here and name in wanted else None
+        for name in ("value", "key", "headers", "partition", "timestamp")
+    }
+
+
+def producer_timeout_s(sink: SinkOptions) -> float:
+    """How long a message may take, in seconds."""
+    config = sink.producer
+    text = config.get("delivery.timeout.ms", config.get("message.timeout.ms", 300_000))
+    return float(text) / 1000
+
+
+# --- the driver's side ---
+
+
+@dataclass
+class ReplayResult:
+    """What a run of `replay` has produced."""
+
+    lanes: int = 0
+    """Those that had something left."""
+    records: int = 0
+    """Acknowledged."""
+    bytes: int = 0
+    """Of the Arrow columns that were produced."""
+    elapsed_s: float = 0.0
+    targets: dict[str, int] = field(default_factory=dict)
+    """Lanes by topic they went to."""
+
+
+def replay(
+    config: Mapping[str, str],
+    source: str | Path | Folder,
+    checkpoint: str | Path,
+    *,
+    topic: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    topics: Sequence[str] = (),
+    dates: Sequence[str] = (),
+    partitions: Partitions = "keep",
+    timestamps: Timestamps = "keep",
+    rate: float | None = None,
+    session: SparkSession | None = None,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    on_progress: Callable[[Work], None] | None = None,
+) -> ReplayResult:
+    """Produces the records of Parquet files: each at least once, those of a source partition in their order.
+
+    :param config: The Kafka client's configuration, with ``bootstrap.servers``.
+    :param source: A lake of `archive`, or a folder or file of Parquet with a column ``value`` (or ``key``), and as far
+        as they are there ``key``, ``headers``, ``timestamp``, ``partition``, ``offset``, ``topic``.
+    :param checkpoint: A folder where progress is written down: run it again with the same one, and it goes on.
+    :param topic: Where all records go; None: to their own topic.
+    :param rename: Topics that become others.
+    :param topics: Only the records of these topics.
+    :param dates: Only those of these dates, of a lake.
+    :param partitions: ``keep``, or ``hash``: chosen anew by the key.
+    :param timestamps: ``keep``, or ``now``.
+    :param rate: Messages a second at most, of all tasks together.
+    :param session: The Spark session to use; None: one of its own, by ``master`` and ``conf``.
+    :param on_progress: Called several times a second with how far it is, from a thread of its own.
+    :raises PipelineError: Something failed; the text says what. What was acknowledged till then stays written down.
+    """
+    folder = source if isinstance(source, Folder) else Folder(source)
+    if rate is not None and rate <= 0:
+        raise PipelineError("rate: write a number above 0, or leave it out")
+    lanes = tuple(lanes_of(folder, topics, dates))
+    sink = SinkOptions.parse({f"kafka.{key}": str(value) for key, value in config.items()})
+    notes = Folder(checkpoint)
+    progress = Progress(notes)
+    what = {"source": folder.root, "dates": list(dates), "topic": topic, "rename": dict(rename or {})}
+    progress.prepare(what)
+    left = tuple(each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces))
+    _check_targets(sink, left, topic, rename or {}, partitions)
+    result = ReplayResult(len(left), targets=_targets(left, topic, rename or {}))
+    begun = time.monotonic()
+    if left:
+        with open_session("kafka_native replay", master, conf, session) as spark:
+            at_once = min(len(left), spark.sparkContext.defaultParallelism)
+            share = None if rate is None else rate / at_once
+            task = ReplayTask(folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share)
+            tally = Tally(spark)
+            total = sum(each.rows for each in left)
+            try:
+                with watch(lambda: tally.work(total=total), on_progress):
+                    found = map_numbers(spark, len(left), task, tally)
+            except Exception as error:
+                raise PipelineError(cause_of(error)) from error
+        result.records = sum(each["records"] for each in found)
+        result.bytes = sum(each["bytes"] for each in found)
+    result.elapsed_s = time.monotonic() - begun
+    return result
+
+
+def plan_replay(
+    source: str | Path | Folder,
+    checkpoint: str | Path,
+    *,
+    topic: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    topics: Sequence[str] = (),
+    dates: Sequence[str] = (),
+) -> list[LanePlan]:
+    """What `replay` would do now, without Spark and without Kafka; see there for the parameters."""
+    folder = source if isinstance(source, Folder) else Folder(source)
+    progress = Progress(Folder(checkpoint))
+    found = []
+    for lane in lanes_of(folder, topics, dates):
+        target = topic or (rename or {}).get(lane.topic, lane.topic)
+        position = progress.read(lane)
+        found.append(LanePlan(lane, target, position, position > max(each.last for each in lane.pieces)))
+    return found
+
+
+def _targets(lanes: Sequence[Lane], topic: str | None, rename: Mapping[str, str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for lane in lanes:
+        name = topic or rename.get(lane.topic, lane.topic)
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _check_targets(
+    sink: SinkOptions, lanes: Sequence[Lane], topic: str | None, rename: Mapping[str, str], partitions: Partitions
+) -> None:
+    """Makes sure before the start that there is a place for everything, as far as it can be told.
+
+    :raises PipelineError: A topic doesn't exist or has too few partitions, or none is named.
+    """
+    needed: dict[str, int] = {}
+    for lane in lanes:
+        name = topic or rename.get(lane.topic, lane.topic)
+        if not name and "topic" not in lane.columns:
+            raise PipelineError(
+                f"{lane.pieces[0].path} doesn't say which topic its records are of: name one with topic"
+            )
+        if name:
+            needed[name] = max(needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0)
+    if not needed:
+        return
+    with Producer(dict(sink.producer)) as producer:
+        for name, count in sorted(needed.items()):
+            there = _partition_count(producer, name)
+            if there < count:
+                raise PipelineError(
+                    f"topic {name} has {there} partitions, and the records come from {count}: add some, or choose them "
+                    "anew with partitions hash"
+                )
+
+
+def _partition_count(producer: Producer, topic: str) -> int:
+    try:
+        found = producer.list_topics(topic, timeout=_CONNECT_S).topics.get(topic)
+    except KafkaException as error:
+        raise PipelineError(f"asking for topic {topic}: {error.args[0].str()}") from error
+    if found is None or (found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+        raise PipelineError(f"topic {topic} doesn't exist: make it first")
+    if found.error is not None:
+        raise PipelineError(f"topic {topic}: {found.error.str()}")
+    return len(found.partitions)

@@ -1,0 +1,343 @@
+"""replay: what is read in which order, tasks on the mock cluster, progress, and the whole with Spark."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_native.errors import KafkaError
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from kafka_native.spark import producers
+from kafka_native.spark.options import SinkOptions
+from kafka_native.spark.pipelines import Lake, PipelineError, Range, plan_replay, replay
+from kafka_native.spark.pipelines.folder import Folder
+from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
+from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _Sending
+from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
+
+MODULE = sys.modules[ReplayTask.__module__]
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2) as cluster:
+        cluster.create_topic("orders", partitions=3)
+        cluster.create_topic("copy", partitions=3)
+        yield cluster
+        producers.close_idle()
+
+
+def a_lake(path: Path, partitions: int = 3, count: int = 100) -> Lake:
+    """Records whose dates alternate, so that each partition's offsets go to and fro between two files."""
+    lake = Lake(path)
+    lake.prepare()
+    for partition in range(partitions):
+        stamps = [NOON_MS + offset % 2 * DAY_MS for offset in range(count)]
+        files = stage(lake, records(range(count), list(stamps), partition), query=f"q{partition}", row_group_rows=10)
+        lake.publish(f"q{partition}", 0, [Range("orders", partition, 0, count)], files)
+    return lake
+
+
+def offsets_of(folder: Folder, lane: Lane, position: int = 0) -> list[int]:
+    found = []
+    for behind, batch in read_lane(folder, lane, position):
+        found += batch.column("offset").to_pylist()
+        assert behind == found[-1] + 1
+    return found
+
+
+def a_task(cluster: MockCluster, source: Folder, checkpoint: Path, lanes: list[Lane], **more: Any) -> ReplayTask:
+    sink = SinkOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap_servers})
+    Progress(Folder(checkpoint)).prepare({"source": source.root})
+    return ReplayTask(source, tuple(lanes), sink, Folder(checkpoint), **more)
+
+
+# --- lanes ---
+
+
+def test_records_of_a_lake_come_in_the_order_of_their_offsets(tmp_path: Path) -> None:
+    lake = a_lake(tmp_path, partitions=2)
+    lanes = lanes_of(lake.root)
+    assert [(lane.topic, lane.partition, len(lane.pieces), lane.rows) for lane in lanes] == [
+        ("orders", 0, 2, 100),
+        ("orders", 1, 2, 100),
+    ]
+    for lane in lanes:
+        for position in (0, 1, 37, 50, 99, 100):
+            assert offsets_of(lake, lane, position) == list(range(position, 100))
+    assert [lane.rows for lane in lanes_of(lake.root, dates=["2024-10-05"])] == [50, 50]
+    with pytest.raises(PipelineError, match="no records"):
+        lanes_of(lake.root, topics=["bills"])
+
+
+def test_files_that_nobody_published_are_not_replayed(tmp_path: Path) -> None:
+    lake = a_lake(tmp_path, partitions=1)
+    folder = Path(lake.root) / "topic=orders/date=2024-10-04"
+    pq.write_table(pa.table({"value": [b"stray"]}), folder / "stray.parquet")
+    assert lanes_of(lake.root)[0].rows == 100
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=5)
+
+
+def test_files_of_anybody_make_lanes_by_their_partitions(tmp_path: Path) -> None:
+    """As Spark's own sink writes them: several partitions in a file, in any order, some files beside the data."""
+    rows = [{"topic": "orders", "partition": offset % 2, "offset": offset // 2, "value": b"v"} for offset in range(40)]
+    write(tmp_path / "a.parquet", [row for row in rows if row["offset"] % 2])
+    write(tmp_path / "b.parquet", [row for row in reversed(rows) if row["offset"] % 2 == 0])
+    write(tmp_path / "_temporary/c.parquet", rows)
+    lanes = lanes_of(tmp_path)
+    assert [(lane.topic, lane.partition) for lane in lanes] == [("orders", 0), ("orders", 1)]
+    for lane in lanes:
+        assert offsets_of(Folder(tmp_path), lane) == list(range(20))
+        assert offsets_of(Folder(tmp_path), lane, 7) == list(range(7, 20))
+
+
+def test_files_without_offsets_are_lanes_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path / "topic=or%20ders/x y.parquet", [{"value": b"%d" % number} for number in range(12)])
+    write(tmp_path / "topic=bills/b.parquet", [{"value": b"%d" % number} for number in range(3)])
+    lanes = lanes_of(tmp_path)
+    assert sorted((lane.topic, lane.partition, lane.rows) for lane in lanes) == [("bills", -1, 3), ("or ders", -1, 12)]
+    assert len({lane.name for lane in lanes}) == 2
+    [lane] = [lane for lane in lanes if lane.rows == 12]
+    [(behind, batch)] = read_lane(Folder(tmp_path), lane, 9)
+    assert (behind, batch.column("value").to_pylist()) == (12, [b"9", b"10", b"11"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([{"other": 1}], "neither a column value nor a column key"),
+        ([{"value": b"v", "partition": 0, "offset": None}, {"value": b"v", "partition": 0, "offset": 1}], "no order"),
+    ],
+)
+def test_files_that_cannot_be_replayed_are_told(tmp_path: Path, rows: list[dict[str, Any]], why: str) -> None:
+    write(tmp_path / "a.parquet", rows)
+    with pytest.raises(PipelineError, match=why):
+        lanes_of(tmp_path)
+    with pytest.raises(PipelineError, match="doesn't exist"):
+        lanes_of(tmp_path / "nowhere")
+    (tmp_path / "b.parquet").write_bytes(b"no parquet at all")
+    with pytest.raises(PipelineError, match="no Parquet file"):
+        lanes_of(tmp_path / "b.parquet")
+
+
+# --- tasks ---
+
+
+def test_records_come_back_as_they_were(cluster: MockCluster, tmp_path: Path) -> None:
+    lake = a_lake(tmp_path / "lake")
+    lanes = lanes_of(lake)
+    task = a_task(cluster, lake, tmp_path / "check", lanes, rename={"orders": "copy"})
+    results = [task(number) for number in range(3)]
+    assert [(each["lane"], each["records"], each["position"]) for each in results] == [
+        (f"orders-{partition}", 100, 100) for partition in range(3)
+    ]
+    wanted = lake.dataset().to_table().sort_by("offset").to_pylist()
+    for partition in range(3):
+        found = cluster.messages("copy", partition)
+        expected = [row for row in wanted if row["partition"] == partition]
+        assert [record.value for record in found] == [row["value"] for row in expected]
+        assert [record.key for record in found] == [row["key"] for row in expected]
+        assert [record.timestamp for record in found] == [
+            round(row["timestamp"].timestamp() * 1000) for row in expected
+        ]
+        assert [[tuple(header) for header in record.headers] for record in found] == [
+            [(header["key"], header["value"]) for header in row["headers"] or []] for row in expected
+        ]
+
+
+def test_partitions_are_chosen_anew_by_the_key(cluster: MockCluster, tmp_path: Path) -> None:
+    lake = a_lake(tmp_path / "lake")
+    task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy", partitions="hash", timestamps="now")
+    for number in range(3):
+        task(number)
+    places: dict[bytes | None, set[int]] = {}
+    for partition in range(3):
+        for record in cluster.messages("copy", partition):
+            places.setdefault(record.key, set()).add(partition)
+            assert record.timestamp > NOON_MS + 10 * DAY_MS
+    assert all(len(those) == 1 for key, those in places.items() if key is not None)
+    assert sum(len(cluster.messages("copy", partition)) for partition in range(3)) == 300
+
+
+def test_records_go_to_the_topic_that_their_column_names(cluster: MockCluster, tmp_path: Path) -> None:
+    rows = [{"topic": ["orders", "bills"][number % 2], "value": b"%d" % number} for number in range(20)]
+    write(tmp_path / "data/a.parquet", rows)
+    folder = Folder(tmp_path / "data")
+    task = a_task(cluster, folder, tmp_path / "check", lanes_of(folder), rename={"bills": "copy"})
+    assert task(0)["position"] == 20
+    for name, first in (("orders", 0), ("copy", 1)):
+        values = [record.value for partition in range(3) for record in cluster.messages(name, partition)]
+        assert sorted(values, key=int) == [b"%d" % number for number in range(first, 20, 2)]
+
+
+def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
+    cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends right after it has written progress down for the third time."""
+    lake = a_lake(tmp_path / "lake", partitions=1, count=1000)
+    task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
+    original = Progress.write
+    produce = _Sending._produce
+    written: list[int] = []
+
+    def at_once(self: _Sending, part: pa.RecordBatch, end: int) -> None:
+        """Each chunk is acknowledged before the next one is sent."""
+        produce(self, part, end)
+        assert self._producer.flush(30) == 0
+
+    class KilledError(Exception):
+        pass
+
+    def dying(self: Progress, lane: Lane, position: int, number: int) -> None:
+        original(self, lane, position, number)
+        written.append(position)
+        assert position <= len(cluster.messages("copy", 0))  # acknowledged before it is written down
+        if len(written) == 3:
+            raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "write", dying)
+        patched.setattr(MODULE, "_RECORD_S", 0.0)
+        patched.setattr(MODULE, "CHUNK_ROWS", 20)
+        patched.setattr(_Sending, "_produce", at_once)
+        with pytest.raises(KilledError):
+            task(0)
+    assert 0 < written[-1] < 1000
+    assert task(0)["records"] == 1000 - written[-1]
+    found = [record.value for record in cluster.messages("copy", 0) if record.value is not None]
+    assert set(found) == {b"v%d" % offset for offset in range(1000) if offset % 5}
+    assert Progress(Folder(tmp_path / "check")).read(task.lanes[0]) == 1000
+    assert task(0)["records"] == 0
+
+
+def test_progress_never_passes_a_record_that_was_refused(cluster: MockCluster, tmp_path: Path) -> None:
+    lake = a_lake(tmp_path / "lake", partitions=1)
+    task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
+    refused = [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 50
+    cluster.push_request_errors(ApiKey.PRODUCE, refused, topic="copy", partition=0)
+    with pytest.raises(PipelineError, match=r"orders-0: \d+ records weren't delivered: .*authorization"):
+        task(0)
+    assert Progress(Folder(tmp_path / "check")).read(task.lanes[0]) == 0
+    cluster.faults.clear()
+    assert task(0)["records"] == 100
+
+
+def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that only moves while it waits: 1000 records at 100 a second take 10 s and never run ahead."""
+    clock = SimpleNamespace(now=0.0)
+    sent: list[tuple[float, int]] = []
+
+    class FakeProducer:
+        def poll(self, timeout: float) -> int:
+            clock.now += timeout
+            return 0
+
+        def flush(self, timeout: float) -> int:
+            return 0
+
+        def produce_arrow(self, topic: str, data: Any, *, on_delivery: Any, **more: Any) -> int:
+            sent.append((clock.now, data.num_rows))
+            on_delivery(SimpleNamespace(error=None, failed=[]))
+            return int(data.num_rows)
+
+    monkeypatch.setattr(MODULE, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    lake = a_lake(tmp_path, partitions=1, count=1000)
+    [lane] = lanes_of(lake)
+    sink = SinkOptions.parse({"kafka.bootstrap.servers": "nowhere:1"})
+    task = ReplayTask(lake, (lane,), sink, Folder(tmp_path / "check"), topic="copy", rate=100.0)
+    positions: list[int] = []
+    sending = _Sending(FakeProducer(), task, lane, lambda position, records: positions.append(position))  # type: ignore[arg-type]
+    for behind, batch in read_lane(lake, lane):
+        sending.send(batch, behind)
+    sending.finish()
+    assert clock.now == pytest.approx(10.0)
+    total = 0
+    for when, rows in sent:
+        assert total <= when * 100 + 1e-6
+        assert rows <= 25
+        total += rows
+    assert (total, sending.records, positions[-1]) == (1000, 1000, 1000)
+    assert positions == sorted(positions)
+
+
+# --- before the start ---
+
+
+def test_checkpoint_of_another_replay_is_refused(tmp_path: Path) -> None:
+    progress = Progress(Folder(tmp_path))
+    progress.prepare({"source": "/a", "topic": None})
+    progress.prepare({"source": "/a", "topic": None})
+    with pytest.raises(PipelineError, match=r"belongs to a replay with source '/a', not '/b'"):
+        progress.prepare({"source": "/b", "topic": None})
+    (tmp_path / "lane-x-0.json").write_text('{"position": "far"}')
+    with pytest.raises(PipelineError, match="damaged"):
+        progress.read(Lane("x", 0, (), ()))
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"topic": "narrow"}, "topic narrow has 1 partitions, and the records come from 3"),
+        ({"topic": "nowhere"}, "topic nowhere doesn't exist"),
+        ({"rate": 0}, "above 0"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_is_produced(
+    cluster: MockCluster, tmp_path: Path, more: dict[str, Any], why: str
+) -> None:
+    cluster.create_topic("narrow", partitions=1)
+    cluster.auto_create_topics = False
+    lake = a_lake(tmp_path / "lake")
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "allow.auto.create.topics": "false"}
+    with pytest.raises(PipelineError, match=why):
+        replay(config, lake, tmp_path / "check", master="none such", **more)
+    assert not cluster.requests_of(ApiKey.PRODUCE)
+
+
+def test_dry_run_needs_neither_spark_nor_kafka(tmp_path: Path) -> None:
+    lake = a_lake(tmp_path / "lake")
+    check = tmp_path / "check"
+    Progress(Folder(check)).prepare({})
+    lanes = lanes_of(lake)
+    Progress(Folder(check)).write(lanes[0], 100, 100)
+    Progress(Folder(check)).write(lanes[1], 40, 40)
+    plan = plan_replay(lake.root, check, rename={"orders": "copy"})
+    assert [(each.target, each.position, each.done) for each in plan] == [
+        ("copy", 100, True),
+        ("copy", 40, False),
+        ("copy", 0, False),
+    ]
+
+
+# --- with Spark ---
+
+
+def test_replay_with_spark(spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path) -> None:
+    mock_cluster.create_topic("replayed", partitions=3)
+    lake = a_lake(tmp_path / "lake")
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+    shown: list[Any] = []
+    arguments: dict[str, Any] = {"topic": "replayed", "session": spark}
+    result = replay(config, lake.root, tmp_path / "check", on_progress=shown.append, **arguments)
+    assert (result.records, result.lanes, result.targets) == (300, 3, {"replayed": 3})
+    assert (shown[-1].records, shown[-1].total) == (300, 300)
+    for partition in range(3):
+        values = [record.value for record in mock_cluster.messages("replayed", partition)]
+        assert values == [b"v%d" % offset if offset % 5 else None for offset in range(100)]
+    again = replay(config, lake.root, tmp_path / "check", **arguments)
+    assert (again.records, again.lanes) == (0, 0)
+    assert datetime.date(2024, 10, 4).isoformat() in {each.date for each in lake.files()}
