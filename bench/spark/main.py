@@ -31,6 +31,10 @@ WARM_UP_MESSAGES = 1_000_000
 USUAL = tuple(name for name in SCENARIOS if name != "to_kafka")
 
 
+class Failed(click.ClickException):
+    """A scenario that came to no figures; the others go on."""
+
+
 class Driver:
     """A contestant's process."""
 
@@ -52,7 +56,10 @@ class Driver:
             asked = {"scenario": scenario, "work": dataclasses.asdict(dataclasses.replace(work, folder=folder))}
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
-            return Figures(**self._answer())
+            answer = self._answer()
+            if "failed" in answer:
+                raise Failed(f"{self.contestant} {scenario}: {answer['failed'].strip()[-3000:]}")
+            return Figures(**answer)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -122,7 +129,7 @@ def once(driver: Driver, scenario: str, work: Work, partitions: int) -> Figures:
             there = landed(work.bootstrap, target, partitions, figures.count)
     wanted = figures.count if scenario in TRIGGERING else work.count
     if there < wanted or (there > wanted and scenario not in TRIGGERING):
-        raise click.ClickException(f"{driver.contestant} {scenario}: {there} records, {wanted} were to come")
+        raise Failed(f"{driver.contestant} {scenario}: {there} records, {wanted} were to come")
     return figures
 
 
@@ -132,8 +139,7 @@ def rounds_of(
     """Every contestant once for warming up, then in turn."""
     able = [driver for name, driver in drivers.items() if name in SCENARIOS[scenario]]
     if scenario not in TRIGGERING:  # these warm up by themselves
-        for driver in able:
-            once(driver, scenario, warm, partitions)
+        able = [driver for driver in able if warms_up(driver, scenario, warm, partitions, console)]
     found: Rounds = {driver.contestant: [] for driver in able}
     for number in range(rounds):
         for driver in able:
@@ -143,6 +149,16 @@ def rounds_of(
             more = "".join(f", {name} {value:.0f}" for name, value in figures.more.items())
             console.print(f"  {scenario} round {number + 1}: {driver.contestant} {said}{more}", highlight=False)
     return found
+
+
+def warms_up(driver: Driver, scenario: str, warm: Work, partitions: int, console: Console) -> bool:
+    """Runs a scenario once without a record of it; False if it fails, and why is printed."""
+    try:
+        once(driver, scenario, warm, partitions)
+    except Failed as error:
+        console.print(f"Without {error.message}", highlight=False, markup=False)
+        return False
+    return True
 
 
 def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str]:
@@ -214,7 +230,11 @@ def main(
             drivers[name] = Driver(name, cores, memory, output / f"{name}.log")
             stack.callback(drivers[name].close)
         for scenario in chosen:
-            found = rounds_of(scenario, drivers, warm, work, partitions, rounds, console)
+            try:
+                found = rounds_of(scenario, drivers, warm, work, partitions, rounds, console)
+            except Failed as error:
+                console.print(f"Without {scenario}: {error.message}", highlight=False, markup=False)
+                continue
             if not found:
                 continue
             rows = f"{triggers} triggers of {step:,} rows" if scenario in TRIGGERING else f"{messages:,} rows"

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from typing import Any
 
 from bench.adapters import Figures
@@ -59,8 +60,11 @@ def main() -> None:
     print("{}", file=answers)
     for line in sys.stdin:
         asked = json.loads(line)
-        figures = measure(spark, contestant, asked["scenario"], Work(**asked["work"]))
-        print(json.dumps(dataclasses.asdict(figures)), file=answers)
+        try:
+            answer = dataclasses.asdict(measure(spark, contestant, asked["scenario"], Work(**asked["work"])))
+        except Exception:  # one scenario less; the report says which, and why
+            answer = {"failed": traceback.format_exc()}
+        print(json.dumps(answer), file=answers)
     spark.stop()
 
 
