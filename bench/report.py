@@ -41,6 +41,7 @@ GOALS = (
     Goal("produce", "CPU", "confluent_kafka", 0.2),
     Goal("produce", "CPU", "franz_go", 0.333),
     Goal("many", "rate", "raw", 0.95, at_least=True),
+    Goal("produce_arrow", "rate", "raw", 0.95, at_least=True),
     Goal("callback", "rate", "confluent_kafka", 5, at_least=True),
     Goal("consume", "rate", "confluent_kafka", 12, at_least=True),
     Goal("consume", "rate", "franz_go", 3.5, at_least=True),

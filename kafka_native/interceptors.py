@@ -298,7 +298,8 @@ class ProducerHooks:
         """Refused: each row would have to become a ProducerRecord."""
         text = "produce_arrow() makes no ProducerRecord that interceptors could see"
         error = KafkaException(
-            KafkaError(KafkaError._INVALID_ARG, text), hint="use produce_many(), or a producer without interceptors"
+            KafkaError(KafkaError._UNSUPPORTED_FEATURE, text),
+            hint="use produce_many(), or a producer without interceptors",
         )
         error.rows = 0  # type: ignore[attr-defined]
         raise error

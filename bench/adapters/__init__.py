@@ -16,7 +16,7 @@ from typing import Any
 ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "raw")
 QUEUE_MESSAGES = 2_000_000
 VALUES = 10_000
-PRODUCING = ("produce", "many", "callback", "spread")
+PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread")
 READING = ("consume", "group", "poll", "iterate", "memory", "arrow")  # what one run of produce has left
 SCENARIOS = (*PRODUCING, *READING, "latency", "call", "end_to_end", "cold", "wide")
 RATE = 1000  # messages a second, of end_to_end

@@ -7,6 +7,8 @@ from itertools import cycle, islice
 import kafka_native
 from bench.adapters import Figures, Stopwatch, Task, python_api, reading
 
+ARROW_ROWS = 100_000
+
 
 def produce(task: Task) -> Figures:
     """See python_api."""
@@ -33,6 +35,29 @@ def many(task: Task) -> Figures:
     figures = watch.figures(count)
     if left:
         raise RuntimeError(f"{left} messages were not delivered")
+    return figures
+
+
+def produce_arrow(task: Task) -> Figures:
+    """Tables of 100,000 rows as messages, with a report each, until everything is acknowledged."""
+    import pyarrow
+
+    reports: list[kafka_native.ArrowReport] = []
+    producer = kafka_native.Producer(task.config)
+    table = pyarrow.table({"value": list(islice(cycle(task.values()), ARROW_ROWS))})
+    producer.list_topics(task.topic, 30)
+    producer.produce(task.topic, b"first")
+    producer.flush(python_api.FLUSH_TIMEOUT_S)
+    count = task.count - 1
+    done = 0
+    watch = Stopwatch()
+    while done < count:
+        done += producer.produce_arrow(task.topic, table.slice(0, count - done), on_delivery=reports.append)
+        producer.poll(0)
+    left = producer.flush(python_api.FLUSH_TIMEOUT_S)
+    figures = watch.figures(count)
+    if left or sum(report.delivered for report in reports) != count:
+        raise RuntimeError("not everything was delivered")
     return figures
 
 

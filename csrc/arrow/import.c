@@ -5,7 +5,7 @@
 #include "arrow/import.h"
 
 #include <limits.h>
-#include <stdlib.h>
+#include "base/utf8.h"
 
 #define ITEMS_MAX ((int64_t)1 << 48) /* of an array: products with an item's size stay far from overflowing */
 #define VIEW_BYTES 16
@@ -348,7 +348,7 @@ static int check_pair(const struct kn_arrow_pairs *pairs, int64_t entry, int64_t
     if (kn_arrow_value(&pairs->values, entry, &data, &size) != KN_OK) return wrong(problem, row, "a header's value outside of its buffers");
     if (kn_arrow_value(&pairs->keys, entry, &data, &size) != KN_OK) return wrong(problem, row, "a header's key outside of its buffers");
     if (!data) return wrong(problem, row, "a header whose key is null");
-    if (!kn_arrow_is_utf8(data, size)) return wrong(problem, row, "a header whose key isn't UTF-8");
+    if (!kn_utf8_is_valid(data, (size_t)size)) return wrong(problem, row, "a header whose key isn't UTF-8");
     return KN_OK;
 }
 
@@ -363,31 +363,4 @@ int kn_arrow_check_pairs(const struct kn_arrow_pairs *pairs, int64_t length, str
         }
     }
     return KN_OK;
-}
-
-/* One character of two to four bytes: how many, or 0 when it is none. */
-static int utf8_character(const uint8_t *at, const uint8_t *end)
-{
-    uint8_t lead = at[0];
-    int more = lead >= 0xc2 && lead <= 0xdf ? 1 : (lead & 0xf0) == 0xe0 ? 2 : lead >= 0xf0 && lead <= 0xf4 ? 3 : 0;
-    if (!more || end - at <= more) return 0;
-    /* The second byte rules out long forms, surrogates and what lies beyond U+10FFFF. */
-    uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (at[1] < low || at[1] > high) return 0;
-    for (int i = 2; i <= more; i++) {
-        if ((at[i] & 0xc0) != 0x80) return 0;
-    }
-    return more + 1;
-}
-
-int kn_arrow_is_utf8(const uint8_t *data, int64_t size)
-{
-    const uint8_t *at = data, *end = data + size;
-    while (at < end) {
-        int count = *at < 0x80 ? 1 : utf8_character(at, end);
-        if (!count) return 0;
-        at += count;
-    }
-    return 1;
 }

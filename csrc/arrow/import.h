@@ -112,8 +112,6 @@ int kn_arrow_can_be_pairs(const struct ArrowSchema *schema);
 int kn_arrow_check_bytes(const struct kn_arrow_bytes *bytes, int64_t length, struct kn_arrow_problem *problem);
 int kn_arrow_check_pairs(const struct kn_arrow_pairs *pairs, int64_t length, struct kn_arrow_problem *problem);
 
-int kn_arrow_is_utf8(const uint8_t *data, int64_t size);
-
 /* --- values by the row. Checked each time: what lies in foreign memory may have changed since. --- */
 
 static inline int32_t kn_arrow_i32(const uint8_t *at)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "base/hash.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "records/batch_writer.h"
 
 #define RUN KN_PRODUCE_RUN_MAX
@@ -97,7 +98,7 @@ static int check_topics(const struct kn_rows *rows, struct kn_arrow_problem *pro
         if (!name && !rows->topic) return wrong(problem, row, "no topic");
         if (!name) continue;
         if (size < 1 || size > INT16_MAX) return wrong(problem, row, "a topic's name has 1 to 249 characters");
-        if (!kn_arrow_is_utf8(name, size)) return wrong(problem, row, "a topic's name that isn't UTF-8");
+        if (!kn_utf8_is_valid(name, (size_t)size)) return wrong(problem, row, "a topic's name that isn't UTF-8");
     }
     return status;
 }

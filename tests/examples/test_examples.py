@@ -18,6 +18,11 @@ EXAMPLES = ROOT / "examples"
 
 SAYS = {
     "arrow.py": ["100 rows of ", "['offset', 'key', 'value']", "10000 rows, 10 cities", "'key': 'city 0'"],
+    "arrow_produce.py": [
+        "100000 rows queued",
+        "refused: value='readings'",
+        "100000 of 100000 rows delivered, 0 failed",
+    ],
     "produce.py": ["1000 messages delivered"],
     "consume.py": ["1000 messages read", "b'hello "],
     "groups.py": ["first has got [0, 1, 2, 3]", "first gives up", "1000 messages read by two members"],
