@@ -389,6 +389,9 @@ def _consumer_config(given: Mapping[str, str]) -> Mapping[str, Any]:
     config: dict[str, Any] = {
         "client.id": _CLIENT_ID,
         "isolation.level": "read_uncommitted",  # Java's default, librdkafka's is the other one
+        # The records of a range exist: there is nothing to wait for. A Fetch that waits behind the end of one range
+        # holds up the next range, as there is one Fetch at a time.
+        "fetch.wait.max.ms": "5",
         **client_properties(given, "consumer"),
         "auto.offset.reset": "error",
         "enable.auto.commit": "false",

@@ -421,3 +421,8 @@ def test_stop_closes_the_connection() -> None:
     cluster = FakeCluster(t_0=5)
     reader(cluster).stop()
     assert cluster.asked == ["close"]
+
+
+def test_fetch_behind_a_range_does_not_hold_up_the_next_one() -> None:
+    assert int(options().consumer["fetch.wait.max.ms"]) <= 10
+    assert options(**{"kafka.fetch.max.wait.ms": 500}).consumer["fetch.wait.max.ms"] == "500"
