@@ -14,7 +14,7 @@ from typing import Any
 from bench.adapters import COLD_STARTS, IDLE_S, RATE, Figures, Stopwatch, Task, percentiles
 
 STEP = 10_000
-ROWS = 1_000_000  # of a batch of columns
+ROWS = 100_000  # of a batch of columns
 WAIT_S = 30.0
 WARM_UP = 200
 STAMP = struct.Struct("d")
