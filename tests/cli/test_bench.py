@@ -31,6 +31,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "poll": ["confluent_kafka", "kafka_native"],
         "iterate": ["confluent_kafka", "kafka_native"],
         "memory": ["confluent_kafka", "kafka_native"],
+        "arrow": ["confluent_kafka", "kafka_native", "raw"],
         "latency": ["confluent_kafka", "kafka_native", "raw"],
         "call": ["confluent_kafka", "kafka_native"],
         "spread": ["confluent_kafka", "kafka_native"],
