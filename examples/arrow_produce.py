@@ -24,11 +24,11 @@ def on_delivery(report: ArrowReport) -> None:
 
 
 with Producer({"bootstrap.servers": os.environ.get("BOOTSTRAP", "localhost:9092")}) as producer:
-    queued = producer.produce_arrow("readings", table, key="city", value="reading", on_delivery=on_delivery)
+    queued = producer.produce_arrow("temperatures", table, key="city", value="reading", on_delivery=on_delivery)
     print(f"{queued} rows queued")
 
     # A column that isn't there, a value that can't be: the exception says where, and how many rows came before it.
     try:
-        producer.produce_arrow("readings", table, value="readings")
+        producer.produce_arrow("temperatures", table, value="readings")
     except ValueError as error:
         print(f"refused: {error}")

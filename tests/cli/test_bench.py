@@ -15,6 +15,7 @@ from bench.report import MORE, ratio
 from kafka_native.cli.mock import mock_cluster
 
 
+@pytest.mark.timeout(400)
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "3000", "--rounds", "1", "--output", str(tmp_path)]
@@ -25,6 +26,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     assert {name: sorted(found) for name, found in results.items()} == {
         "produce": ["confluent_kafka", "kafka_native", "raw"],
         "many": ["kafka_native", "raw"],
+        "produce_arrow": ["kafka_native", "raw"],
         "callback": ["confluent_kafka", "kafka_native"],
         "consume": ["confluent_kafka", "kafka_native", "raw"],
         "group": ["confluent_kafka", "kafka_native"],

@@ -81,6 +81,7 @@ def bootstrap() -> Iterator[str]:
         cluster.create_topic("numbers", 1)
         cluster.create_topic("ledger", 1)
         cluster.create_topic("readings", 1)
+        cluster.create_topic("temperatures", 1)
         yield cluster.bootstrap_servers
 
 
