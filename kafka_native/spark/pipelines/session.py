@@ -61,17 +61,18 @@ class Work:
 def open_session(
     name: str, master: str = "local[*]", conf: Mapping[str, str] | None = None, session: SparkSession | None = None
 ) -> Iterator[SparkSession]:
-    """A Spark session with the source registered: the one given, which is left running, or a new one.
+    """A Spark session with the source registered: the one given or active, which is left running, or a new one.
 
     :param name: The application's name, of a new one.
     :param master: Where Spark runs, in its own words; of a new one.
     :param conf: Spark's configuration, of a new one; it wins over the defaults set here.
-    :param session: A session that is there already.
+    :param session: A session that is there already; by default the one that is active in this thread.
     """
     from pyspark.sql import SparkSession
 
     from kafka_native.spark import KafkaNativeDataSource
 
+    session = session or SparkSession.getActiveSession()
     own = session is None
     if session is None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
