@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from typing import Any
 
-import duckdb
-import pandas
-import polars
 import pyarrow as pa
 import pytest
 
@@ -169,33 +165,6 @@ def test_topics_by_column(client: Client, words: pa.DataType):
     for topic in [*topics, other]:
         expected = [str(n).encode() for n in range(400) if (names[n] or other) == topic]
         assert values_of(read_all(client, topic, len(expected))) == expected
-
-
-def producers() -> dict[str, Callable[[pa.Table], Any]]:
-    return {
-        "table": lambda table: table,
-        "batch": lambda table: table.combine_chunks().to_batches()[0],
-        "reader": lambda table: table.to_reader(7),
-        "struct": lambda table: table.to_struct_array(),
-        "polars": polars.from_arrow,
-        "duckdb": lambda table: duckdb.from_arrow(table),
-        "pandas": lambda table: table.to_pandas(),
-        "pandas of arrow": lambda table: table.to_pandas(types_mapper=pandas.ArrowDtype),
-    }
-
-
-@pytest.mark.parametrize("name", list(producers()))
-def test_every_producer_of_arrow(client: Client, name: str):
-    words = [None if n % 11 == 0 else f"value {n}" + "." * (n % 30) for n in range(100)]
-    table = pa.table({"other": list(range(100)), "key": [f"k{n}" for n in range(100)], "value": words})
-    messages = sent(client, producers()[name](table), 100, key="key")
-    assert [message.value() for message in messages] == [None if word is None else word.encode() for word in words]
-    assert [message.key() for message in messages] == [f"k{n}".encode() for n in range(100)]
-
-
-def test_polars_categories_and_lists(client: Client):
-    frame = polars.DataFrame({"value": ["a", "b", "a", None]}, schema={"value": polars.Categorical})
-    assert [message.value() for message in sent(client, frame, 4)] == [b"a", b"b", b"a", None]
 
 
 def test_slices_leave_out_what_is_not_theirs(client: Client):
