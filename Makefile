@@ -76,7 +76,7 @@ test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer
 RUNTIME_address := libasan.so
 RUNTIME_thread := libtsan.so
 OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
-OPTIONS_thread := TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
+OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
 # Older TSan runtimes don't live with the address randomisation of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 

@@ -156,6 +156,9 @@ def test_close_while_rows_are_appended(client: Client, rounds: int):
         producer.close(0)
         outcome = waiting.join()
         taken = outcome if isinstance(outcome, int) else outcome.rows
+        if not taken:  # it had room for its first rows, and was closed before they were in
+            assert reports == []
+            continue
         (report,) = reports
         assert (report.rows, report.delivered + len(report.failed)) == (taken, taken)
 
