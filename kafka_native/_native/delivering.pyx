@@ -60,6 +60,8 @@ cdef class Report:
         if batch.status != KN_OK or batch.error_code != 0:
             text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
             error = engine.error_of(batch.status, batch.error_code, text)
+            if self.ready or self.batch == NULL:
+                return 0  # making it has let another thread in, which was faster: the batch may be gone
         if batch.opaques != NULL:
             self.take_tokens(engine, error)
         if self.chunk == NULL:
