@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POM = Path(__file__).parent / "pom.xml"
 
 FETCH_TIMEOUT_SECONDS = 300
-TOOL_TIMEOUT_SECONDS = 60
+TOOL_TIMEOUT_SECONDS = 240
 # A tool lives for a second or two: the first compiler and the simplest collector start fastest on two cores.
 LEAN = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,12 @@ def formatted(record: Record) -> bytes:
     return separator.join(fields)
 
 
+def place(line: bytes) -> tuple[int, int]:
+    """The partition and the offset of a printed record."""
+    _, partition, offset, *_ = line.split(FIELD.encode())
+    return int(partition.removeprefix(b"Partition:")), int(offset.removeprefix(b"Offset:"))
+
+
 def console_consumer(tool: Tool, kafka: Cluster, topic: str, count: int) -> list[bytes]:
     """What Java's console consumer prints of a topic, one item a record."""
     printed = [f"print.{what}=true" for what in ("timestamp", "partition", "offset", "headers", "key", "value")]
@@ -137,13 +144,14 @@ def console_consumer(tool: Tool, kafka: Cluster, topic: str, count: int) -> list
     said = tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", kafka.bootstrap, "--topic", topic, "--from-beginning"),
-        *("--max-messages", str(count), "--timeout-ms", "20000", *options),
+        *("--max-messages", str(count), "--timeout-ms", "120000", *options),
     )
     return said.removesuffix(LINE.encode()).split(LINE.encode())
 
 
 def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> None:
     lines = console_consumer(tool, kafka, ours, ALL_COUNT)
+    assert Counter(map(place, lines)) == Counter({(p, o): 1 for p in range(len(CODECS)) for o in range(len(SAMPLES))})
     assert sorted(lines) == sorted(formatted(record) for records in ALL_EXPECTED.values() for record in records)
     for partition in range(len(CODECS)):
         mine = [line for line in lines if FIELD.join(("", f"Partition:{partition}", "")).encode() in line]

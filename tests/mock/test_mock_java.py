@@ -35,7 +35,7 @@ def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> No
     options = ("--reader-property", "parse.key=true", "--compression-codec", "zstd")
     java.java_tool(PRODUCER, *where, "--topic", "a", *options, input=text)
     assert sum(cluster.watermarks("a", index)[1] for index in range(4)) == COUNT
-    ends = ("--max-messages", str(COUNT), "--timeout-ms", "20000")
+    ends = ("--max-messages", str(COUNT), "--timeout-ms", "120000")
     show = ("--formatter-property", "print.key=true")
     read = java.java_tool(CONSUMER, *where, "--topic", "a", "--group", "g", "--from-beginning", *ends, *show)
     assert sorted(read.decode().splitlines()) == sorted(lines)
