@@ -206,15 +206,22 @@ static int reserve_headers(struct kn_columns *columns, struct kn_column *column,
     return status;
 }
 
-static int has_null(const struct kn_column *column, const struct kn_column_block *block, int32_t count)
+/* Whether record i has no value in a column of numbers. */
+INLINE int is_null(enum kn_column_field field, const struct kn_column_block *block, int32_t i)
+{
+    switch (field) {
+    case KN_FIELD_LEADER_EPOCH: return block->leader_epoch < 0;
+    case KN_FIELD_TIMESTAMP: return block->records[i].timestamp_ms == -1;
+    case KN_FIELD_TIMESTAMP_TYPE: return block->records[i].timestamp_type < 0;
+    default: return 0;
+    }
+}
+
+static int has_null(enum kn_column_field field, const struct kn_column_block *block, int32_t count)
 {
     int found = 0;
-    if (column->spec.field == KN_FIELD_LEADER_EPOCH) return block->leader_epoch < 0;
-    if (column->spec.field == KN_FIELD_TIMESTAMP) {
-        for (int32_t i = 0; i < count; i++) found |= block->records[i].timestamp_ms == -1;
-    } else if (column->spec.field == KN_FIELD_TIMESTAMP_TYPE) {
-        for (int32_t i = 0; i < count; i++) found |= block->records[i].timestamp_type < 0;
-    }
+    if (field == KN_FIELD_PARTITION || field == KN_FIELD_OFFSET) return 0;
+    for (int32_t i = 0; i < count; i++) found |= is_null(field, block, i);
     return found;
 }
 
@@ -237,7 +244,7 @@ static int reserve(struct kn_columns *columns, struct kn_column *column, const s
     case KN_FIELD_KEY:
     case KN_FIELD_VALUE: return reserve_pieces(columns, column, block, count);
     case KN_FIELD_HEADERS: return reserve_headers(columns, column, block, count);
-    default: return reserve_validity(columns, column, count, has_null(column, block, count));
+    default: return reserve_validity(columns, column, count, has_null(column->spec.field, block, count));
     }
 }
 
@@ -266,10 +273,7 @@ static void put_fixed(struct kn_column *column, const struct kn_column_block *bl
     }
     if (!column->validity.data) return;
     for (int32_t i = 0; i < count; i++) {
-        int null = column->spec.field == KN_FIELD_LEADER_EPOCH     ? block->leader_epoch < 0
-                   : column->spec.field == KN_FIELD_TIMESTAMP      ? records[i].timestamp_ms == -1
-                   : column->spec.field == KN_FIELD_TIMESTAMP_TYPE ? records[i].timestamp_type < 0
-                                                                   : 0;
+        int null = is_null(column->spec.field, block, i);
         kn_bit_put(column->validity.data, column->length + i, !null);
         column->null_count += null;
     }

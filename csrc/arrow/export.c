@@ -39,10 +39,7 @@ const char *kn_column_format(const struct kn_column_spec *spec)
 
 static void schema_release(struct ArrowSchema *schema)
 {
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        if (schema->children[i]) kn_arrow_release_schema(schema->children[i]);
-        free(schema->children[i]);
-    }
+    for (int64_t i = 0; i < schema->n_children; i++) kn_arrow_release_schema(schema->children[i]);
     free(schema->children);
     if (schema->dictionary) kn_arrow_release_schema(schema->dictionary);
     free(schema->dictionary);
@@ -54,14 +51,14 @@ static int schema_make(struct ArrowSchema *out, const char *format, const char *
 {
     *out = (struct ArrowSchema){.format = format, .name = name, .flags = flags, .release = schema_release};
     if (!child_count) return KN_OK;
-    out->children = calloc((size_t)child_count, sizeof *out->children);
-    for (int64_t i = 0; out->children && i < child_count; i++) {
-        out->n_children = i + 1;
-        if (!(out->children[i] = calloc(1, sizeof **out->children))) break;
+    out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children); /* pointers, then what they point to */
+    if (!out->children) {
+        schema_release(out);
+        return KN_ERR_NOMEM;
     }
-    if (out->children && out->children[child_count - 1]) return KN_OK;
-    schema_release(out);
-    return KN_ERR_NOMEM;
+    struct ArrowSchema *child = (struct ArrowSchema *)(void *)(out->children + child_count);
+    while (out->n_children < child_count) out->children[out->n_children++] = child++;
+    return KN_OK;
 }
 
 static int schema_of_headers(struct ArrowSchema *out)
@@ -108,10 +105,7 @@ static const uint8_t *data_or_nothing(const struct kn_slab *slab)
 static void array_release(struct ArrowArray *array)
 {
     struct exported *exported = array->private_data;
-    for (int64_t i = 0; i < array->n_children; i++) {
-        if (array->children[i]) kn_arrow_release_array(array->children[i]);
-        free(array->children[i]);
-    }
+    for (int64_t i = 0; i < array->n_children; i++) kn_arrow_release_array(array->children[i]);
     free(array->children);
     if (array->dictionary) kn_arrow_release_array(array->dictionary);
     free(array->dictionary);
@@ -131,14 +125,14 @@ static int array_make(struct ArrowArray *out, struct kn_columns *columns, int64_
     *out = (struct ArrowArray){.length = length, .n_buffers = buffer_count, .buffers = exported->buffers, .release = array_release};
     out->private_data = exported;
     if (!child_count) return KN_OK;
-    out->children = calloc((size_t)child_count, sizeof *out->children);
-    for (int64_t i = 0; out->children && i < child_count; i++) {
-        out->n_children = i + 1;
-        if (!(out->children[i] = calloc(1, sizeof **out->children))) break;
+    out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children); /* pointers, then what they point to */
+    if (!out->children) {
+        array_release(out);
+        return KN_ERR_NOMEM;
     }
-    if (out->children && out->children[child_count - 1]) return KN_OK;
-    array_release(out);
-    return KN_ERR_NOMEM;
+    struct ArrowArray *child = (struct ArrowArray *)(void *)(out->children + child_count);
+    while (out->n_children < child_count) out->children[out->n_children++] = child++;
+    return KN_OK;
 }
 
 /* Offsets and bytes; the names of topics, or a column. */

@@ -11,13 +11,6 @@
 #define VIEW_BYTES 16
 #define VIEW_INLINE_BYTES 12
 
-static int wrong(struct kn_arrow_problem *problem, int64_t row, const char *text)
-{
-    problem->row = row;
-    problem->text = text;
-    return KN_ERR_INVALID;
-}
-
 /* --- types --- */
 
 static struct kn_arrow_type number_type(char letter)
@@ -140,16 +133,18 @@ int kn_arrow_can_be_pairs(const struct ArrowSchema *schema)
 /* Counts and pointers of one array. The rows [skip, skip + length) have to be in it. */
 static int check_array(const struct ArrowArray *array, int64_t skip, int64_t length, int64_t buffers, struct kn_arrow_problem *problem)
 {
-    if (!array) return wrong(problem, -1, "an array isn't there");
-    if (!array->release) return wrong(problem, -1, "the array was released");
+    if (!array) return kn_arrow_wrong(problem, -1, "an array isn't there");
+    if (!array->release) return kn_arrow_wrong(problem, -1, "the array was released");
     if (array->length < 0 || array->length > ITEMS_MAX || array->offset < 0 || array->offset > ITEMS_MAX) {
-        return wrong(problem, -1, "a length or offset that can't be");
+        return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
     }
-    if (array->null_count < -1 || array->null_count > array->length) return wrong(problem, -1, "a count of nulls that can't be");
-    if (skip + length > array->length) return wrong(problem, -1, "fewer rows than the table");
-    if (buffers < 0 ? array->n_buffers < -buffers : array->n_buffers != buffers) return wrong(problem, -1, "a number of buffers that isn't its type's");
-    if (array->n_buffers > 0 && !array->buffers) return wrong(problem, -1, "no buffers");
-    if (array->n_children < 0 || (array->n_children > 0 && !array->children)) return wrong(problem, -1, "a count of children that can't be");
+    if (array->null_count < -1 || array->null_count > array->length) return kn_arrow_wrong(problem, -1, "a count of nulls that can't be");
+    if (skip + length > array->length) return kn_arrow_wrong(problem, -1, "fewer rows than the table");
+    if (buffers < 0 ? array->n_buffers < -buffers : array->n_buffers != buffers) {
+        return kn_arrow_wrong(problem, -1, "a number of buffers that isn't its type's");
+    }
+    if (array->n_buffers > 0 && !array->buffers) return kn_arrow_wrong(problem, -1, "no buffers");
+    if (array->n_children < 0 || (array->n_children > 0 && !array->children)) return kn_arrow_wrong(problem, -1, "a count of children that can't be");
     return KN_OK;
 }
 
@@ -157,7 +152,7 @@ static int bind_validity(const struct ArrowArray *array, int64_t skip, struct kn
 {
     validity->bits = array->null_count == 0 ? NULL : array->buffers[0];
     validity->first = array->offset + skip;
-    if (!validity->bits && array->null_count > 0) return wrong(problem, -1, "nulls, but no validity bitmap");
+    if (!validity->bits && array->null_count > 0) return kn_arrow_wrong(problem, -1, "nulls, but no validity bitmap");
     return KN_OK;
 }
 
@@ -170,7 +165,7 @@ int kn_arrow_bind_numbers(const struct ArrowSchema *schema, const struct ArrowAr
     if (status != KN_OK || numbers->type.layout == KN_ARROW_NULL) return status;
     status = bind_validity(array, skip, &numbers->validity, problem);
     if (status != KN_OK || length == 0) return status;
-    if (!array->buffers[1]) return wrong(problem, -1, "no data buffer");
+    if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no data buffer");
     numbers->data = (const uint8_t *)array->buffers[1] + (array->offset + skip) * numbers->type.width;
     return KN_OK;
 }
@@ -194,30 +189,30 @@ static int check_offsets(const uint8_t *offsets, int wide, int64_t count, struct
         if (start < last || end < start) break;
         last = start;
     }
-    return wrong(problem, row, "offsets that fall");
+    return kn_arrow_wrong(problem, row, "offsets that fall");
 }
 
 static int bind_strings(const struct ArrowArray *array, int64_t skip, int64_t length, struct kn_arrow_bytes *bytes, struct kn_arrow_problem *problem)
 {
     int wide = bytes->type.layout == KN_ARROW_BYTES64;
-    if (!array->buffers[1]) return wrong(problem, -1, "no buffer of offsets");
+    if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no buffer of offsets");
     bytes->offsets = (const uint8_t *)array->buffers[1] + (array->offset + skip) * (wide ? 8 : 4);
     int status = check_offsets(bytes->offsets, wide, length, problem);
     if (status != KN_OK) return status;
     bytes->data = array->buffers[2];
     bytes->data_bytes = wide ? kn_arrow_i64(bytes->offsets + length * 8) : kn_arrow_i32(bytes->offsets + length * 4);
-    if (!bytes->data && bytes->data_bytes > 0) return wrong(problem, -1, "no data buffer");
+    if (!bytes->data && bytes->data_bytes > 0) return kn_arrow_wrong(problem, -1, "no data buffer");
     return KN_OK;
 }
 
 static int bind_views(const struct ArrowArray *array, int64_t skip, struct kn_arrow_bytes *bytes, struct kn_arrow_problem *problem)
 {
-    if (!array->buffers[1]) return wrong(problem, -1, "no buffer of views");
+    if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no buffer of views");
     bytes->offsets = (const uint8_t *)array->buffers[1] + (array->offset + skip) * VIEW_BYTES;
     bytes->view_count = array->n_buffers - 3;
     bytes->view_buffers = array->buffers + 2;
     bytes->view_sizes = array->buffers[array->n_buffers - 1];
-    if (bytes->view_count > 0 && !bytes->view_sizes) return wrong(problem, -1, "no sizes of its view buffers");
+    if (bytes->view_count > 0 && !bytes->view_sizes) return kn_arrow_wrong(problem, -1, "no sizes of its view buffers");
     return KN_OK;
 }
 
@@ -235,8 +230,10 @@ static int bind_values(const struct ArrowSchema *schema, const struct ArrowArray
     if (status != KN_OK || length == 0) return status;
     if (layout == KN_ARROW_VIEWS) return bind_views(array, skip, bytes, problem);
     if (layout != KN_ARROW_FIXED) return bind_strings(array, skip, length, bytes, problem);
-    if (bytes->type.width > 0 && array->offset + skip + length > INT64_MAX / bytes->type.width) return wrong(problem, -1, "a length or offset that can't be");
-    if (!array->buffers[1] && bytes->type.width > 0) return wrong(problem, -1, "no data buffer");
+    if (bytes->type.width > 0 && array->offset + skip + length > INT64_MAX / bytes->type.width) {
+        return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+    }
+    if (!array->buffers[1] && bytes->type.width > 0) return kn_arrow_wrong(problem, -1, "no data buffer");
     bytes->offsets = bytes->type.width ? (const uint8_t *)array->buffers[1] + (array->offset + skip) * bytes->type.width : NULL;
     return KN_OK;
 }
@@ -249,8 +246,8 @@ int kn_arrow_bind_bytes(const struct ArrowSchema *schema, const struct ArrowArra
     int status = kn_arrow_bind_numbers(schema, array, skip, length, &bytes->indices, problem);
     if (status != KN_OK) return status;
     bytes->by_dictionary = 1;
-    if (!array->dictionary) return wrong(problem, -1, "no dictionary");
-    if (array->dictionary->length < 0) return wrong(problem, -1, "a dictionary with a length that can't be");
+    if (!array->dictionary) return kn_arrow_wrong(problem, -1, "no dictionary");
+    if (array->dictionary->length < 0) return kn_arrow_wrong(problem, -1, "a dictionary with a length that can't be");
     return bind_values(schema->dictionary, array->dictionary, 0, array->dictionary->length, bytes, problem);
 }
 
@@ -264,18 +261,18 @@ int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArra
     if (status != KN_OK || pairs->type.layout == KN_ARROW_NULL) return status;
     status = bind_validity(array, skip, &pairs->validity, problem);
     if (status != KN_OK || length == 0) return status;
-    if (!array->buffers[1]) return wrong(problem, -1, "no buffer of offsets");
+    if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no buffer of offsets");
     pairs->offsets = (const uint8_t *)array->buffers[1] + (array->offset + skip) * (wide ? 8 : 4);
     status = check_offsets(pairs->offsets, wide, length, problem);
     if (status != KN_OK) return status;
-    if (array->n_children != 1) return wrong(problem, -1, "a list without its entries");
+    if (array->n_children != 1) return kn_arrow_wrong(problem, -1, "a list without its entries");
     const struct ArrowArray *entries = array->children[0];
     const struct ArrowSchema *schemas = schema->children[0];
     pairs->entry_count = wide ? kn_arrow_i64(pairs->offsets + length * 8) : kn_arrow_i32(pairs->offsets + length * 4);
-    if (pairs->entry_count > ITEMS_MAX) return wrong(problem, -1, "a length or offset that can't be");
+    if (pairs->entry_count > ITEMS_MAX) return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
     if ((status = check_array(entries, 0, pairs->entry_count, 1, problem)) != KN_OK) return status;
     if ((status = bind_validity(entries, 0, &pairs->entries, problem)) != KN_OK) return status;
-    if (entries->n_children != 2) return wrong(problem, -1, "entries without a key and a value");
+    if (entries->n_children != 2) return kn_arrow_wrong(problem, -1, "entries without a key and a value");
     status = kn_arrow_bind_bytes(schemas->children[0], entries->children[0], entries->offset, pairs->entry_count, &pairs->keys, problem);
     if (status == KN_OK) {
         status = kn_arrow_bind_bytes(schemas->children[1], entries->children[1], entries->offset, pairs->entry_count, &pairs->values, problem);
@@ -289,13 +286,13 @@ int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArr
     struct kn_arrow_validity validity;
     int status = check_array(array, 0, 0, 1, problem);
     if (status != KN_OK) return status;
-    if (array->n_children != schema->n_children) return wrong(problem, -1, "another number of columns than its schema");
+    if (array->n_children != schema->n_children) return kn_arrow_wrong(problem, -1, "another number of columns than its schema");
     for (int64_t i = 0; i < array->n_children; i++) {
-        if (!array->children[i]) return wrong(problem, -1, "a column isn't there");
+        if (!array->children[i]) return kn_arrow_wrong(problem, -1, "a column isn't there");
     }
     if ((status = bind_validity(array, 0, &validity, problem)) != KN_OK) return status;
     for (int64_t row = 0; validity.bits && row < array->length; row++) {
-        if (kn_arrow_is_null(&validity, row)) return wrong(problem, row, "the struct that should be a row is null");
+        if (kn_arrow_is_null(&validity, row)) return kn_arrow_wrong(problem, row, "the struct that should be a row is null");
     }
     return KN_OK;
 }
@@ -335,7 +332,7 @@ int kn_arrow_check_bytes(const struct kn_arrow_bytes *bytes, int64_t length, str
     if (!bytes->by_dictionary && bytes->type.layout != KN_ARROW_VIEWS) return KN_OK;
     for (int64_t row = 0; row < length; row++) {
         if (kn_arrow_value(bytes, row, &data, &size) == KN_OK) continue;
-        return wrong(problem, row, bytes->by_dictionary ? "a dictionary index that is out of range" : "a view outside of its buffers");
+        return kn_arrow_wrong(problem, row, bytes->by_dictionary ? "a dictionary index that is out of range" : "a view outside of its buffers");
     }
     return KN_OK;
 }
@@ -344,11 +341,11 @@ static int check_pair(const struct kn_arrow_pairs *pairs, int64_t entry, int64_t
 {
     const uint8_t *data;
     int64_t size;
-    if (kn_arrow_is_null(&pairs->entries, entry)) return wrong(problem, row, "a header that is null");
-    if (kn_arrow_value(&pairs->values, entry, &data, &size) != KN_OK) return wrong(problem, row, "a header's value outside of its buffers");
-    if (kn_arrow_value(&pairs->keys, entry, &data, &size) != KN_OK) return wrong(problem, row, "a header's key outside of its buffers");
-    if (!data) return wrong(problem, row, "a header whose key is null");
-    if (!kn_utf8_is_valid(data, (size_t)size)) return wrong(problem, row, "a header whose key isn't UTF-8");
+    if (kn_arrow_is_null(&pairs->entries, entry)) return kn_arrow_wrong(problem, row, "a header that is null");
+    if (kn_arrow_value(&pairs->values, entry, &data, &size) != KN_OK) return kn_arrow_wrong(problem, row, "a header's value outside of its buffers");
+    if (kn_arrow_value(&pairs->keys, entry, &data, &size) != KN_OK) return kn_arrow_wrong(problem, row, "a header's key outside of its buffers");
+    if (!data) return kn_arrow_wrong(problem, row, "a header whose key is null");
+    if (!kn_utf8_is_valid(data, (size_t)size)) return kn_arrow_wrong(problem, row, "a header whose key isn't UTF-8");
     return KN_OK;
 }
 
@@ -356,7 +353,7 @@ int kn_arrow_check_pairs(const struct kn_arrow_pairs *pairs, int64_t length, str
 {
     for (int64_t row = 0; row < length; row++) {
         int64_t first, end;
-        if (kn_arrow_pair_range(pairs, row, &first, &end) != KN_OK) return wrong(problem, row, "offsets that fall");
+        if (kn_arrow_pair_range(pairs, row, &first, &end) != KN_OK) return kn_arrow_wrong(problem, row, "offsets that fall");
         for (; first < end; first++) {
             int status = check_pair(pairs, first, row, problem);
             if (status != KN_OK) return status;

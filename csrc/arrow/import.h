@@ -45,6 +45,12 @@ struct kn_arrow_problem {
     const char *text;
 };
 
+static inline int kn_arrow_wrong(struct kn_arrow_problem *problem, int64_t row, const char *text)
+{
+    *problem = (struct kn_arrow_problem){row, text};
+    return KN_ERR_INVALID;
+}
+
 /* Which items of an array are null. */
 struct kn_arrow_validity {
     const uint8_t *bits; /* NULL: none is */

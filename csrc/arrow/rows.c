@@ -12,15 +12,7 @@
 #define HEADER_VARINTS_BYTES 10
 #define FIRST_TOPICS 16
 #define STEP_ROWS 65536          /* between two looks at signals */
-#define EMPTY_TRIES 100          /* tries on an empty queue before a message counts as larger than the queue: others may be trying, too */
 #define TIMESTAMP_MAX_MS ((int64_t)1 << 53) /* the year 287396: what is beyond is a mistake in its unit */
-
-static int wrong(struct kn_arrow_problem *problem, int64_t row, const char *text)
-{
-    problem->row = row;
-    problem->text = text;
-    return KN_ERR_INVALID;
-}
 
 void kn_rows_init(struct kn_rows *rows)
 {
@@ -77,11 +69,11 @@ static int check_numbers(const struct kn_rows *rows, enum kn_rows_role role, str
     int32_t partition;
     for (int64_t row = 0; row < rows->length; row++) {
         if (role == KN_ROWS_TIMESTAMP) {
-            if (timestamp_at(&rows->timestamp, row, &ms) != KN_OK) return wrong(problem, row, "a timestamp out of range: before 1970, or in another unit");
-            continue;
+            if (timestamp_at(&rows->timestamp, row, &ms) == KN_OK) continue;
+            return kn_arrow_wrong(problem, row, "a timestamp out of range: before 1970, or in another unit");
         }
-        if (partition_at(&rows->partitions, row, &partition) != KN_OK) return wrong(problem, row, "a partition out of range");
-        if (partition < 0 && rows->needs_partition) return wrong(problem, row, "no partition, and partitioner_cb isn't called for rows");
+        if (partition_at(&rows->partitions, row, &partition) != KN_OK) return kn_arrow_wrong(problem, row, "a partition out of range");
+        if (partition < 0 && rows->needs_partition) return kn_arrow_wrong(problem, row, "no partition, and partitioner_cb isn't called for rows");
     }
     return KN_OK;
 }
@@ -95,10 +87,10 @@ static int check_topics(const struct kn_rows *rows, struct kn_arrow_problem *pro
     int status = kn_arrow_check_bytes(&rows->topics, rows->length, problem);
     for (int64_t row = 0; status == KN_OK && row < rows->length; row++) {
         kn_arrow_value(&rows->topics, row, &name, &size);
-        if (!name && !rows->topic) return wrong(problem, row, "no topic");
+        if (!name && !rows->topic) return kn_arrow_wrong(problem, row, "no topic");
         if (!name) continue;
-        if (size < 1 || size > INT16_MAX) return wrong(problem, row, "a topic's name has 1 to 249 characters");
-        if (!kn_utf8_is_valid(name, (size_t)size)) return wrong(problem, row, "a topic's name that isn't UTF-8");
+        if (size < 1 || size > INT16_MAX) return kn_arrow_wrong(problem, row, "a topic's name has 1 to 249 characters");
+        if (!kn_utf8_is_valid(name, (size_t)size)) return kn_arrow_wrong(problem, row, "a topic's name that isn't UTF-8");
     }
     return status;
 }
@@ -134,10 +126,10 @@ int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema, const s
     rows->length = rows->at = 0;
     *role = -1;
     int status = KN_OK;
-    if (!array->release) return wrong(problem, -1, "the array was released");
+    if (!array->release) return kn_arrow_wrong(problem, -1, "the array was released");
     if (!rows->table_is_column) status = kn_arrow_check_table(schema, array, problem);
-    if (status == KN_OK && array->length < 0) status = wrong(problem, -1, "a length or offset that can't be");
-    if (status == KN_OK && rows->before + array->length > KN_TALLY_ROWS_MAX) status = wrong(problem, -1, "too many rows for one call");
+    if (status == KN_OK && array->length < 0) status = kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+    if (status == KN_OK && rows->before + array->length > KN_TALLY_ROWS_MAX) status = kn_arrow_wrong(problem, -1, "too many rows for one call");
     if (status == KN_OK) rows->length = array->length;
     for (int i = 0; status == KN_OK && i < KN_ROWS_ROLES; i++) {
         int32_t column = rows->columns[i];
@@ -330,7 +322,7 @@ static int wait_for_room(struct kn_rows *rows, struct kn_engine *engine, int64_t
     if (status == KN_ERR_FULL && rows->at == before && refusing != KN_OK) {
         status = refusing;
     } else if (status == KN_ERR_FULL && rows->at == before && kn_budget_is_empty(budget)) {
-        if (++*tries < EMPTY_TRIES) status = KN_OK; /* else larger than the whole queue: there will never be room */
+        if (++*tries < KN_ROOM_TRIES) status = KN_OK; /* else larger than the whole queue: there will never be room */
     } else if (status == KN_ERR_FULL) {
         int64_t left_us = deadline_us == KN_NEVER ? KN_NEVER : deadline_us - kn_clock_us();
         *tries = 0;

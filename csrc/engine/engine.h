@@ -133,6 +133,7 @@ int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in
 void kn_engine_flush_begin(struct kn_engine *engine);    /* wakes every sender; linger is off until the matching end */
 void kn_engine_flush_end(struct kn_engine *engine);
 /* A thread waits for room in the queue (budget.h) until the matching end; what holds the room doesn't linger meanwhile. */
+#define KN_ROOM_TRIES 100 /* on an empty queue, before a message counts as larger than the queue: others may be trying, too */
 void kn_engine_room_begin(struct kn_engine *engine);
 void kn_engine_room_end(struct kn_engine *engine);
 /* Control thread: delivers what waits with KN_ERR_PURGED, what is in flight with KN_ERR_PURGED_IN_FLIGHT as soon as its broker's thread gets to it.

@@ -288,6 +288,8 @@ cdef extern from "engine/engine.h" nogil:
     int64_t kn_engine_outstanding(kn_engine *engine)
     void kn_engine_flush_begin(kn_engine *engine)
     void kn_engine_flush_end(kn_engine *engine)
+    enum:
+        KN_ROOM_TRIES
     void kn_engine_room_begin(kn_engine *engine)
     void kn_engine_room_end(kn_engine *engine)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)

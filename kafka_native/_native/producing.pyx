@@ -22,7 +22,6 @@ from kafka_native._native.kn_records cimport *
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
     PIECE_BYTES_MAX = 2147483647
-    EMPTY_TRIES = 100  # tries on an empty queue before a message counts as larger than the queue: others may be trying, too
 
 cdef object NO_TOPIC = object()
 cdef object ANY_PARTITION = -1
@@ -609,7 +608,7 @@ cdef class ProducerCore(DeliveryCore):
                     return KN_ERR_CLOSED
                 if kn_budget_is_empty(&self.engine.engine.budget):
                     tries += 1
-                    if tries == EMPTY_TRIES:
+                    if tries == KN_ROOM_TRIES:
                         return KN_ERR_FULL  # larger than the whole queue: there will never be room
                     continue
                 tries = 0
