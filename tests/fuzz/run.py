@@ -45,6 +45,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "lz4": ("fuzz_codec.c", {"FUZZ_CODEC": "3"}),
     "zstd": ("fuzz_codec.c", {"FUZZ_CODEC": "4"}),
     "lz4_legacy": ("fuzz_codec.c", {"FUZZ_CODEC": "5"}),
+    "arrow": ("fuzz_arrow.c", {}),
 }
 MAX_INPUT_BYTES = 4096
 SANITIZERS = "fuzzer,address,undefined"
@@ -83,8 +84,11 @@ def build(name: str) -> Path:
     defines = dict(defines)
     without = defines.pop("WITHOUT", "")
     cflags, ldflags = codec_flags(without)
-    sources = sorted([*ROOT.glob("csrc/base/*.c"), *ROOT.glob("csrc/records/*.c")])
-    headers = [*ROOT.glob("csrc/base/*.h"), *ROOT.glob("csrc/records/*.h"), HERE / "fuzz.h"]
+    folders = [ROOT / "csrc" / part for part in ("base", "records")]
+    sources = sorted(
+        [*(path for folder in folders for path in folder.glob("*.c")), ROOT / "csrc" / "arrow" / "import.c"]
+    )
+    headers = [*ROOT.glob("csrc/*/*.h"), HERE / "fuzz.h"]
     flags = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=undefined"]
     flags += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
 

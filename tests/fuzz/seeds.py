@@ -93,7 +93,47 @@ def codecs() -> None:
     write("zstd", "frames", CAPS[3:] + frame + skippable + frame)
 
 
+ARROW_FORMATS = (
+    "n",
+    "z",
+    "u",
+    "Z",
+    "U",
+    "vz",
+    "vu",
+    "+l",
+    "+m",
+    "+L",
+    "+s",
+    "c",
+    "C",
+    "s",
+    "S",
+    "i",
+    "I",
+    "l",
+    "L",
+    "tsm",
+    "tss",
+    "w5",
+    "w0",
+)
+
+
+def arrow() -> None:
+    """Seeds of foreign columns, as fuzz_arrow.c reads them: a column of each type, then what its buffers hold."""
+    for index, name in enumerate(ARROW_FORMATS):
+        head = bytes([1, 5, 0, index, 10, 0, 1, 0])  # rows 1-6 of ten, one left out in front, no validity bitmap
+        write("arrow", name.replace("+", "nested-"), head + bytes([1, *range(1, 41)]) * 5)
+    entries = bytes([10, 20, 0, 0, 0])
+    texts = bytes([1, 20, 0, 0, 0, 1]) + bytes([2, 0, 0, 0]) * 21 + b"header " * 6 + b"\x00"
+    write("arrow", "headers", bytes([0, 4, 0, 7, 4, 0, 0, 0, 1]) + bytes([3, 0, 0, 0]) * 5 + entries + texts + texts)
+    words = bytes([1, 3, 0, 0, 0, 1]) + bytes([2, 0, 0, 0]) * 4 + b"one two."
+    write("arrow", "dictionary", bytes([0, 4, 0, 11, 4, 0, 0, 0, 0, 1, 2, 1, 1]) + words)
+
+
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
     batches()
     codecs()
+    arrow()
