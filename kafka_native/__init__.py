@@ -5,6 +5,9 @@ The names are confluent_kafka's; docs/ARCHITECTURE.md says how it works inside.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from kafka_native._native.message import Message, MessageStatus
 from kafka_native._native.records import features
 from kafka_native.arrow import ArrowReport
@@ -27,14 +30,30 @@ from kafka_native.types import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
+    AcknowledgeType,
     ConsumerGroupMetadata,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    ElectionType,
+    IsolationLevel,
+    Messages,
     Node,
     ThrottleEvent,
+    TopicCollection,
     TopicPartition,
+    TopicPartitionInfo,
     Uuid,
+    consistent,
+    fnv1a,
     libversion,
+    murmur2,
     version,
 )
+
+if TYPE_CHECKING:
+    from kafka_native.deserializing_consumer import DeserializingConsumer
+    from kafka_native.serializing_producer import SerializingProducer
 
 __version__ = "0.1.0"
 
@@ -46,6 +65,7 @@ __all__ = [
     "TIMESTAMP_CREATE_TIME",
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
+    "AcknowledgeType",
     "ArrowReport",
     "Assignor",
     "CompactedTable",
@@ -53,23 +73,57 @@ __all__ = [
     "ConcurrentModificationException",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerGroupState",
+    "ConsumerGroupTopicPartitions",
+    "ConsumerGroupType",
     "ConsumerInterceptor",
+    "DeserializingConsumer",
+    "ElectionType",
     "IllegalStateException",
+    "IsolationLevel",
     "KafkaError",
     "KafkaException",
     "MemberSubscription",
     "Message",
     "MessageStatus",
+    "Messages",
     "Node",
     "PartitionInfo",
     "Producer",
     "ProducerInterceptor",
     "ProducerRecord",
+    "SerializingProducer",
     "TableChange",
     "ThrottleEvent",
+    "TopicCollection",
     "TopicPartition",
+    "TopicPartitionInfo",
     "Uuid",
+    "consistent",
     "features",
+    "fnv1a",
     "libversion",
+    "murmur2",
     "version",
 ]
+
+# What few programs use is imported when it is asked for, as are the modules that `import confluent_kafka` brings along.
+_LATER = {
+    "DeserializingConsumer": "deserializing_consumer",
+    "SerializingProducer": "serializing_producer",
+}
+_MODULES = {"cimpl", "deserializing_consumer", "error", "serialization", "serializing_producer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        found = getattr(importlib.import_module(f"kafka_native.{_LATER[name]}"), name)
+        globals()[name] = found
+        return found
+    if name in _MODULES:
+        return importlib.import_module(f"kafka_native.{name}")
+    raise AttributeError(f"module 'kafka_native' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, *_MODULES})

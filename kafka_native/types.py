@@ -1,4 +1,4 @@
-"""The small value types of the public API: partitions, cluster metadata, nodes, ids and the numbers with names.
+"""The small value types of the public API: partitions, cluster metadata, groups, nodes, ids and the numbers with names.
 
 They behave as confluent_kafka's types of the same names. All of them are plain Python and can be copied and pickled.
 """
@@ -8,8 +8,14 @@ from __future__ import annotations
 import base64
 import operator
 import sys
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from enum import Enum, IntEnum
+from typing import Any, Final, overload
 
+from ._native.message import Message
+from ._native.primitives import crc32
+from ._native.primitives import fnv1a as _fnv1a
+from ._native.primitives import murmur2 as _murmur2
 from .errors import KafkaError
 
 __all__ = [
@@ -21,16 +27,28 @@ __all__ = [
     "TIMESTAMP_CREATE_TIME",
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
+    "AcknowledgeType",
     "BrokerMetadata",
     "ClusterMetadata",
     "ConsumerGroupMetadata",
+    "ConsumerGroupState",
+    "ConsumerGroupTopicPartitions",
+    "ConsumerGroupType",
+    "ElectionType",
+    "IsolationLevel",
+    "Messages",
     "Node",
     "PartitionMetadata",
     "ThrottleEvent",
+    "TopicCollection",
     "TopicMetadata",
     "TopicPartition",
+    "TopicPartitionInfo",
     "Uuid",
+    "consistent",
+    "fnv1a",
     "libversion",
+    "murmur2",
     "version",
 ]
 
@@ -350,6 +368,9 @@ class Uuid:
 
     __repr__ = __str__
 
+    def __int__(self) -> int:
+        return int.from_bytes(bytes(self), "big")
+
     def __hash__(self) -> int:
         return hash((self._most, self._least))
 
@@ -400,6 +421,139 @@ class ConsumerGroupMetadata:
         )
 
 
+class _Ordered(Enum):
+    """Members are ordered by their values, within their own enum."""
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return bool(self.value < other.value)
+
+
+class ConsumerGroupState(_Ordered):
+    """What a consumer group is doing, as its coordinator tells it."""
+
+    UNKNOWN = 0
+    UNKOWN = 0  # confluent_kafka's first spelling, which programs may have
+    PREPARING_REBALANCING = 1
+    COMPLETING_REBALANCING = 2
+    STABLE = 3
+    DEAD = 4
+    EMPTY = 5
+
+
+class ConsumerGroupType(_Ordered):
+    """By which protocol a group shares its partitions: KIP-848's is CONSUMER."""
+
+    UNKNOWN = 0
+    CONSUMER = 1
+    CLASSIC = 2
+
+
+class IsolationLevel(_Ordered):
+    """Whether records of transactions that aren't committed count (KIP-98)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class ElectionType(_Ordered):
+    """Which replica may become leader: the preferred one, or any, even if messages are lost by it (KIP-460)."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class AcknowledgeType(IntEnum):
+    """What became of a record of a share group (KIP-932)."""
+
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+
+
+class ConsumerGroupTopicPartitions:
+    """A group with partitions, to ask for or to change its committed offsets.
+
+    :param group_id: The group's id.
+    :param topic_partitions: The partitions; None for all that the group has offsets of.
+    """
+
+    def __init__(self, group_id: str, topic_partitions: list[TopicPartition] | None = None) -> None:
+        """Make one; see the class for the arguments."""
+        self.group_id = group_id
+        self.topic_partitions = topic_partitions
+
+
+class TopicCollection:
+    """Topics by name.
+
+    :param topic_names: The names.
+    """
+
+    def __init__(self, topic_names: list[str]) -> None:
+        """Make one; see the class for the arguments."""
+        self.topic_names = topic_names
+
+
+class TopicPartitionInfo:
+    """A partition in the description of a topic.
+
+    :param id: The partition's number.
+    :param leader: The broker that leads it.
+    :param replicas: The brokers that have it.
+    :param isr: Those of them that are in sync.
+    """
+
+    def __init__(self, id: int, leader: Node, replicas: list[Node], isr: list[Node]) -> None:
+        """Make one; see the class for the arguments."""
+        self.id = id
+        self.leader = leader
+        self.replicas = replicas
+        self.isr = isr
+
+
+class Messages:
+    """Messages in their order: a sequence that can't be changed.
+
+    :param messages: What it holds.
+    """
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        """Make one; see the class for the arguments."""
+        self._messages = list(messages)
+
+    def records(self) -> list[Message]:
+        """Return the messages as a list of their own."""
+        return list(self._messages)
+
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self._messages)
+
+    def is_empty(self) -> bool:
+        """Return True if there is none."""
+        return not self._messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Messages: ...
+
+    def __getitem__(self, index: int | slice) -> Message | Messages:
+        return Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+
+    def __repr__(self) -> str:
+        return f"Messages({self._messages!r})"
+
+
 class ThrottleEvent:
     """A broker held back a request because of a quota; what a ``throttle_cb`` gets.
 
@@ -416,6 +570,40 @@ class ThrottleEvent:
 
     def __str__(self) -> str:
         return f"{self.broker_name}/{self.broker_id} throttled for {int(self.throttle_time * 1000)} ms"
+
+
+def _checked_count(partition_count: int) -> int:
+    count = _int32(partition_count)
+    if count <= 0:
+        raise ValueError(f"partition_count must be > 0, got {count}")
+    return count
+
+
+def murmur2(key: bytes, partition_count: int) -> int:
+    """Return the partition that the partitioners ``murmur2`` and ``murmur2_random``, and Java's default, give a key.
+
+    :param key: The key's bytes.
+    :param partition_count: How many partitions the topic has.
+    :raises ValueError: ``partition_count`` isn't above 0.
+    :raises TypeError: ``key`` isn't bytes.
+    """
+    return (_murmur2(key) & 0x7FFFFFFF) % _checked_count(partition_count)
+
+
+def consistent(key: bytes, partition_count: int) -> int:
+    """Return the partition that the partitioners ``consistent`` and ``consistent_random`` give a key: CRC32.
+
+    Arguments and errors as with `murmur2`.
+    """
+    return crc32(key) % _checked_count(partition_count)
+
+
+def fnv1a(key: bytes, partition_count: int) -> int:
+    """Return the partition that the partitioners ``fnv1a`` and ``fnv1a_random``, and sarama's, give a key.
+
+    Arguments and errors as with `murmur2`.
+    """
+    return _fnv1a(key) % _checked_count(partition_count)
 
 
 def version() -> str:

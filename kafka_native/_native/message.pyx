@@ -120,8 +120,8 @@ cdef class Message:
         delivery_count=None,
         status=None,
     ):
-        cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else partition)
-        if offset is not None:
+        cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None or partition < 0 else partition)
+        if offset is not None and offset >= 0:
             batch.base_offset = offset
         if latency is not None:
             batch.latency_s = latency
@@ -211,6 +211,13 @@ cdef class Message:
         """None: share groups (KIP-932) are where a record is delivered more than once."""
         return None
 
+    def set_topic(self, topic):
+        """Replaces what `topic()` returns."""
+        if topic is not None and not isinstance(topic, str):
+            raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
+        self._batch = self._batch.copy()  # the other messages of the batch keep theirs
+        self._batch.topic = topic
+
     def set_key(self, key):
         """Replaces what `key()` returns, for deserializers."""
         own = _owning(self)
@@ -243,6 +250,10 @@ cdef class Message:
 
     def __bool__(self):
         return True
+
+    def __eq__(self, other):
+        # All that the record is, not how its delivery went. What can be equal and changed has no hash.
+        return _identity_of(self) == _identity_of(other) if isinstance(other, Message) else NotImplemented
 
     def __repr__(self):
         if error_of_message(self) is not None:
@@ -315,6 +326,12 @@ cdef Message error_message_of(object topic, object partition, int64_t offset, ob
     self._batch.base_offset = offset
     self._batch.error = error
     return self
+
+
+cdef tuple _identity_of(Message self):
+    return (
+        self.topic(), self.partition(), self.offset(), self.key(), self.value(), self.headers(), self.error(), self.timestamp(), self.leader_epoch()
+    )
 
 
 def _short(data, limit=40):

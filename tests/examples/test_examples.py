@@ -36,6 +36,11 @@ SAYS = {
         "resumed: b'93'",
     ],
     "lag.py": ["yet: None", "the first message: 49 and after the last: 0", "assigned: [0]"],
+    "from_confluent_kafka.py": [
+        "refused: _VALUE_SERIALIZATION",
+        "100 messages delivered by kafka_native.serializing_producer",
+        "first: 'key 0' 0",
+    ],
     "errors.py": [
         "bootstrap.servers",
         "value must be bytes",

@@ -18,7 +18,8 @@ LAYERS = [
     {"_native"},
     {"partitioners"},
     {"types"},
-    {"arrow", "interceptors"},
+    {"arrow", "interceptors", "serialization"},
+    {"error"},
     {"protocol"},
     {"config", "logging", "stats"},
     {"security"},
@@ -26,8 +27,8 @@ LAYERS = [
     {"client"},
     {"assigning"},
     {"producer", "consumer", "admin"},
-    {"compacted"},
-    {"aio", "compat", "spark", "cli"},
+    {"compacted", "deserializing_consumer", "serializing_producer"},
+    {"aio", "cimpl", "compat", "spark", "cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster judges us, so it shares nothing but the declarations and the record format with what it judges.

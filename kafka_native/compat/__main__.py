@@ -1,0 +1,46 @@
+"""``python -m kafka_native.compat program.py arguments ...``: a program of confluent_kafka's, run on kafka_native.
+
+``-m module arguments ...`` runs a module, as Python's own ``-m`` does.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+from kafka_native.compat import install
+
+USAGE = """usage: python -m kafka_native.compat program.py [arguments ...]
+       python -m kafka_native.compat -m module [arguments ...]
+
+Runs a Python program in which `import confluent_kafka` means kafka_native."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run what the arguments name; 2 if they name nothing."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
+    as_module = arguments[:1] == ["-m"]
+    program = arguments[1:] if as_module else arguments
+    if not program or (program[0].startswith("-") and not as_module):
+        print(USAGE, file=sys.stderr)
+        return 2
+    if not as_module and not os.path.exists(program[0]):
+        print(f"can't open file {program[0]!r}: there is none", file=sys.stderr)
+        return 2
+    install()
+    sys.argv[:] = program
+    if as_module:
+        runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+    else:
+        # Python puts a program's folder first; what is there now is the folder that this command was given in.
+        if os.path.isfile(program[0]):
+            sys.path[0] = os.path.dirname(os.path.abspath(program[0]))
+        runpy.run_path(program[0], run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,220 @@
+"""`kafka_native.compat`: programs of confluent_kafka's run unchanged. Each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_native.compat.__main__ import main
+from kafka_native.mock import MockCluster
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 100
+
+
+def python(*arguments: str, code: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs Python with the arguments, or with the code as its program."""
+    command = [sys.executable, *arguments, *(["-c", code] if code else [])]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def says(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1) as running:
+        running.create_topic("there-and-back", 2)
+        yield running
+
+
+PROGRAM = '''
+"""A program that knows confluent_kafka only."""
+import sys
+import helper
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.cimpl import Message
+from confluent_kafka.error import ProduceError
+from confluent_kafka.serialization import StringSerializer
+
+servers, count = sys.argv[1], int(sys.argv[2])
+reports = []
+producer = Producer({"bootstrap.servers": servers})
+for number in range(count):
+    report = lambda *args: reports.append(args)
+    producer.produce("there-and-back", f"value {number}", f"key {number}", on_delivery=report)
+    producer.poll(0)
+assert producer.flush(60) == 0
+assert all(error is None and isinstance(message, Message) for error, message in reports) and len(reports) == count
+
+consumer = Consumer(
+    {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest", "enable.partition.eof": True}
+)
+consumer.subscribe(["there-and-back"])
+seen, ends = set(), 0
+while len(seen) < count:
+    message = consumer.poll(60)
+    assert message is not None
+    if message.error():
+        assert message.error().code() == KafkaError._PARTITION_EOF
+        continue
+    seen.add(message.value())
+consumer.commit(asynchronous=False)
+consumer.close()
+try:
+    consumer.poll(0)
+except RuntimeError as error:
+    print(error)
+print(len(seen), "messages with", Producer.__module__, "argv", sys.argv[2:], __name__, helper.WHO)
+'''
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "helper.py").write_text("WHO = 'a neighbour'\n", encoding="utf-8")
+    return path
+
+
+def test_a_program_of_confluent_kafka_runs_unchanged(cluster: MockCluster, program: Path) -> None:
+    done = python("-m", "kafka_native.compat", str(program), cluster.bootstrap_servers, "100", "--flag")
+    line = "100 messages with kafka_native.producer argv ['100', '--flag'] __main__ a neighbour"
+    assert says(done) == f"Consumer closed\n{line}"
+
+
+def test_the_same_program_runs_with_confluent_kafka_itself(cluster: MockCluster, program: Path) -> None:
+    done = python(str(program), cluster.bootstrap_servers, "10")
+    assert says(done).splitlines()[-1].endswith("argv ['10'] __main__ a neighbour")
+    assert "kafka_native" not in done.stdout
+
+
+def test_a_module_is_run_as_pythons_own_m_does(tmp_path: Path) -> None:
+    package = tmp_path / "runme"
+    package.mkdir()
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    imports = "import sys\nfrom confluent_kafka import Producer\nfrom . import other\n"
+    code = f"{imports}print(__name__, sys.argv, Producer.__module__)\n"
+    (package / "__main__.py").write_text(code, encoding="utf-8")
+    (package / "other.py").write_text("", encoding="utf-8")
+    runner = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kafka_native.compat.__main__ import main; "
+        "sys.exit(main(['-m', 'runme', 'x', '-y']))"
+    )
+    said = says(python(code=runner, cwd=tmp_path))
+    assert said == f"__main__ {[str(package / '__main__.py'), 'x', '-y']} kafka_native.producer"
+
+
+def test_how_the_program_ends_is_passed_on(tmp_path: Path) -> None:
+    program = tmp_path / "ends.py"
+    program.write_text("import sys\nsys.exit(7)\n", encoding="utf-8")
+    assert python("-m", "kafka_native.compat", str(program)).returncode == 7
+    program.write_text("1 / 0\n", encoding="utf-8")
+    failed = python("-m", "kafka_native.compat", str(program))
+    assert failed.returncode == 1
+    assert "ZeroDivisionError" in failed.stderr
+
+
+def test_a_wrong_command_says_how_to_call_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["-m"], ["-x", "y"]):
+        assert main(arguments) == 2
+        assert "usage: " in capsys.readouterr().err
+    assert main([str(tmp_path / "none.py")]) == 2
+    assert "can't open file" in capsys.readouterr().err
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: ")
+
+
+def test_names_are_the_same_objects_under_both_names() -> None:
+    code = """
+import kafka_native, kafka_native.compat
+kafka_native.compat.install()
+kafka_native.compat.install()
+import confluent_kafka, confluent_kafka.cimpl, confluent_kafka.error, confluent_kafka.serialization
+import confluent_kafka._model
+from confluent_kafka.serializing_producer import SerializingProducer
+from confluent_kafka.deserializing_consumer import DeserializingConsumer
+assert confluent_kafka.Producer is kafka_native.Producer is confluent_kafka.cimpl.Producer
+assert confluent_kafka.SerializingProducer is SerializingProducer is kafka_native.SerializingProducer
+assert confluent_kafka.DeserializingConsumer is DeserializingConsumer
+assert confluent_kafka.error.ProduceError is kafka_native.error.ProduceError
+assert confluent_kafka.serialization.__spec__.name == "kafka_native.serialization"
+assert confluent_kafka.__name__ == "confluent_kafka" == confluent_kafka.__spec__.name
+assert confluent_kafka.version() == confluent_kafka.__version__ == kafka_native.compat.API_VERSION
+assert confluent_kafka.libversion()[0] == kafka_native.compat.API_VERSION
+assert confluent_kafka.libversion()[1] > 0x020D0000
+assert kafka_native.version() == kafka_native.__version__
+everything = {}
+exec("from confluent_kafka import *", everything)
+assert everything["Consumer"] is kafka_native.Consumer and everything["SerializingProducer"] is SerializingProducer
+try:
+    confluent_kafka.no_such_name
+except AttributeError as error:
+    print(error)
+"""
+    assert says(python(code=code)) == "module 'confluent_kafka' has no attribute 'no_such_name'"
+
+
+def test_modules_of_confluent_kafka_are_there_without_being_imported() -> None:
+    code = """
+import kafka_native.compat
+kafka_native.compat.install()
+import confluent_kafka
+print(confluent_kafka.error.ConsumeError.__name__, confluent_kafka.cimpl.KafkaError.__name__,
+      confluent_kafka.serialization.StringSerializer.__name__)
+"""
+    assert says(python(code=code)) == "ConsumeError KafkaError StringSerializer"
+
+
+def test_what_is_not_here_is_not_found() -> None:
+    code = """
+import importlib.util
+import kafka_native.compat
+kafka_native.compat.install()
+print(importlib.util.find_spec("confluent_kafka.avro"), importlib.util.find_spec("confluent_kafka.kafkatest"))
+try:
+    import confluent_kafka.avro
+except ModuleNotFoundError as error:
+    print(error)
+try:
+    from confluent_kafka import avro
+except ImportError as error:
+    print("kafka_native" in str(error), "avro" in str(error))
+"""
+    assert says(python(code=code)).splitlines() == [
+        "None None",
+        "No module named 'confluent_kafka.avro'",
+        "True True",
+    ]
+
+
+def test_it_is_too_late_when_confluent_kafka_is_imported() -> None:
+    code = """
+import confluent_kafka, kafka_native.compat
+try:
+    kafka_native.compat.install()
+except RuntimeError as error:
+    print(error)
+print(confluent_kafka.Producer.__module__)
+"""
+    first, second = says(python(code=code)).splitlines()
+    assert first.startswith("confluent_kafka is imported already, from ")
+    assert first.endswith("call kafka_native.compat.install() before anything imports it")
+    assert "kafka_native" not in second
+
+
+def test_importing_kafka_native_brings_none_of_this() -> None:
+    code = """
+import sys
+import kafka_native
+print([name for name in ("cimpl", "compat", "deserializing_consumer", "error", "serialization", "serializing_producer")
+       if f"kafka_native.{name}" in sys.modules], "runpy" in sys.modules)
+assert "SerializingProducer" in dir(kafka_native) and "error" in dir(kafka_native)
+"""
+    assert says(python(code=code)) == "[] False"

@@ -1,0 +1,290 @@
+"""Every module, class, method, parameter, default, constant and error code of confluent_kafka is here, or is listed.
+
+`confluent_kafka_api.json` has the names and signatures of confluent_kafka 2.x as facts, without its asyncio clients.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_native.compat import _OWN as OWN_MODULES
+from kafka_native.errors import KafkaError
+
+API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
+ROOT = Path(__file__).resolve().parents[2]
+
+ADMIN = "the admin client"
+SECURITY = "SASL"
+SHARE = "share groups (KIP-932)"
+TRANSACTIONS = "transactions"
+
+# What is still to come, by the work that brings it. A name that exists may not stay in this list.
+PENDING = {
+    **{
+        f"confluent_kafka.admin{part}": ADMIN
+        for part in (
+            "",
+            "._acl",
+            "._cluster",
+            "._config",
+            "._group",
+            "._listoffsets",
+            "._metadata",
+            "._records",
+            "._resource",
+            "._scram",
+            "._topic",
+        )
+    },
+    "confluent_kafka.cimpl._AdminClientImpl": ADMIN,
+    "confluent_kafka.cimpl.NewTopic": ADMIN,
+    "confluent_kafka.cimpl.NewPartitions": ADMIN,
+    "confluent_kafka.cimpl.ShareConsumer": SHARE,
+    "confluent_kafka.ShareConsumer": SHARE,
+    "confluent_kafka.DeserializingShareConsumer": SHARE,
+    "confluent_kafka.deserializing_share_consumer": SHARE,
+    "confluent_kafka.cimpl.Producer.init_transactions": TRANSACTIONS,
+    "confluent_kafka.cimpl.Producer.begin_transaction": TRANSACTIONS,
+    "confluent_kafka.cimpl.Producer.commit_transaction": TRANSACTIONS,
+    "confluent_kafka.cimpl.Producer.abort_transaction": TRANSACTIONS,
+    "confluent_kafka.cimpl.Producer.send_offsets_to_transaction": TRANSACTIONS,
+    "confluent_kafka.cimpl.Producer.set_sasl_credentials": SECURITY,
+    "confluent_kafka.cimpl.Consumer.set_sasl_credentials": SECURITY,
+}
+
+# Parameters that have another name or default here, and why that is no difference to a caller.
+OTHER_PARAMETERS = {
+    ("KafkaError.__init__", "code"): "its name is `error` in confluent_kafka itself, whose stub has it wrong",
+    ("Consumer.poll", "timeout"): "None waits for ever, as -1 does",
+}
+# Their only parameters are the configuration, as a dict, keywords or both: tests/client calls them so.
+CONFIGURED = {"Producer.__init__", "Consumer.__init__"}
+# Exceptions take no keywords, whatever the stub of confluent_kafka says; ours has one of its own.
+ANYTHING = {"KafkaException.__init__"}
+
+
+def pending(name: str) -> bool:
+    """Whether a name, or what it is part of, is still to come."""
+    parts = name.split(".")
+    return any(".".join(parts[:count]) in PENDING for count in range(1, len(parts) + 1))
+
+
+def own_module(name: str) -> Any:
+    """kafka_native's module for one of confluent_kafka's; ModuleNotFoundError if there is none."""
+    first, _, deeper = name.partition(".")[2].partition(".")
+    return importlib.import_module(".".join(filter(None, ("kafka_native", OWN_MODULES.get(first, first), deeper))))
+
+
+def members() -> Iterator[tuple[str, str]]:
+    """Every (module, name within it) of the reference: classes with their methods and fields, functions, names."""
+    for module, content in API["modules"].items():
+        yield module, ""
+        for name, described in content["classes"].items():
+            yield module, name
+            for member in [*described["methods"], *described["attrs"]]:
+                if not member.startswith("__") or member == "__init__":
+                    yield module, f"{name}.{member}"
+        for name in [*content["functions"], *content["names"]]:
+            yield module, name
+
+
+def exists(module: str, name: str) -> bool:
+    try:
+        found = own_module(module)
+    except ModuleNotFoundError:
+        return False
+    for part in filter(None, name.split(".")):
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
+
+
+def is_field(name: str) -> bool:
+    """What only an instance has: `test_side_by_side` reads these."""
+    return name in {"KafkaException.args"}
+
+
+def test_every_name_is_here() -> None:
+    missing = [
+        f"{module}.{name}".rstrip(".")
+        for module, name in members()
+        if not pending(f"{module}.{name}".rstrip(".")) and not is_field(name) and not exists(module, name)
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", PENDING)
+def test_what_is_still_to_come_is_not_here_yet(name: str) -> None:
+    known = {f"{module}.{member}".rstrip(".") for module, member in members()}
+    assert name in known, "no name of the reference"
+    module = max((each for each in API["modules"] if name == each or name.startswith(f"{each}.")), key=len)
+    assert not exists(module, name[len(module) + 1 :]), "it is here: take it out of PENDING"
+
+
+def arguments_of(signature: str) -> tuple[list[tuple[str, str | None, bool]], bool]:
+    """(name, default's source, keyword only) of each parameter but the first, and whether there is a **."""
+    text = signature.removeprefix("async ")
+    function = ast.parse(f"def f{text}: pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(positional) - len(given.defaults)) + [ast.unparse(each) for each in given.defaults]
+    found = [(each.arg, default, False) for each, default in zip(positional, defaults, strict=True)]
+    for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        found.append((each.arg, None if value is None else ast.unparse(value), True))
+    return found, given.kwarg is not None
+
+
+def stub_signature(name: str) -> inspect.Signature | None:
+    """A special method of a compiled class, whose signature only the stub knows."""
+    cls, method = name.split(".")
+    for stub in sorted((ROOT / "kafka_native/_native").glob("*.pyi")):
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name == cls:
+                for inner in node.body:
+                    if isinstance(inner, ast.FunctionDef) and inner.name == method:
+                        names: dict[str, Any] = {}
+                        exec(f"from __future__ import annotations\n{ast.unparse(inner)}", names)
+                        return inspect.signature(names[method])
+    return None
+
+
+def own_signature(module: str, name: str) -> inspect.Signature:
+    found: Any = own_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    if isinstance(found, property):
+        found = found.fget  # of both; the reference doesn't tell them from methods
+    signature = inspect.signature(found)
+    if [each.kind for each in signature.parameters.values()][-1:] == [inspect.Parameter.VAR_KEYWORD]:
+        signature = stub_signature(name) or signature
+    return signature
+
+
+def same_default(theirs: str | None, ours: inspect.Parameter) -> bool:
+    if theirs is None:
+        return True  # what must be given there may have a default here
+    return ours.default is not inspect.Parameter.empty and (theirs == "..." or ast.literal_eval(theirs) == ours.default)
+
+
+def complaints(module: str, name: str, text: str) -> Iterator[str]:
+    """What a call that is right there would meet here."""
+    theirs, takes_any = arguments_of(text)
+    parameters = list(own_signature(module, name).parameters.values())
+    by_name = {each.name: each for each in parameters}
+    for position, (parameter, default, keyword_only) in enumerate(theirs):
+        if (name, parameter) in OTHER_PARAMETERS or (position == 0 and parameter in {"self", "cls"}):
+            continue
+        ours = by_name.get(parameter)
+        if ours is None:
+            yield f"{name}: no parameter {parameter}"
+        elif not keyword_only and parameters.index(ours) != position:
+            yield f"{name}: {parameter} isn't parameter {position}"
+        elif not same_default(default, ours):
+            yield f"{name}: {parameter}={default} there, {ours} here"
+    if (
+        takes_any
+        and name not in ANYTHING
+        and not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+    ):
+        yield f"{name}: takes any keyword there"
+    for position, ours in enumerate(parameters[1:], 1):
+        known = ours.name in {parameter for parameter, _, _ in theirs} or any(
+            text_of == name and (name, parameter) in OTHER_PARAMETERS for text_of, parameter in OTHER_PARAMETERS
+        )
+        required = ours.default is inspect.Parameter.empty and ours.kind in {
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            inspect.Parameter.KEYWORD_ONLY,
+        }
+        if required and not known:
+            yield f"{name}: {ours.name} (parameter {position}) must be given here"
+
+
+def signatures() -> Iterator[tuple[str, str, str]]:
+    for module, content in API["modules"].items():
+        for cls, described in content["classes"].items():
+            for method, texts in described["methods"].items():
+                if method.startswith("__") and method != "__init__":
+                    continue
+                for text in texts:
+                    yield module, f"{cls}.{method}", text
+        for function, text in content["functions"].items():
+            yield module, function, text
+
+
+def test_signatures_take_what_theirs_take() -> None:
+    checked = [
+        (module, name, text)
+        for module, name, text in signatures()
+        if not pending(f"{module}.{name}") and name not in CONFIGURED
+    ]
+    assert len(checked) > 80
+    assert not [line for module, name, text in checked for line in complaints(module, name, text)]
+
+
+def test_a_signature_that_differs_is_noticed() -> None:
+    module, name = "confluent_kafka.cimpl", "Producer.flush"
+    assert not list(complaints(module, name, "(self, timeout: float=-1)"))
+    for text in (
+        "(self, timeout: float=5)",
+        "(self, seconds=-1)",
+        "(self, a=1, timeout=-1)",
+        "(self, timeout=-1, **kw)",
+    ):
+        assert list(complaints(module, name, text)), text
+    assert list(complaints("confluent_kafka.cimpl", "Producer.list_topics", "(self)")) == []
+    assert list(complaints("confluent_kafka.cimpl", "Producer.produce", "(self)")), "topic must be given"
+
+
+SPECIAL = {
+    "__len__",
+    "__bool__",
+    "__enter__",
+    "__exit__",
+    "__str__",
+    "__repr__",
+    "__hash__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__int__",
+    "__iter__",
+    "__getitem__",
+    "__call__",
+}
+
+
+def test_special_methods_are_defined() -> None:
+    missing, seen = [], set()
+    for module, content in API["modules"].items():
+        for cls, described in content["classes"].items():
+            wanted = [each for each in described["methods"] if each in SPECIAL]
+            if pending(f"{module}.{cls}") or not wanted:
+                continue
+            own = getattr(own_module(module), cls)
+            seen.update(wanted)
+            missing += [f"{cls}.{each}" for each in wanted if not callable(getattr(own, each, None))]
+    assert seen >= {"__len__", "__enter__", "__call__", "__int__", "__lt__"}
+    assert not missing
+
+
+@pytest.mark.parametrize("name", API["error_codes"])
+def test_error_codes_have_their_numbers(name: str) -> None:
+    assert getattr(KafkaError, name) == API["error_codes"][name]
+
+
+def test_constants_have_their_numbers() -> None:
+    module = importlib.import_module("kafka_native.cimpl")
+    assert {name: getattr(module, name) for name in API["constants"]} == API["constants"]
