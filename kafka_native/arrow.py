@@ -6,10 +6,9 @@ takes them without a copy, and without any of them being needed here. docs/guide
 
 from __future__ import annotations
 
-import asyncio
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.arrow_consuming import (
     ColumnBatch,
@@ -24,6 +23,9 @@ from kafka_native._native.arrow_consuming import (
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native.types import TopicPartition
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns"]
 
@@ -200,6 +202,8 @@ class ArrowStream:
 
     async def __anext__(self) -> ArrowBatch:
         """What is queued, as soon as there is anything; other coroutines run meanwhile, and no thread is needed."""
+        import asyncio  # here, because few need it and it takes long to import
+
         loop = asyncio.get_running_loop()
         deadline = None if self._timeout < 0 else loop.time() + self._timeout
         while True:
@@ -213,6 +217,8 @@ class ArrowStream:
 
     async def _readable(self, loop: asyncio.AbstractEventLoop, timeout: float | None) -> None:
         """Waits until it makes sense to take again."""
+        import asyncio
+
         ready = is_ready(self._core)
         if ready or ready is None:
             await asyncio.sleep(0 if ready else BUSY_S)

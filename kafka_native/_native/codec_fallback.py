@@ -8,7 +8,6 @@ of them lets an announced length or a ratio decide how much memory is taken. The
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import zlib
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -232,4 +231,6 @@ def library(codec: str) -> str | None:
         return None
     if codec == "gzip":
         return f"Python zlib {zlib.ZLIB_RUNTIME_VERSION}"
-    return f"Python {distribution} {importlib.metadata.version(distribution)}"
+    from importlib.metadata import version  # here, because few need it and it takes long to import
+
+    return f"Python {distribution} {version(distribution)}"

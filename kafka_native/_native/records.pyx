@@ -218,11 +218,15 @@ cdef int codecs_fill(void *table) except -1:
 
 cdef kn_codec_table usual
 cdef kn_codec_table fallback
+cdef bint has_fallback = False
 codecs_fill(&usual)
-fill_without(&fallback, CODEC_NAMES)
 
 
-cdef const kn_codec_table *chosen(bint python_codecs) noexcept:
+cdef const kn_codec_table *chosen(bint python_codecs) except NULL:
+    global has_fallback
+    if python_codecs and not has_fallback:  # not before it is asked for: it imports every codec's package
+        fill_without(&fallback, CODEC_NAMES)
+        has_fallback = True
     return &fallback if python_codecs else &usual
 
 
