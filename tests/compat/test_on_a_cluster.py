@@ -1,0 +1,487 @@
+"""The same calls on confluent_kafka and on kafka_native, each on topics and groups of its own of one mock cluster."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native.mock import MockCluster
+
+Lib = Any
+BOTH = (confluent_kafka, kafka_native)
+WAIT_S = 60
+BASE_MS = 1_700_000_000_000
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2) as running:
+        yield running
+
+
+class Side:
+    """One library on a topic of two partitions: 10 messages in partition 0, none in partition 1."""
+
+    def __init__(self, lib: Lib, cluster: MockCluster) -> None:
+        self.lib = lib
+        self.servers = cluster.bootstrap_servers
+        self.topic = f"side-by-side-{next(_numbers):05}"
+        self.group = f"group-of-{self.topic}"
+        cluster.create_topic(self.topic, 2)
+
+    def producer(self, **conf: Any) -> Any:
+        return self.lib.Producer({"bootstrap.servers": self.servers, "log_level": 0, **named(conf)})
+
+    def consumer(self, **conf: Any) -> Any:
+        basics = {
+            "bootstrap.servers": self.servers,
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+        return self.lib.Consumer({**basics, **named(conf)})
+
+    def fill(self) -> None:
+        producer = self.producer()
+        for number in range(10):
+            producer.produce(
+                self.topic,
+                f"value {number}",
+                f"key {number}",
+                partition=0,
+                timestamp=BASE_MS + number * 1000,
+                headers=[("number", str(number)), ("number", None)],
+            )
+        assert producer.flush(WAIT_S) == 0
+
+    def at(self, partition: int = 0, offset: int = -1001) -> Any:
+        return self.lib.TopicPartition(self.topic, partition, offset)
+
+    def plain(self, value: Any) -> Any:
+        """A result in types that both have, without the names of topics and groups."""
+        if isinstance(value, list | tuple):
+            return [self.plain(each) for each in value]
+        if isinstance(value, dict):
+            return {self.plain(key): self.plain(each) for key, each in value.items()}
+        if isinstance(value, self.lib.TopicPartition):
+            return [self.plain(getattr(value, name)) for name in ("topic", "partition", "offset", "metadata", "error")]
+        if isinstance(value, self.lib.KafkaError):
+            return "error", value.name(), value.fatal()
+        if isinstance(value, self.lib.Message):
+            names = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "error")
+            return [self.plain(getattr(value, name)()) for name in names]
+        return re.sub(r"side-by-side-\d+", "TOPIC", value) if isinstance(value, str) else value
+
+
+def named(conf: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in conf.items()}
+
+
+def assert_same(cluster: MockCluster, use: Callable[[Side], Any]) -> None:
+    """What ``use`` returns, or the class and the code of what it raises, is the same."""
+    outcomes = []
+    for lib in BOTH:
+        side = Side(lib, cluster)
+        try:
+            outcomes.append(side.plain(use(side)))
+        except (RuntimeError, TypeError, ValueError, BufferError, lib.KafkaException) as error:
+            cause = error.args[0] if error.args else None
+            outcomes.append((type(error).__name__, cause.name() if isinstance(cause, lib.KafkaError) else str(error)))
+    theirs, ours = outcomes
+    assert ours == theirs
+
+
+def next_message(consumer: Any) -> Any:
+    """The next message; confluent_kafka's poll() may also return None early."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is not None:
+            return message
+    raise AssertionError("no message in time")
+
+
+# --- producing ---
+
+
+def reports_of(side: Side, *, callback_name: str = "on_delivery", **conf: Any) -> list[Any]:
+    got: list[Any] = []
+    producer = side.producer(**conf)
+    for number in range(3):
+        report = {callback_name: lambda error, message: got.append([error, message])}
+        producer.produce(side.topic, f"v{number}", key=b"k", partition=1, timestamp=BASE_MS, **report)
+    before = len(producer) > 0
+    assert producer.flush(WAIT_S) == 0
+    extras = [(type(message.latency()).__name__, message.delivery_count(), len(message)) for _, message in got]
+    return [before, len(producer), bool(producer), got, extras]
+
+
+@pytest.mark.parametrize("name", ["on_delivery", "callback"])
+def test_delivery_reports(cluster: MockCluster, name: str) -> None:
+    assert_same(cluster, lambda side: reports_of(side, callback_name=name))
+
+
+def test_a_report_has_the_headers_here(cluster: MockCluster) -> None:
+    for lib, expected in ((confluent_kafka, None), (kafka_native, [("h", b"x")])):
+        got: list[Any] = []
+        side = Side(lib, cluster)
+        producer = side.producer()
+        producer.produce(side.topic, "x", headers={"h": "x"}, on_delivery=lambda *report, got=got: got.append(report))
+        assert producer.flush(WAIT_S) == 0
+        assert [(error, message.headers()) for error, message in got] == [(None, expected)]
+
+
+def test_a_report_for_every_message_by_configuration(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        got: list[Any] = []
+        producer = side.producer(on_delivery=lambda error, message: got.append([error, message]))
+        producer.produce(side.topic, None, partition=0)
+        producer.produce(topic=side.topic, value="text", key="\u00e4", partition=0)
+        producer.produce(side.topic, bytearray(b"bytes"), partition=0)
+        assert producer.flush(WAIT_S) == 0
+        return [[error, message.value(), message.key(), message.headers(), message.offset()] for error, message in got]
+
+    assert_same(cluster, use)
+
+
+def test_an_exception_of_a_callback_comes_out_of_flush(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        def fail(error: Any, message: Any) -> None:
+            raise ValueError("said by the callback")
+
+        producer = side.producer()
+        producer.produce(side.topic, "x", partition=0, on_delivery=fail)
+        return producer.flush(WAIT_S)
+
+    assert_same(cluster, use)
+
+
+def test_what_is_purged_is_reported(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        got: list[Any] = []
+        producer = side.producer(linger_ms=60_000)
+        producer.produce(side.topic, "x", partition=0, on_delivery=lambda error, message: got.append(error))
+        producer.purge()
+        left = producer.flush(WAIT_S)
+        return [left, got]
+
+    assert_same(cluster, use)
+
+
+def test_a_full_queue(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        producer = side.producer(queue_buffering_max_messages=1, linger_ms=60_000)
+        try:
+            producer.produce(side.topic, "x", partition=0)
+            producer.produce(side.topic, "x", partition=0)
+        except BufferError as error:
+            return "full", str(error)
+        finally:
+            producer.purge()
+            producer.flush(WAIT_S)
+
+    assert_same(cluster, use)
+
+
+def test_a_message_that_is_too_large(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        return side.producer(message_max_bytes=2000).produce(side.topic, b"x" * 5000, partition=0)
+
+    assert_same(cluster, use)
+
+
+def test_a_partition_that_does_not_exist(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        got: list[Any] = []
+        producer = side.producer()
+        try:
+            producer.produce(side.topic, "x", partition=7, on_delivery=lambda error, message: got.append(error.name()))
+        except side.lib.KafkaException as error:
+            got.append(error.args[0].name())
+        producer.flush(WAIT_S)
+        return got
+
+    assert_same(cluster, use)
+
+
+@pytest.mark.parametrize("partitioner", ["consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a"])
+def test_keys_go_to_the_same_partitions(cluster: MockCluster, partitioner: str) -> None:
+    def use(side: Side) -> Any:
+        got: dict[bytes, int] = {}
+        producer = side.producer(partitioner=partitioner)
+        for number in range(20):
+            producer.produce(
+                side.topic,
+                "x",
+                key=f"key {number}",
+                on_delivery=lambda error, message: got.update({message.key(): message.partition()}),
+            )
+        assert producer.flush(WAIT_S) == 0
+        return got
+
+    assert_same(cluster, use)
+
+
+# --- metadata ---
+
+
+def test_metadata(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        metadata = side.producer().list_topics(side.topic, timeout=WAIT_S)
+        topic = metadata.topics[side.topic]
+        first = topic.partitions[0]
+        return [
+            sorted(metadata.brokers),
+            [str(each) for each in metadata.brokers.values()],
+            [repr(each) for each in metadata.brokers.values()],
+            (str(topic), repr(topic), topic.error),
+            sorted(topic.partitions),
+            (repr(first), str(first), first.id, first.leader, sorted(first.replicas), sorted(first.isrs), first.error),
+            (metadata.cluster_id, repr(metadata), metadata.controller_id, type(metadata.orig_broker_id).__name__),
+        ]
+
+    assert_same(cluster, use)
+
+
+# --- consuming from partitions ---
+
+
+def test_messages_of_a_partition(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer(enable_partition_eof=True)
+        consumer.assign([side.at(0, 7)])
+        got = [next_message(consumer) for _ in range(4)]
+        rest = [consumer.position([side.at(0), side.at(1)]), consumer.get_watermark_offsets(side.at(0), timeout=WAIT_S)]
+        consumer.close()
+        return got[:3], got[3].error(), rest
+
+    assert_same(cluster, use)
+
+
+def test_many_at_once(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer()
+        consumer.assign([side.at(0, side.lib.OFFSET_BEGINNING)])
+        got: list[Any] = []
+        deadline = time.monotonic() + WAIT_S
+        while len(got) < 10 and time.monotonic() < deadline:
+            got += consumer.consume(num_messages=10 - len(got), timeout=1)
+        empty = consumer.consume(5, 0)
+        consumer.close()
+        return got, empty
+
+    assert_same(cluster, use)
+
+
+@pytest.mark.parametrize("offset", ["OFFSET_BEGINNING", "OFFSET_END", "3"])
+def test_seeking(cluster: MockCluster, offset: str) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer(enable_partition_eof=True)
+        consumer.assign([side.at(0, 5)])
+        first = next_message(consumer).offset()
+        place = int(offset) if offset.isdigit() else getattr(side.lib, offset)
+        consumer.seek(side.at(0, place))
+        message = next_message(consumer)
+        consumer.close()
+        return first, message.offset(), message.error()
+
+    assert_same(cluster, use)
+
+
+def test_offsets_of_times(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer()
+        times = (BASE_MS - 5, BASE_MS + 3000, BASE_MS + 3001, BASE_MS + 10_000_000)
+        found = [consumer.offsets_for_times([side.at(0, when), side.at(1, when)], timeout=WAIT_S) for when in times]
+        consumer.close()
+        return found
+
+    assert_same(cluster, use)
+
+
+def test_watermarks(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer()
+        marks = [consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S) for number in (0, 1)]
+        consumer.close()
+        return marks
+
+    assert_same(cluster, use)
+
+
+def test_assigning_by_steps(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer()
+
+        def assigned() -> Any:
+            return sorted(each.partition for each in consumer.assignment())
+
+        steps = [assigned()]
+        consumer.incremental_assign([side.at(0, 9)])
+        steps.append(assigned())
+        consumer.incremental_assign([side.at(1, 0)])
+        steps.append(assigned())
+        message = next_message(consumer)
+        consumer.pause([side.at(0), side.at(1)])
+        paused = consumer.poll(0)
+        consumer.resume([side.at(0), side.at(1)])
+        consumer.incremental_unassign([side.at(0)])
+        steps.append(assigned())
+        consumer.unassign()
+        steps.append(assigned())
+        consumer.close()
+        return steps, message.offset(), paused
+
+    assert_same(cluster, use)
+
+
+# --- offsets of groups ---
+
+
+def test_committed_offsets(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer()
+        before = consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S)
+        consumer.assign([side.at(0, 2)])
+        message = next_message(consumer)
+        by_message = consumer.commit(message=message, asynchronous=False)
+        given = side.lib.TopicPartition(side.topic, 1, 5, "some metadata")
+        by_offsets = consumer.commit(offsets=[given], asynchronous=False)
+        after = consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S)
+        consumer.close()
+        return before, message.offset(), by_message, by_offsets, after
+
+    assert_same(cluster, use)
+
+
+def test_stored_offsets(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer(enable_auto_offset_store=False)
+        consumer.assign([side.at(0, 0)])
+        message = next_message(consumer)
+        consumer.store_offsets(message)
+        first = consumer.commit(asynchronous=False)
+        consumer.store_offsets(offsets=[side.at(0, 6)])
+        second = consumer.commit(asynchronous=False)
+        consumer.close()
+        return first, second
+
+    assert_same(cluster, use)
+
+
+def test_nothing_to_commit(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        consumer = side.consumer()
+        try:
+            return consumer.commit(asynchronous=False)
+        finally:
+            consumer.close()
+
+    assert_same(cluster, use)
+
+
+def test_what_on_commit_is_told(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        told: list[Any] = []
+        side.fill()
+        consumer = side.consumer(on_commit=lambda error, partitions: told.append([error, partitions]))
+        consumer.assign([side.at(0, 4)])
+        message = next_message(consumer)
+        returned = consumer.commit(message, asynchronous=True)
+        deadline = time.monotonic() + WAIT_S
+        while not told and time.monotonic() < deadline:
+            consumer.poll(0.1)
+        consumer.close()
+        return returned, told
+
+    assert_same(cluster, use)
+
+
+# --- groups ---
+
+
+def test_a_group_of_one(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        told: list[Any] = []
+
+        def on_assign(consumer: Any, partitions: Any) -> None:
+            told.append(["assign", sorted(partitions)])
+
+        def on_revoke(consumer: Any, partitions: Any) -> None:
+            told.append(["revoke", sorted((each.topic, each.partition) for each in partitions)])
+
+        side.fill()
+        consumer = side.consumer(enable_auto_commit=True)
+        nobody = consumer.memberid()
+        consumer.subscribe([side.topic], on_assign=on_assign, on_revoke=on_revoke)
+        got = [next_message(consumer) for _ in range(10)]
+        assigned = sorted((each.topic, each.partition) for each in consumer.assignment())
+        member = type(consumer.memberid()).__name__
+        consumer.close()
+        again = side.consumer()
+        committed = again.committed([side.at(0)], timeout=WAIT_S)
+        again.close()
+        return nobody, got, assigned, member, told, committed
+
+    assert_same(cluster, use)
+
+
+def test_on_assign_chooses_where_to_start(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        def on_assign(consumer: Any, partitions: Any) -> None:
+            for each in partitions:
+                each.offset = 8 if each.partition == 0 else 0
+            consumer.assign(partitions)
+
+        side.fill()
+        consumer = side.consumer()
+        consumer.subscribe([side.topic], on_assign=on_assign)
+        message = next_message(consumer)
+        consumer.unsubscribe()
+        consumer.close()
+        return message.offset()
+
+    assert_same(cluster, use)
+
+
+def test_an_exception_of_on_assign_comes_out_of_poll(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        def on_assign(consumer: Any, partitions: Any) -> None:
+            raise ValueError("said by on_assign")
+
+        consumer = side.consumer()
+        consumer.subscribe([side.topic], on_assign=on_assign)
+        try:
+            return next_message(consumer)
+        finally:
+            consumer.close()
+
+    assert_same(cluster, use)
+
+
+def test_a_topic_that_does_not_exist(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        consumer = side.consumer(allow_auto_create_topics=False, topic_metadata_propagation_max_ms=500)
+        consumer.subscribe(["side-by-side-nowhere"])
+        message = next_message(consumer)
+        consumer.close()
+        return message.error(), message.topic()
+
+    assert_same(cluster, use)
