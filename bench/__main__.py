@@ -72,10 +72,10 @@ def warm_up(adapters: list[str], task: Task) -> None:
     with topic(task.bootstrap, task.partitions) as name:
         count = min(task.count, WARM_UP_MESSAGES)
         short = Task(task.bootstrap, name, count, task.size, task.partitions)
-        for adapter in adapters:
-            measure(adapter, "produce", short)
-        for adapter in adapters:
-            measure(adapter, "consume", short)
+        for scenario in ("produce", "consume"):
+            for adapter in adapters:
+                if can(adapter, scenario, short):
+                    measure(adapter, scenario, short)
 
 
 def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:

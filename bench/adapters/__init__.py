@@ -13,11 +13,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "raw")
+ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "aiokafka", "raw")
 QUEUE_MESSAGES = 2_000_000
 VALUES = 10_000
-PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread")
-READING = ("consume", "group", "poll", "iterate", "memory", "arrow")  # what one run of produce has left
+PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread", "aio_produce")
+READING = ("consume", "group", "poll", "iterate", "memory", "arrow", "aio_poll")  # what one run of produce has left
 SCENARIOS = (*PRODUCING, *READING, "latency", "call", "end_to_end", "cold", "wide")
 RATE = 1000  # messages a second, of end_to_end
 COLD_STARTS = 5

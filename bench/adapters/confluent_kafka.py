@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import confluent_kafka
+from confluent_kafka import aio
 
-from bench.adapters import Figures, Task, python_api, reading
+from bench.adapters import Figures, Task, asyncio_api, python_api, reading
 
 # With its defaults it pauses for a second whenever 100,000 messages of a partition are queued.
 TUNING = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
+AIO_MESSAGES = 30_000  # of aio_poll: each takes a tenth of a millisecond and more
 
 
 def produce(task: Task) -> Figures:
@@ -94,3 +96,13 @@ def cold(task: Task) -> Figures:
 def wide(task: Task) -> Figures:
     """See reading."""
     return reading.wide(confluent_kafka, task, **TUNING)
+
+
+def aio_produce(task: Task) -> Figures:
+    """See asyncio_api."""
+    return asyncio_api.aio_produce(aio, task)
+
+
+def aio_poll(task: Task) -> Figures:
+    """See asyncio_api."""
+    return asyncio_api.aio_poll(confluent_kafka, aio, task, AIO_MESSAGES, **TUNING)

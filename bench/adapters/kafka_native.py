@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import cycle, islice
 
 import kafka_native
-from bench.adapters import Figures, Stopwatch, Task, python_api, reading
+from bench.adapters import Figures, Stopwatch, Task, asyncio_api, python_api, reading
+from kafka_native import aio
 
 ARROW_ROWS = 100_000
 
@@ -137,3 +138,13 @@ def cold(task: Task) -> Figures:
 def wide(task: Task) -> Figures:
     """See reading."""
     return reading.wide(kafka_native, task)
+
+
+def aio_produce(task: Task) -> Figures:
+    """See asyncio_api."""
+    return asyncio_api.aio_produce(aio, task)
+
+
+def aio_poll(task: Task) -> Figures:
+    """See asyncio_api."""
+    return asyncio_api.aio_poll(kafka_native, aio, task)

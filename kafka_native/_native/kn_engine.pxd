@@ -41,6 +41,7 @@ cdef extern from "engine/chunk.h" nogil:
 cdef extern from "engine/wake.h" nogil:
     struct kn_wake:
         int read_fd
+    void kn_wake_clear(kn_wake *wake)
 
 cdef extern from "engine/queue.h" nogil:
     struct kn_queue:

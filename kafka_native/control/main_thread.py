@@ -39,6 +39,11 @@ JOIN_TIMEOUT_S = 10.0
 FOR_EVER_S = 1e6  # eleven days: as milliseconds it fits into the engine's 32 bits
 
 
+def bound_s(timeout_s: float) -> float:
+    """How long to wait for calls that have to be answered in ``timeout_s`` (negative: for ever)."""
+    return (timeout_s if timeout_s >= 0 else FOR_EVER_S) + 1.0
+
+
 class MainThread:
     """Owns the control plane of one client."""
 
@@ -67,13 +72,17 @@ class MainThread:
 
     def stop(self) -> None:
         """Ends the thread; calls that are still open end with _DESTROY. Not from the control thread itself."""
-        self._stopping = True
-        self.engine.kick_control()
+        self.begin_stop()
         if self._thread.ident is None:
             return  # never started: its client's constructor has failed
         self._thread.join(JOIN_TIMEOUT_S)
         if self._thread.is_alive():
             self._logger.error("the control thread has not ended within %.0f s", JOIN_TIMEOUT_S)
+
+    def begin_stop(self) -> None:
+        """Has the thread end soon; `on_close` hears of it."""
+        self._stopping = True
+        self.engine.kick_control()
 
     # --- for application threads ---
 
@@ -84,6 +93,10 @@ class MainThread:
 
     def run(self, work: Callable[[], T]) -> T:
         """Runs ``work`` on the control thread and returns what it returns, or raises what it raises."""
+        return self.outcome(self.begin_run(work), None)
+
+    def begin_run(self, work: Callable[[], T]) -> Future[T]:
+        """Runs ``work`` on the control thread; `outcome()` waits for it."""
         future: Future[T] = Future()
 
         def step() -> None:
@@ -93,7 +106,7 @@ class MainThread:
                 future.set_exception(error)
 
         self.post(step)
-        return self._outcome(future, None)
+        return future
 
     def call(self, message: Request, target: int | None, timeout_s: float) -> Any:
         """Sends a request and waits for its response; KafkaException when there is none."""
@@ -101,11 +114,21 @@ class MainThread:
 
     def gather(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
         """Makes calls on the control thread; what ``done`` is given first is the outcome, a KafkaError is raised."""
+        return self.outcome(self.begin_gather(make, timeout_s), bound_s(timeout_s))
+
+    def begin_gather(
+        self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float
+    ) -> Future[Any]:
+        """The same; `outcome()` waits for it."""
         future: Future[Any] = Future()
         wait_s = timeout_s if timeout_s >= 0 else FOR_EVER_S
 
         def done(reply: Reply) -> None:
-            if not future.done():
+            if future.done():
+                return
+            if isinstance(reply, KafkaError):
+                future.set_exception(KafkaException(reply))
+            else:
                 future.set_result(reply)
 
         def start() -> None:
@@ -117,18 +140,20 @@ class MainThread:
                     future.set_exception(error)
 
         self.post(start)
-        reply = self._outcome(future, wait_s + 1.0)
-        if isinstance(reply, KafkaError):
-            raise KafkaException(reply)
-        return reply
+        return future
 
-    def _outcome(self, future: Future[T], timeout_s: float | None) -> T:
-        if self._stopping:
-            raise RuntimeError("the client is closed")
+    def outcome(self, future: Future[T], timeout_s: float | None) -> T:
+        """What came of it, waited for so long (None: until it is there)."""
+        self.check_running()
         try:
             return future.result(timeout_s)
         except FutureTimeoutError:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+
+    def check_running(self) -> None:
+        """RuntimeError once the thread is ending: what is posted now may never be done."""
+        if self._stopping:
+            raise RuntimeError("the client is closed")
 
     # --- the thread ---
 

@@ -104,6 +104,8 @@ class Rebalance:
         A revocation waits for the next poll() all the same: until then the application may be dealing with messages of
         the partition, which nobody else shall get meanwhile, and which it has yet to commit.
         """
+        self.in_application: Callable[[Step, Listener], Any] = self._in_application
+        """What the application's next poll() does for a step: calls the listener, then has `finish()` called."""
 
     @property
     def owned(self) -> set[Key]:
@@ -152,9 +154,9 @@ class Rebalance:
         if listener is None and step.kind is Kind.REVOKE:
             listener = _left_alone
         if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
-            self._finish(step, False)
+            self.finish(step, False)
         else:
-            self._call_back(lambda: self._in_application(step, listener))
+            self._call_back(lambda: self.in_application(step, listener))
 
     def _in_application(self, step: Step, listener: Listener) -> None:
         handled = False
@@ -175,7 +177,7 @@ class Rebalance:
 
         def work() -> None:
             try:
-                self._finish(step, handled)
+                self.finish(step, handled)
             finally:
                 finished.set()
 
@@ -183,7 +185,8 @@ class Rebalance:
         if step.kind is not Kind.ASSIGN:
             finished.wait(FINISH_S)  # a client that is being closed may never do it, and hands out nothing either
 
-    def _finish(self, step: Step, handled: bool) -> None:
+    def finish(self, step: Step, handled: bool) -> None:
+        """Control thread: ends a step. ``handled``: the application has changed the assignment itself."""
         if step.kind is Kind.ASSIGN:
             if not step.dropped and not handled:
                 self.add(step.keys)

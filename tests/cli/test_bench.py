@@ -19,7 +19,7 @@ from kafka_native.cli.mock import mock_cluster
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "3000", "--rounds", "1", "--output", str(tmp_path)]
-        arguments += ["--wide", "20", "--topics", "5", "--adapters", "kafka_native,confluent_kafka,raw"]
+        arguments += ["--wide", "20", "--topics", "5", "--adapters", "kafka_native,confluent_kafka,aiokafka,raw"]
         result = CliRunner().invoke(main, [*arguments, *SCENARIOS])
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
@@ -39,6 +39,8 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "spread": ["confluent_kafka", "kafka_native"],
         "end_to_end": ["confluent_kafka", "kafka_native"],
         "cold": ["confluent_kafka", "kafka_native", "raw"],
+        "aio_produce": ["aiokafka", "confluent_kafka", "kafka_native"],
+        "aio_poll": ["aiokafka", "confluent_kafka", "kafka_native"],
         "wide": ["confluent_kafka", "kafka_native"],
     }
     for found in results.values():

@@ -60,6 +60,13 @@ SAYS = {
         "delete: ada",
         "insert: barbara",
     ],
+    "asyncio_produce.py": ["1000 messages delivered for 100 tasks", "refused: MSG_SIZE_TOO_LARGE"],
+    "asyncio_consume.py": [
+        "assigned: 2 partitions, committed so far: [-1001, -1001]",
+        "1000 messages read, committed: [",
+        "headers: [('page', b'",
+        "within half a second: None",
+    ],
     "assignor.py": ["strong: 9 partitions, weak: 3"],
     "interceptors.py": ["[('MSG_SIZE_TOO_LARGE', 1), ('delivered', 100)]", "[('origin', b'examples')] 1000 bytes"],
     "spark_stream.py": [
@@ -86,6 +93,7 @@ def bootstrap() -> Iterator[str]:
         cluster.create_topic("numbers", 1)
         cluster.create_topic("ledger", 1)
         cluster.create_topic("readings", 1)
+        cluster.create_topic("visits", 2)
         cluster.create_topic("temperatures", 1)
         yield cluster.bootstrap_servers
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 
-def test_the_snippets_of_the_consuming_guide_run() -> None:
-    snippets = re.findall(r"```python\n(.*?)```", (GUIDE / "consuming.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(snippets) >= 7
+@pytest.mark.parametrize(("page", "least"), [("consuming.md", 7), ("asyncio.md", 3)])
+def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
+    snippets = re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert len(snippets) >= least
     with MockCluster(brokers=2) as cluster:
         cluster.create_topic("greetings", 3)
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
@@ -21,4 +24,4 @@ def test_the_snippets_of_the_consuming_guide_run() -> None:
                 producer.produce("greetings", f"hello {number}", partition=number % 3)
         names = {"bootstrap": cluster.bootstrap_servers}
         for number, snippet in enumerate(snippets):
-            exec(compile(snippet, f"consuming.md, snippet {number}", "exec"), names)
+            exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)

@@ -1,0 +1,444 @@
+"""AIOConsumer: see the package."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import operator
+import time
+import weakref
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Executor
+from contextvars import ContextVar
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from kafka_native._native.awaiting import Taking
+from kafka_native._native.message import Message
+from kafka_native.aio._assigning import AIOAssigning
+from kafka_native.aio._loop import Asking, Watch, deadline_of
+from kafka_native.consumer import CLOSE_S, Consumer
+from kafka_native.control.rebalance import Kind, Listener, Step
+from kafka_native.types import TopicPartition
+
+OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
+
+_serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
+"""Which run of callbacks the task is part of; tasks that a callback has started outlive the run."""
+
+
+class _Core(Consumer):
+    """The sync consumer below an AIOConsumer."""
+
+    run: object = None
+    """The callbacks that are being made now."""
+
+    def _in_callback(self) -> bool:
+        return self.run is not None and _serving.get() is self.run
+
+
+class AIOConsumer(AIOAssigning):
+    """Reads messages in an event loop: `kafka_native.Consumer`, whose calls are awaited.
+
+        async with AIOConsumer({"bootstrap.servers": "localhost:9092", "group.id": "readers"}) as consumer:
+            await consumer.subscribe(["greetings"])
+            async for message in consumer:
+                print(message.value())
+
+    A message that is there is handed out without a detour through the loop; waiting is a descriptor that the loop
+    watches. Callbacks, functions or coroutine functions, run in the loop, made by `poll()`, `consume()`, iteration,
+    `unsubscribe()` and `close()`; what they raise comes out of the call that has made them. They may call anything of
+    the consumer. A call that is cancelled loses no message: what it had in hand comes again.
+
+    Tasks of one loop may use it at once: each message goes to one of them. After ``fork()`` the child has to make a
+    consumer of its own.
+    """
+
+    _core: _Core
+
+    def __init__(
+        self, consumer_conf: Mapping[str, Any], max_workers: int = 100, executor: Executor | None = None
+    ) -> None:
+        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
+
+        :param consumer_conf: librdkafka's properties (docs/CONFIGURATION.md). Callbacks may be coroutine functions.
+        :param max_workers, executor: confluent_kafka's; there are no workers here.
+        """
+        if executor is None and max_workers < 1:
+            raise ValueError("max_workers must be at least 1")
+        core = _Core(consumer_conf)
+        self._core = core
+        self._asking = Asking(core._client)
+        self._taking = Taking(core)
+        self._quick = self._taking.quick
+        self._engine = core._client.engine
+        self._fetched = Watch(self._engine, deliveries=False)
+        self._kicks = Watch(self._engine, deliveries=True)
+        self._chain = getattr(core, "_chain", None)
+        if self._chain is not None:
+            self._quick = lambda: None  # interceptors are called on the slow way
+        self._busy: asyncio.Task[None] | None = None
+        self._raised: deque[BaseException] = deque()
+        self._noted: Callable[[], object] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closes_later: float | None = None
+        core._consuming.rebalance.in_application = partial(_step, weakref.ref(self))
+
+    # --- messages ---
+
+    async def poll(self, timeout: float | None = -1) -> Message | None:
+        """The next message.
+
+        :param timeout: Seconds to wait for it; None or negative waits for ever, 0 only lets other tasks run.
+        :return: None when the time is up, and when the consumer is closed meanwhile. Check `Message.error()`, as with
+            `Consumer.poll`.
+        :raises RuntimeError: The consumer is closed.
+        """
+        message = self._quick()
+        return await self._poll(timeout, iterating=False) if message is None else message
+
+    async def _poll(self, timeout: float | None, *, iterating: bool) -> Message | None:
+        """The slow way to a message: callbacks, waiting, letting others run."""
+        taking = self._taking
+        deadline = deadline_of(timeout)
+        taking.check()
+        patient = await self._arrive(timeout)
+        taking.begin()
+        try:
+            while True:
+                await self._attend()
+                if taking.closed:
+                    return None
+                message = taking.one()
+                if message is not None:
+                    if self._chain is not None:
+                        self._chain.on_consume((message,))
+                    return message
+                exception = taking.fatal() if iterating else None
+                if exception is not None:
+                    raise exception
+                if not patient:
+                    return None
+                patient = await self._wait(self._fetched, deadline)
+        finally:
+            taking.end()
+
+    async def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
+        """Several messages at once.
+
+        :param num_messages: How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is returned
+            as soon as there is any.
+        :param timeout: Seconds to wait until there are that many; None or negative waits for ever, 0 only lets other
+            tasks run.
+        :return: Fewer, or none, when the time is up, and when a callback is due: it is made by the next call.
+        :raises ValueError: ``num_messages`` isn't in its range.
+        :raises RuntimeError: The consumer is closed.
+        """
+        taking = self._taking
+        most = taking.usual_most if num_messages is None else operator.index(num_messages)
+        if not 0 <= most <= 1000000:
+            raise ValueError("num_messages must be between 0 and 1000000 (1M)")
+        deadline = deadline_of(timeout)
+        taking.check()
+        patient = await self._arrive(timeout)
+        messages: list[Message] = []
+        taking.begin()
+        try:
+            while True:
+                if not messages:
+                    await self._attend()
+                elif self._has_to_attend():
+                    break  # for the next call: it may be about what is in hand
+                if taking.closed:
+                    break
+                taking.fill(messages, most)
+                if len(messages) == most or not patient or (messages and num_messages is None):
+                    break
+                patient = await self._wait(self._fetched, deadline, in_hand=bool(messages))
+        except BaseException:
+            if messages:
+                self._take_back(messages)
+            raise
+        finally:
+            taking.end()
+        if self._chain is not None:
+            self._chain.on_consume(messages)
+        return messages
+
+    def __aiter__(self) -> AIOConsumer:
+        """Itself."""
+        return self
+
+    async def __anext__(self) -> Message:
+        """Waits for the next message that is no error. An error is raised as KafkaException; a fatal one each time.
+
+        Ends when the consumer is closed.
+        """
+        while True:
+            message = self._quick()
+            if message is None:
+                if self._taking.closed:
+                    raise StopAsyncIteration
+                message = await self._poll(-1, iterating=True)
+                if message is None:
+                    raise StopAsyncIteration
+            error = message.error()
+            if error is None:
+                return message
+            exception = self._taking.exception_of(error)
+            if exception is not None:
+                raise exception
+
+    async def _arrive(self, timeout: float | None) -> bool:
+        """Lets others run if it is their turn, or if the call won't wait; whether it will."""
+        turns = self._taking.turns
+        patient = timeout is None or timeout != 0
+        if not patient or turns.is_over():
+            await asyncio.sleep(0)
+            turns.begin()
+        return patient
+
+    async def _wait(self, watch: Watch, deadline: float | None, *, in_hand: bool = False) -> bool:
+        """Until it makes sense to look again; False: for the last time."""
+        taking = self._taking
+        taking.hold(in_hand)
+        try:
+            return await watch.wait(deadline)
+        finally:
+            taking.hold(-in_hand)
+            taking.turns.begin()
+
+    # --- callbacks, and giving back ---
+
+    def _has_to_attend(self) -> bool:
+        """Whether something has to be seen to before messages are taken. A callback's own calls make no others."""
+        return bool(self._engine.callbacks or self._busy or self._raised) and not self._core._in_callback()
+
+    async def _attend(self) -> None:
+        """Has callbacks made, and raises what one of them has raised.
+
+        They run in a task of their own, so that a call that is cancelled doesn't end them halfway.
+        """
+        while self._has_to_attend():
+            if self._raised:
+                error = self._raised.popleft()
+                self._taking.held = bool(self._busy or self._raised)
+                raise error
+            busy = self._busy or self._occupy(self._call_back())
+            self._taking.end()  # as while the sync consumer makes callbacks, for max.poll.interval.ms
+            try:
+                await asyncio.wait([busy])
+            finally:
+                self._taking.begin()
+
+    def _occupy(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Nobody else takes messages until this is done."""
+        self._taking.held = True
+        self._busy = task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._vacate)
+        return task
+
+    def _vacate(self, task: asyncio.Task[None]) -> None:
+        self._busy = None
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self._raised.append(error)
+        self._taking.held = bool(self._raised)
+        later, self._closes_later = self._closes_later, None
+        if later is not None and self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close(later))
+
+    async def _call_back(self) -> None:
+        """Makes the callbacks that are due. One that raises ends it: those behind it wait for the next call."""
+        self._core.run = object()
+        _serving.set(self._core.run)
+        callbacks = self._engine.callbacks
+        try:
+            while callbacks and self._closes_later is None:
+                outcome = callbacks.popleft()()
+                if inspect.isawaitable(outcome):
+                    await outcome
+                self._taking.touch()
+        finally:
+            self._core.run = None
+
+    async def _make_step(self, step: Step, listener: Listener) -> None:
+        """A step of a rebalance: the user's callback, which `_noting` has noted down, then its end."""
+        rebalance = self._core._consuming.rebalance
+        core = self._core
+        handled = False
+        try:
+            if not step.dropped:
+                step.begun = True
+                listener(step.kind, step.keys)
+                callback, self._noted = self._noted, None
+                if callback is not None:
+                    handled = await self._rebalanced(step.kind, callback)
+        finally:  # also when the callback raises: the group goes on
+            work = partial(rebalance.finish, step, handled)
+            if step.kind is Kind.ASSIGN:
+                core._client.main.post(work)
+            else:  # nothing may be handed out of what is given up
+                await self._asking.ask(core._client.main.run, work)
+
+    async def _rebalanced(self, kind: Kind, callback: Callable[[], object]) -> bool:
+        """Makes the user's callback; whether it has changed the assignment."""
+        core = self._core
+        core._rebalancing, core._handled = kind, False
+        try:
+            outcome = callback()
+            if inspect.isawaitable(outcome):
+                await outcome
+        finally:
+            core._rebalancing = None
+        return core._handled
+
+    def _take_back(self, messages: list[Message]) -> None:
+        """A call was cancelled with messages in hand: they come again, and don't count as handed out."""
+        if self._taking.closed:
+            return
+        if self._busy is not None:
+            self._taking.give_back(messages)  # in a callback, whose task others wait for already
+        else:
+            self._occupy(self._give_back(messages))
+
+    async def _give_back(self, messages: list[Message]) -> None:
+        errors = [each for each in messages if each.error() is not None]
+        if errors:
+            self._taking.give_back(errors)
+        await self._asking.ask(self._taking.give_back, [each for each in messages if each.error() is None])
+
+    # --- the group ---
+
+    async def subscribe(
+        self,
+        topics: list[str],
+        on_assign: OnRebalance | None = None,
+        on_revoke: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+        *,
+        initial_offsets: Iterable[TopicPartition] = (),
+    ) -> None:
+        """Joins the group and reads the partitions of these topics that it assigns; see `Consumer.subscribe`.
+
+        :param on_assign, on_revoke, on_lost: Functions or coroutine functions, called with (this consumer, partitions).
+        """
+        callbacks = [self._noting(each) for each in (on_assign, on_revoke, on_lost)]
+        offsets = list(initial_offsets)
+        await self._asking.ask(self._core.subscribe, topics, *callbacks, initial_offsets=offsets)
+
+    def _noting(self, callback: OnRebalance | None) -> Any:
+        """What the sync consumer calls instead of a callback: it is noted, and awaited in its place."""
+        if callback is None or not callable(callback):
+            return callback
+        return partial(_note, weakref.ref(self), callback)
+
+    async def unsubscribe(self) -> None:
+        """Leaves the group: ``on_revoke`` is called, what is stored is committed, all partitions are given up.
+
+        Waits for that, in a callback excepted. Harmless without a subscription.
+        """
+        self._core._check_open()
+        await self._finish(self._core._consuming.unsubscribe, CLOSE_S, wait=not self._core._in_callback())
+
+    async def _finish(
+        self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool = True
+    ) -> None:
+        """Has the control thread end something, and makes the callbacks that this takes; then raises what they did."""
+        core = self._core
+        over = False
+
+        def done() -> None:  # control thread
+            nonlocal over
+            over = True
+            core._client.engine.kick()
+
+        core._client.main.post(lambda: begin(done, time.monotonic()))
+        if not wait:
+            return
+        deadline = deadline_of(timeout)
+        in_time = True
+        raised: BaseException | None = None
+        self._taking.begin()
+        try:
+            while True:
+                try:
+                    await self._attend()
+                except Exception as error:
+                    raised = raised or error
+                    continue
+                if over or not in_time:
+                    break
+                in_time = await self._wait(self._kicks, deadline)
+        finally:
+            self._taking.end()
+        if not over:
+            name = core._client.name
+            core._client.logger.warning("%s: leaving the group took longer than %g s", name, timeout)
+        if raised is not None:
+            raise raised
+
+    # --- the end ---
+
+    async def close(self, timeout: float = CLOSE_S) -> None:
+        """Leaves the group, commits what is stored (``enable.auto.commit``), and ends the background threads.
+
+        ``on_revoke`` and ``on_commit`` are called. `poll()` ends in other tasks. Harmless when called again. In a
+        callback, it is done as soon as the callback has returned. A call that is cancelled goes on in the background.
+
+        :param timeout: Seconds that this may take, or else it is closed as it is; negative waits for ever. An
+            exception of a callback doesn't keep it from closing: it is raised afterwards.
+        """
+        if self._core._in_callback():
+            self._closes_later = timeout
+            return
+        if self._closing is None:
+            if self._core._client.closed:
+                return
+            self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, timeout: float) -> None:
+        core = self._core
+        core._mark_closed()
+        try:
+            if not core._client.forked:
+                await self._finish(core._consuming.close, timeout)
+        finally:
+            try:
+                if not core._client.closed:
+                    await self._asking.end()
+            finally:
+                core._shut()
+                self._fetched.end()
+                self._kicks.end()
+
+    async def __aenter__(self) -> AIOConsumer:
+        """Itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes."""
+        await self.close()
+
+    def __repr__(self) -> str:
+        """Name and state."""
+        return f"<AIO{repr(self._core)[1:]}"
+
+
+async def _step(here: weakref.ref[AIOConsumer], step: Step, listener: Listener) -> None:
+    """What a rebalance has called by the application. Nothing that the threads hold keeps the consumer alive."""
+    it = here()
+    if it is not None:
+        await it._make_step(step, listener)
+
+
+def _note(here: weakref.ref[AIOConsumer], callback: OnRebalance, _: Consumer, partitions: list[TopicPartition]) -> None:
+    it = here()
+    if it is not None:
+        it._noted = partial(callback, it, partitions)

@@ -1,0 +1,321 @@
+"""AIOProducer: see the package."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_end
+from kafka_native._native.message import Message
+from kafka_native.aio._loop import Asking, Watch, deadline_of
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.producer import CLOSED_TEXT, Producer
+from kafka_native.types import ClusterMetadata
+
+OnDelivery = Callable[[KafkaError | None, Message], object]
+
+CALLBACKS = ("error_cb", "throttle_cb", "stats_cb")
+"""Properties that may be coroutine functions."""
+
+
+class AIOProducer(Sending):
+    """Sends messages in an event loop: `kafka_native.Producer`, whose calls are awaited.
+
+        async with AIOProducer({"bootstrap.servers": "localhost:9092"}) as producer:
+            delivery = await producer.produce("greetings", "hello", headers=[("kind", b"first")])
+            message = await delivery
+            print(message.offset())
+
+    `produce()` queues a message; what it returns is the delivery report, to be awaited now, later, by several, or not
+    at all. Reports that come together are made in one go. Callbacks, functions or coroutine functions, are called by
+    the loop as soon as they are due; `poll()` isn't needed for it. What they raise is told to the loop's exception
+    handler. Leaving the ``async with`` block flushes.
+
+    Tasks of one loop may use it at once. After ``fork()`` the child has to make a producer of its own.
+    """
+
+    def __init__(
+        self,
+        producer_conf: Mapping[str, Any],
+        max_workers: int = 4,
+        executor: Executor | None = None,
+        batch_size: int = 1000,
+        buffer_timeout: float = 1.0,
+    ) -> None:
+        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
+
+        :param producer_conf: librdkafka's properties (docs/CONFIGURATION.md). ``delivery.report.only.error`` means
+            nothing here: every message has its report. With ``max.block.ms``, a full queue is waited for no longer than
+            that; without, until there is room.
+        :param max_workers, executor, batch_size, buffer_timeout: confluent_kafka's; there are no workers here, and
+            batches are the engine's (``batch.size``, ``linger.ms``).
+        """
+        conf = dict(producer_conf)
+        conf["delivery.report.only.error"] = False
+        self._tasks: set[asyncio.Future[Any]] = set()
+        for name in CALLBACKS:
+            if callable(conf.get(name)):
+                conf[name] = partial(_call, weakref.ref(self), conf[name])
+        self._on_delivery: OnDelivery | None = conf.get("on_delivery")
+        core = _Core(conf)
+        self._core = core
+        self._asking = Asking(core._client)
+        self._queue = core.produce
+        self._exception_of = KafkaException
+        self._slow = core.has_partitioner or self._on_delivery is not None
+        self._served = 0
+        self._watch = Watch(core._client.engine, deliveries=True, on_ring=partial(_serve, weakref.ref(self)))
+        self._closing: asyncio.Task[int] | None = None
+
+    # --- producing ---
+
+    async def _produce_slowly(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int,
+        on_delivery: OnDelivery | None,
+        timestamp: int,
+        headers: Any,
+    ) -> Delivery:
+        """`produce()`, where it can't be done at once."""
+        self._loop = self._watch.attach()
+        delivery = Delivery(self._loop, KafkaException)
+        report: OnDelivery = delivery
+        wanted = self._on_delivery if on_delivery is None else on_delivery
+        if wanted is not None:
+            if not callable(wanted):
+                raise TypeError(f"on_delivery must be callable, not {type(wanted).__name__}")
+            report = partial(_report, weakref.ref(self), wanted, delivery)
+        message = (topic, value, key, partition, None, report, timestamp, headers)
+        try:
+            if self._core.has_partitioner:  # which has to know how many partitions there are
+                await self._asking.ask(self._queue, *message)
+            else:
+                self._queue(*message)
+        except BufferError:
+            await self._queue_later(*message)
+        if self._turns.is_over():  # afterwards, so that tasks queue in the order in which they call
+            await asyncio.sleep(0)
+            self._turns.begin()
+        return delivery
+
+    async def _queue_later(self, *message: Any) -> None:
+        """Queues a message when there is room, which every report makes."""
+        core = self._core
+        deadline = deadline_of(core.block_s or None)
+        in_time = True
+        flush_begin(core)
+        try:
+            while True:
+                try:
+                    self._queue(*message)
+                    return
+                except BufferError:
+                    if not in_time or len(core) == 0:
+                        raise
+                in_time = await self._watch.wait(deadline)
+        finally:
+            self._turns.begin()
+            flush_end(core)
+
+    async def poll(self, timeout: float = 0) -> int:
+        """Waits until callbacks or reports were served; the loop does that by itself.
+
+        :param timeout: Seconds; 0 only lets other tasks run, negative waits for ever.
+        :return: How many were since the last call.
+        :raises RuntimeError: The producer is closed.
+        """
+        self._core._client.check_open(CLOSED_TEXT)
+        deadline = deadline_of(timeout)
+        self._loop = self._watch.attach()
+        await asyncio.sleep(0)
+        self._serve()
+        while not self._served and timeout != 0 and not self._core._client.closed and await self._watch.wait(deadline):
+            pass
+        self._turns.begin()
+        served, self._served = self._served, 0
+        return served
+
+    async def flush(self, timeout: float = -1) -> int:
+        """Sends everything that is queued without lingering, and waits until nothing is outstanding.
+
+        :param timeout: Seconds; negative waits for ever.
+        :return: Messages still queued or in flight.
+        """
+        core = self._core
+        core._client.check_open(CLOSED_TEXT)
+        deadline = deadline_of(timeout)
+        self._loop = self._watch.attach()
+        in_time = True
+        flush_begin(core)
+        try:
+            while True:
+                self._serve()
+                left = len(core)
+                if left == 0 or not in_time or core._client.closed:
+                    break
+                in_time = await self._watch.wait(deadline)
+        finally:
+            self._turns.begin()
+            flush_end(core)
+        return left
+
+    async def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Gives up messages that are not delivered yet; their reports fail. See `Producer.purge`."""
+        await self._asking.ask(self._core.purge, in_queue, in_flight, blocking)
+
+    async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
+        return await self._asking.ask(self._core.list_topics, topic, timeout)
+
+    def fatal_error(self) -> KafkaError | None:
+        """What has ended this producer for good, None: nothing; see `Producer.fatal_error`."""
+        return self._core.fatal_error()
+
+    def __len__(self) -> int:
+        """Messages queued or in flight, and delivery reports not served yet."""
+        return len(self._core)
+
+    def __bool__(self) -> bool:
+        """True, also when nothing is queued."""
+        return True
+
+    # --- callbacks ---
+
+    def _serve(self) -> None:
+        """Makes every report and callback that is due."""
+        if not self._core._client.closed:
+            self._served += self._core.poll(0)
+
+    def _tell(self, error: BaseException) -> None:
+        text = f"a callback of {self._core._client.name} has raised"
+        asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
+
+    def _spawn(self, outcome: Any) -> None:
+        """What a callback has returned: what is to be awaited is, in a task of its own."""
+        if not inspect.isawaitable(outcome):
+            return
+        task = asyncio.ensure_future(outcome)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self._tell(error)
+
+    # --- the end ---
+
+    async def close(self, timeout: float = -1) -> int:
+        """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
+
+        From the call on, nothing more can be produced. Messages that are still queued when the time is up are given up:
+        their reports fail with _PURGE_QUEUE. A call that is cancelled goes on in the background.
+
+        :return: How many messages were given up.
+        """
+        if self._closing is None:
+            if self._core._client.closed:
+                return 0
+            self._queue = _refuse
+            self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
+        return await asyncio.shield(self._closing)
+
+    async def _close(self, timeout: float) -> int:
+        core = self._core
+        left = len(core)
+        try:
+            if timeout != 0:
+                left = await self.flush(timeout)
+        finally:
+            self._watch.detach()
+            try:
+                if not core._client.closed:
+                    await self._asking.end()
+            finally:
+                core._shut()  # makes the last reports
+                self._watch.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        return left
+
+    async def __aenter__(self) -> AIOProducer:
+        """Itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Flushes and closes; after CancelledError and the like without waiting for what can't be sent."""
+        await self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
+
+    def __del__(self) -> None:
+        """A producer that was dropped without close(): what was queued is lost, and those who wait for it are told."""
+        core = getattr(self, "_core", None)
+        if core is not None and not core._client.closed and self._loop is not None and self._loop.is_running():
+            core._shut()
+
+    def __repr__(self) -> str:
+        """Name, state and what is queued."""
+        return f"<AIO{repr(self._core)[1:]}"
+
+
+class _Core(Producer):
+    """The sync producer below an AIOProducer: it never waits for room itself."""
+
+    block_s: float
+    """``max.block.ms``; 0: as long as it takes."""
+    has_partitioner: bool
+
+    def _open(
+        self, engine: Any, on_delivery: Any, exception_of: Any, block_s: float, partitioner: Any, partitions_of: Any
+    ) -> None:
+        self.block_s = block_s
+        self.has_partitioner = partitioner is not None
+        super()._open(engine, on_delivery, exception_of, 0.0, partitioner, partitions_of)
+
+
+def _refuse(*_: Any) -> None:
+    raise RuntimeError(CLOSED_TEXT)
+
+
+def _serve(here: weakref.ref[AIOProducer]) -> None:
+    it = here()
+    if it is not None:
+        it._serve()
+
+
+def _call(here: weakref.ref[AIOProducer], callback: Callable[..., Any], *args: Any) -> None:
+    """A callback of the user's. What it raises is told, and nothing else is held up by it."""
+    it = here()
+    try:
+        outcome = callback(*args)
+    except Exception as error:
+        if it is None:
+            raise
+        it._tell(error)
+    else:
+        if it is not None:
+            it._spawn(outcome)
+
+
+def _report(
+    here: weakref.ref[AIOProducer],
+    callback: OnDelivery,
+    delivery: Delivery,
+    error: KafkaError | None,
+    message: Message,
+) -> None:
+    """The report of a message that has a callback as well."""
+    delivery(error, message)
+    _call(here, callback, error, message)

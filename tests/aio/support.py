@@ -1,0 +1,70 @@
+"""Clients of the cluster under test, and a loop for a test that can't hang."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_native import OFFSET_BEGINNING, Producer, TopicPartition
+from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.mock import MockCluster
+
+WAIT_S = 60.0
+_numbers = itertools.count()
+
+
+def run(test: Coroutine[Any, Any, Any]) -> Any:
+    """Runs a coroutine in a loop of its own, for a bounded time."""
+    return asyncio.run(asyncio.wait_for(test, 100))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Lets the loop run until something holds."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        await asyncio.sleep(0.005)
+
+
+@dataclass
+class Client:
+    """Makes clients of one cluster, with short timings."""
+
+    cluster: MockCluster
+
+    @property
+    def conf(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.cluster.bootstrap_servers, "reconnect.backoff.ms": 20}
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic."""
+        name = f"aio-{next(_numbers)}"
+        self.cluster.create_topic(name, partitions)
+        return name
+
+    def fill(self, topic: str, count: int, start: int = 0) -> None:
+        """The numbers from ``start`` on as text."""
+        with Producer(self.conf) as producer:
+            for number in range(start, start + count):
+                producer.produce(topic, str(number))
+
+    def producer(self, **conf: Any) -> AIOProducer:
+        return AIOProducer({**self.conf, **conf})
+
+    def consumer(self, **conf: Any) -> AIOConsumer:
+        return AIOConsumer({**self.conf, **conf})
+
+    async def reader(self, topic: str, partitions: int = 1, **conf: Any) -> AIOConsumer:
+        """A consumer that has each partition of the topic from its beginning."""
+        consumer = self.consumer(**conf)
+        await consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+        return consumer
+
+
+def group(**more: Any) -> dict[str, Any]:
+    """A group of its own, read from the beginning."""
+    return {"group.id": f"group-{next(_numbers)}", "auto.offset.reset": "earliest", **more}

@@ -1,0 +1,175 @@
+"""Programs of asyncio that end without closing, that fork, that drop clients; and uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kafka_native import TopicPartition
+from kafka_native.aio import AIOConsumer
+
+from .support import WAIT_S, Client, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+UNCLOSED = """
+import asyncio, sys
+from kafka_native import TopicPartition
+from kafka_native.aio import AIOConsumer, AIOProducer
+
+async def main():
+    global producer, consumer, delivery
+    conf = {"bootstrap.servers": sys.argv[1], "error_cb": lambda error: None}
+    producer = AIOProducer(conf)
+    delivery = await producer.produce("t", b"x")
+    consumer = AIOConsumer(conf)
+    await consumer.assign([TopicPartition("t", 0, 0)])
+    waiting = asyncio.create_task(consumer.poll())
+    await asyncio.sleep(0.05)
+    END
+
+asyncio.run(main())
+print("ended")
+"""
+
+FORKED = """
+import asyncio, os, sys
+from kafka_native import TopicPartition
+from kafka_native.aio import AIOConsumer, AIOProducer
+
+async def main():
+    conf = {"bootstrap.servers": sys.argv[1]}
+    async with AIOProducer(conf) as producer, AIOConsumer(conf) as consumer:
+        await (await producer.produce(sys.argv[2], b"before"))
+        await consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
+        assert (await consumer.poll(60)).value() == b"before"
+        assert await consumer.poll(0.01) is None  # watched by the loop from now on
+        child = os.fork()
+        if child == 0:
+            for call in (consumer.poll, consumer.assignment, producer.flush, lambda: producer.produce("t", b"x")):
+                try:
+                    await call()
+                except RuntimeError:
+                    continue
+                os._exit(1)
+            await consumer.close()
+            await producer.close()
+            del consumer, producer
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        await (await producer.produce(sys.argv[2], b"after"))
+        assert (await consumer.poll(60)).value() == b"after"
+
+asyncio.run(main())
+print("ended")
+"""
+
+ROUND_TRIP = """
+import asyncio, sys
+from kafka_native import TopicPartition
+from kafka_native.aio import AIOConsumer, AIOProducer
+import uvloop
+
+async def main():
+    assert type(asyncio.get_running_loop()).__module__.startswith("uvloop")
+    conf = {"bootstrap.servers": sys.argv[1]}
+    heard = []
+
+    async def on_assign(consumer, partitions):
+        await asyncio.sleep(0)
+        heard.append(len(partitions))
+
+    async with AIOProducer(conf) as producer:
+        deliveries = [await producer.produce(sys.argv[2], str(n), headers=[("n", b"1")]) for n in range(3000)]
+        assert [(await each).offset() for each in deliveries] == list(range(3000))
+        async with AIOConsumer({**conf, "group.id": "uvloop", "auto.offset.reset": "earliest"}) as consumer:
+            await consumer.subscribe([sys.argv[2]], on_assign=on_assign)
+            offsets = [(await consumer.poll(60)).offset() for _ in range(3000)]
+            assert offsets == list(range(3000)) and heard == [1]
+            assert await consumer.poll(0.05) is None
+            waiting = asyncio.create_task(consumer.poll())
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            assert len((await asyncio.gather(waiting, return_exceptions=True))) == 1
+            assert (await consumer.commit(asynchronous=False))[0].offset == 3000
+            await (await producer.produce(sys.argv[2], b"x"))
+            assert (await consumer.poll(60)).offset() == 3000
+
+for _ in range(1):
+    loop = uvloop.new_event_loop()
+    loop.run_until_complete(main())
+    loop.close()
+print("ended")
+"""
+
+
+def program(text: str, *arguments: str) -> None:
+    """Runs a program, which has to end by itself, in peace."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", text, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
+
+
+def threads() -> set[str]:
+    """Those of Python, but for the mock cluster's."""
+    return {thread.name for thread in threading.enumerate() if not thread.name.startswith("mock")}
+
+
+@pytest.mark.parametrize(
+    "end", ["return", "waiting.cancel()", "producer = None; await asyncio.wait({delivery}); delivery.exception()"]
+)
+def test_program_ends_without_close(end: str) -> None:
+    program(UNCLOSED.replace("END", end), "127.0.0.1:1")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_fork_leaves_the_parents_clients_alone(client: Client) -> None:
+    program(FORKED, client.conf["bootstrap.servers"], client.topic())
+
+
+def test_under_uvloop(client: Client) -> None:
+    pytest.importorskip("uvloop", reason="uvloop is not installed")
+    program(ROUND_TRIP, client.conf["bootstrap.servers"], client.topic())
+
+
+def test_a_dropped_consumer_ends_its_threads(client: Client) -> None:
+    topic = client.topic()
+
+    async def main() -> None:
+        before = threads()
+        consumer: AIOConsumer | None = await client.reader(topic)
+        assert consumer is not None
+        assert await consumer.poll(0.02) is None
+        assert threads() - before
+        consumer = None
+        gc.collect()
+        assert threads() <= before
+
+    run(main())
+
+
+def test_no_thread_a_call(client: Client) -> None:
+    topic = client.topic()
+    client.fill(topic, 1)
+
+    async def main() -> None:
+        async with client.producer() as producer, await client.reader(topic) as consumer:
+            before = threads()
+            await asyncio.gather(
+                *(consumer.list_topics(topic, WAIT_S) for _ in range(20)),
+                *(producer.list_topics(topic, WAIT_S) for _ in range(20)),
+                *(consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S) for _ in range(20)),
+                consumer.poll(WAIT_S),
+                producer.flush(),
+            )
+            assert threads() == before
+
+    run(main())
