@@ -59,8 +59,11 @@ _ASKED: Final[Mapping[str, tuple[str, str]]] = {
 }
 """What `Consumer.consume_arrow` calls the columns, and the types of Spark's."""
 
-_WITHOUT: Final = {"timestamp": pa.scalar(-1000, pa.timestamp("us", tz="UTC")), "timestampType": -1}
-"""What Spark's own connector shows of a record that has no timestamp: -1 ms, type -1."""
+_WITHOUT: Final = {"timestamp": -1000, "timestampType": -1}
+"""What Spark's own connector shows of a record that has no timestamp: -1 ms, type -1.
+
+They become Arrow scalars where one is needed: making one imports pandas, which costs each process 0.3 s of CPU.
+"""
 
 
 def arrow_schema(columns: Iterable[str]) -> pa.Schema:
