@@ -1,14 +1,11 @@
-"""Reads ranges of offsets, in the Python workers of the executors.
+"""Reads ranges of offsets, in the Python workers of the executors, with the consumers that these keep (`keeping`).
 
-A consumer is kept for as long as its worker lives (``spark.python.worker.reuse``): the next task of the same
-configuration finds it connected. A worker runs one task at a time; a range that is read while another one isn't
-finished, or after a fork, gets a consumer of its own.
+A range that is read while another one isn't finished, or after a fork, gets a consumer of its own.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.keeping import Pool
 from kafka_native.spark.offsets import EARLIEST, LATEST
 from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
 from kafka_native.spark.planning import OffsetRange
@@ -28,8 +26,6 @@ _BATCH_BYTES: Final = 16 << 20
 """About as many bytes a batch has at most; a single record may be larger."""
 _FIRST_ROWS: Final = 256
 """Rows of a range's first batch: how large records are is not known before."""
-_KEPT: Final = 4
-"""Consumers that a worker keeps, one for each configuration; beyond that the one used longest ago is closed."""
 _WAIT_S: Final = 1.0
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _PASSING: Final = frozenset(
@@ -66,6 +62,18 @@ They become Arrow scalars where one is needed: making one imports pandas, which 
 """
 
 
+def _released(consumer: Consumer) -> bool:
+    """Whether a consumer can go on with another range; it has none any more then."""
+    if consumer.fatal_error() is not None:
+        return False
+    consumer.unassign()
+    return True
+
+
+_consumers: Final = Pool(Consumer, _released, lambda consumer, _timeout_s: consumer.close())
+close_idle: Final = _consumers.close_idle
+
+
 def arrow_schema(columns: Iterable[str]) -> pa.Schema:
     """The Arrow schema of some of the source's columns, exactly as PySpark wants it."""
     return pa.schema([(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns])
@@ -98,64 +106,11 @@ def read_range(
     """
     if range_.size <= 0:
         return
-    kept = _take(options.consumer)
-    sound = False
-    try:
-        yield from _Reading(kept.consumer, options, range_, columns or options.columns)
-        sound = True
-    except GeneratorExit:
-        sound = True  # nobody wants the rest, as with LIMIT
-        raise
-    finally:
-        _give_back(kept, sound)
-
-
-# --- the consumers of this worker ---
-
-
-class _Kept:
-    """A consumer that a worker keeps."""
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config = config
-        self.pid = os.getpid()
-        self.consumer = Consumer(dict(config))
-
-
-_idle: list[_Kept] = []  # used longest ago first; a worker has one thread
-
-
-def _take(config: Mapping[str, Any]) -> _Kept:
-    """An idle consumer of this configuration, or a new one."""
-    here = os.getpid()
-    _idle[:] = [each for each in _idle if each.pid == here]  # a parent's died in the fork
-    for kept in _idle:
-        if kept.config == config:
-            _idle.remove(kept)
-            return kept
-    return _Kept(config)
-
-
-def _give_back(kept: _Kept, sound: bool) -> None:
-    """Keeps a consumer for the next range, if nothing was wrong with it."""
-    if kept.pid != os.getpid():
-        return
-    if not sound or kept.consumer.fatal_error() is not None:
-        kept.consumer.close()
-        return
-    kept.consumer.unassign()
-    _idle.append(kept)
-    while len(_idle) > _KEPT:
-        _idle.pop(0).consumer.close()
-
-
-def close_idle() -> None:
-    """Closes the consumers that this worker keeps."""
-    here = os.getpid()
-    while _idle:
-        kept = _idle.pop()
-        if kept.pid == here:
-            kept.consumer.close()
+    with _consumers.lent(options.consumer) as consumer:
+        try:
+            yield from _Reading(consumer, options, range_, columns or options.columns)
+        except GeneratorExit:
+            return  # nobody wants the rest, as with LIMIT: the consumer is kept
 
 
 # --- one range ---

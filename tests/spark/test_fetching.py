@@ -109,13 +109,13 @@ def test_the_consumer_is_kept_for_the_next_range(mock_cluster: MockCluster, topi
     for each in [*wanted, OffsetRange(topic, 1, 0, 20)]:
         found = values(fetching.read_range(options, each))
         assert found == [number + 500 * each.partition for number in range(each.start, each.end)]
-        [kept] = fetching._idle
-        used.append(kept.consumer)
+        [kept] = fetching._consumers.idle
+        used.append(kept.client)
     assert len(set(map(id, used))) == 1
     # another configuration has a consumer of its own
     other = options_of(mock_cluster, topic, **{"kafka.client.id": "other"})
     assert values(fetching.read_range(other, wanted[0])) == list(range(50))
-    assert len(fetching._idle) == 2
+    assert len(fetching._consumers.idle) == 2
 
 
 def test_a_task_that_is_dropped_or_fails_leaves_the_next_one_alone(mock_cluster: MockCluster, topic: str) -> None:
@@ -130,12 +130,12 @@ def test_a_task_that_is_dropped_or_fails_leaves_the_next_one_alone(mock_cluster:
     next(limited)
     limited.close()
     assert values(fetching.read_range(options, whole)) == list(range(100))
-    kept = len(fetching._idle)
+    kept = len(fetching._consumers.idle)
     failing = fetching.read_range(options, whole)
     next(failing)
     with pytest.raises(InterruptedError):
         failing.throw(InterruptedError)  # type: ignore[attr-defined]
-    assert len(fetching._idle) == kept - 1
+    assert len(fetching._consumers.idle) == kept - 1
     assert values(fetching.read_range(options, whole)) == list(range(100))
 
 
@@ -202,7 +202,7 @@ def test_a_range_waits_no_longer_than_it_is_told(mock_cluster: MockCluster, topi
     )
     with pytest.raises(TimeoutError, match=rf"no record of {topic} \[0\] from offset 0 to 5 came for 0.3 s at"):
         list(fetching.read_range(options, OffsetRange(topic, 0, 0, 5)))
-    assert fetching._idle == []
+    assert fetching._consumers.idle == []
 
 
 def test_ranges_as_rows(mock_cluster: MockCluster, topic: str) -> None:

@@ -201,7 +201,7 @@ def test_a_row_that_cannot_be_sent_fails_the_task(
         write_rows(producers.lent, [batch], options)
     assert text in str(caught.value)
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
-    assert producers._idle == []
+    assert producers._producers.idle == []
 
 
 def test_a_refused_row_fails_the_task_and_the_next_attempt_writes_all(cluster: MockCluster, topic: str) -> None:
@@ -243,19 +243,19 @@ def test_a_source_that_breaks_gives_the_queue_up(cluster: MockCluster, topic: st
 
     with pytest.raises(EOFError):
         write_rows(producers.lent, broken(), options_of(cluster, topic=topic))
-    assert producers._idle == []
+    assert producers._producers.idle == []
 
 
 def test_a_worker_keeps_a_producer_for_each_configuration(cluster: MockCluster, topic: str) -> None:
     options = [options_of(cluster, topic=topic, **{"kafka.linger.ms": str(ms)}) for ms in range(6)]
     write_rows(producers.lent, [texts("1")], options[0])
-    [first] = producers._idle
+    [first] = producers._producers.idle
     write_rows(producers.lent, [texts("2")], options[0])
-    assert producers._idle == [first]
+    assert producers._producers.idle == [first]
     for each in options:
         write_rows(producers.lent, [texts("3")], each)
-    assert [kept.config["linger.ms"] for kept in producers._idle] == ["2", "3", "4", "5"]
-    assert "closed" in repr(first.producer)
+    assert [kept.config["linger.ms"] for kept in producers._producers.idle] == ["2", "3", "4", "5"]
+    assert "closed" in repr(first.client)
 
 
 def test_a_forked_worker_makes_its_own_producer(cluster: MockCluster, topic: str) -> None:
