@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.keeping import Pool
-from kafka_native.spark.offsets import EARLIEST, LATEST
+from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN
 from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
 from kafka_native.spark.planning import OffsetRange
 
@@ -27,7 +27,6 @@ _BATCH_BYTES: Final = 16 << 20
 _FIRST_ROWS: Final = 256
 """Rows of a range's first batch: how large records are is not known before."""
 _WAIT_S: Final = 1.0
-_GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _PASSING: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
 )
@@ -182,7 +181,7 @@ class _Reading:
         code = error.code()
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._on_out_of_range()
-        elif code in _GONE:
+        elif code in UNKNOWN:
             self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
         elif error.fatal() or not (code in _PASSING or error.retriable()):
             raise KafkaException(KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}"))

@@ -34,7 +34,8 @@ Key = tuple[str, int]
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 _OFFSET_MAX: Final = (1 << 63) - 1
 _PARTITION_MAX: Final = (1 << 31) - 1
-_UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+"""The errors of a topic or partition that doesn't exist, or doesn't any more."""
 
 _logger: Final = logging.getLogger("kafka_native.spark")
 
@@ -57,12 +58,17 @@ class Limit:
 # --- JSON ---
 
 
-def offsets_json(offsets: Mapping[Key, int]) -> str:
-    """Offsets as Spark's connector writes them into options and checkpoints, topics and partitions in order."""
+def nested(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
+    """Offsets for JSON, topics and partitions in order: Spark compares texts."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(topics, separators=(",", ":"), ensure_ascii=False)
+    return topics
+
+
+def offsets_json(offsets: Mapping[Key, int]) -> str:
+    """Offsets as Spark's connector writes them into options and checkpoints."""
+    return json.dumps(nested(offsets), separators=(",", ":"), ensure_ascii=False)
 
 
 def parse_offsets(text: str, option: str = "offsets") -> dict[Key, int]:
@@ -72,6 +78,19 @@ def parse_offsets(text: str, option: str = "offsets") -> dict[Key, int]:
     :raises OptionError: It isn't ``{"topic":{"partition":offset}}`` with offsets of -2 (earliest), -1 (latest) or more.
     """
     return _numbers(text, option, EARLIEST, '{"topic":{"0":23,"1":-2}}, with -2 for earliest and -1 for latest')
+
+
+def flat(offsets: Mapping[str, Any], origin: str) -> dict[Key, int]:
+    """What `nested()` has made, checked: it comes from a file, which may be another connector's.
+
+    :param origin: The file, for errors.
+    :raises OptionError: It isn't that, or has no numbers of offsets but -2 or -1.
+    """
+    found = parse_offsets(json.dumps(offsets), origin)
+    for (topic, partition), offset in found.items():
+        if offset < 0:
+            raise OptionError(origin, f"{topic} [{partition}]: {offset} is no offset")
+    return found
 
 
 def parse_timestamps(text: str, option: str) -> dict[Key, int]:
@@ -268,7 +287,7 @@ class OffsetReader:
                     raise
                 attempts -= 1
                 _logger.warning("asking for offsets failed, trying again: %s", cause.str())
-                if cause.code() not in _UNKNOWN:
+                if cause.code() not in UNKNOWN:
                     self.close()
                 time.sleep(self._options.retry_interval_s)
 
@@ -281,13 +300,14 @@ def _check_complete(limit: Limit, partitions: Iterable[Key]) -> None:
     missing, beyond = sorted(assigned - named), sorted(named - assigned)
     parts = []
     if missing:
-        parts.append(f"it lacks {_listed(missing)}")
+        parts.append(f"it lacks {listed(missing)}")
     if beyond:
-        parts.append(f"it names {_listed(beyond)}, which the source doesn't read")
+        parts.append(f"it names {listed(beyond)}, which the source doesn't read")
     hint = " (use -2 for earliest, -1 for latest)" if limit.kind == "offsets" else ""
     raise OptionError(limit.option, f"name each partition that is read{hint}: {'; '.join(parts)}")
 
 
-def _listed(keys: list[Key]) -> str:
+def listed(keys: list[Key]) -> str:
+    """The first few of some partitions, for errors."""
     shown = ", ".join(f"{topic} [{partition}]" for topic, partition in keys[:5])
     return shown if len(keys) <= 5 else f"{shown} and {len(keys) - 5} more"

@@ -6,7 +6,6 @@ cluster lives in it, so a trigger costs one ListOffsets request to each leader.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,8 +17,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from kafka_native import KafkaError, KafkaException
 from kafka_native.spark import fetching
 from kafka_native.spark.admission import Patience, share_out
-from kafka_native.spark.errors import DataLossError, OptionError
-from kafka_native.spark.offsets import Key, Limit, OffsetReader, parse_offsets
+from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.offsets import UNKNOWN, Key, Limit, OffsetReader, flat, listed, nested
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.planning import OffsetRange, ranges_of, split
 
@@ -35,7 +34,6 @@ Offsets = dict[Key, int]
 DISCOVERY_S: Final = 1.0
 """How often a stream looks for new topics and partitions, at most."""
 _LATEST: Final = Limit("latest", "startingOffsets")
-_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 _AvailableNow: Any = object if limits is None else limits.SupportsTriggerAvailableNow
 
@@ -60,7 +58,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
         """Where a new query starts: the same answer each time."""
-        return _nested(self._planner.initial())
+        return nested(self._planner.initial())
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, dict[str, int]]:
         """Where the next micro-batch ends; ``start`` itself if there is to be none.
@@ -73,9 +71,9 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
             most = least = None
         most = getattr(limit, "max_rows", most)
         least = getattr(limit, "min_rows", least)
-        known = self._planner.seen if start is None else _flat(start)
+        known = self._planner.seen if start is None else flat(start, "checkpoint")
         end = self._planner.latest(known, most, least)
-        return start if start is not None and end == known else _nested(end)
+        return start if start is not None and end == known else nested(end)
 
     def getDefaultReadLimit(self) -> Any:
         """What the options say; PySpark knows no limit of both kinds, so the lower one is added by `latestOffset()`."""
@@ -88,7 +86,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:
         """The partitions' ends when they were asked last, for the query's progress."""
         newest = self._planner.newest
-        return None if newest is None else _nested(newest)
+        return None if newest is None else nested(newest)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The query is to end where the partitions end now."""
@@ -96,7 +94,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OffsetRange]:
         """One range for each task of the micro-batch from ``start`` to ``end``."""
-        return self._planner.ranges(_flat(start), _flat(end))
+        return self._planner.ranges(flat(start, "checkpoint"), flat(end, "checkpoint"))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, in a task."""
@@ -197,22 +195,22 @@ class Planner:
     def _checked(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         gone = sorted(start.keys() - end.keys())
         if gone:
-            self._lose(f"{_listed(gone)}: gone, the topic was deleted")
+            self._lose(f"{listed(gone)}: gone, the topic was deleted")
         starts = {key: start[key] for key in end if key in start}
         added = sorted(end.keys() - start.keys())
         if added:
             there = set(self._partitions(anew=True))
             missing = [key for key in added if key not in there]
             if missing:
-                self._lose(f"{_listed(missing)}: gone, the topic was deleted")
+                self._lose(f"{listed(missing)}: gone, the topic was deleted")
             begins = self._beginnings(key for key in added if key in there)
             late = [key for key, offset in begins.items() if offset > 0]
             if late:
-                self._lose(f"{_listed(late)}: added to the stream, but the first record is gone already")
+                self._lose(f"{listed(late)}: added to the stream, but the first record is gone already")
             starts.update(begins)
         for key, offset in starts.items():
             if end[key] < offset:
-                self._lose(f"{_listed([key])}: offset {offset} was reached, but now the partition ends at {end[key]}")
+                self._lose(f"{listed([key])}: offset {offset} was reached, but now the partition ends at {end[key]}")
         whole = ranges_of(starts, end)
         return split(whole, self._options.min_partitions, self._options.max_records_per_partition)
 
@@ -272,7 +270,7 @@ class Planner:
             return self._cluster.latest(self._partitions())
         except KafkaException as error:
             cause: KafkaError = error.args[0]
-            if cause.code() not in _GONE:
+            if cause.code() not in UNKNOWN:
                 raise
             return self._cluster.latest(self._partitions(anew=True))  # one was deleted since
 
@@ -289,25 +287,3 @@ class Planner:
         known = {**self._begins, **self._cluster.earliest(missing)}
         self._begins = {key: known[key] for key in wanted}
         return dict(self._begins)
-
-
-def _flat(offsets: Mapping[str, Any]) -> Offsets:
-    """Spark's offsets, checked: they come from a checkpoint, which may be another connector's."""
-    found = parse_offsets(json.dumps(offsets), "checkpoint")
-    for (topic, partition), offset in found.items():
-        if offset < 0:
-            raise OptionError("checkpoint", f"{topic} [{partition}]: {offset} is no offset")
-    return found
-
-
-def _nested(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
-    """Offsets for Spark's JSON, always in the same order: Spark compares texts."""
-    found: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
-
-
-def _listed(keys: list[Key]) -> str:
-    shown = ", ".join(f"{topic} [{partition}]" for topic, partition in keys[:5])
-    return shown if len(keys) <= 5 else f"{shown} and {len(keys) - 5} more"

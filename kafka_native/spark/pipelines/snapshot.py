@@ -18,7 +18,7 @@ from uuid import uuid4
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.offsets import Key, OffsetReader, offsets_json
+from kafka_native.spark.offsets import Key, OffsetReader, flat, nested, offsets_json
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
 from kafka_native.spark.pipelines.folder import Folder, loaded
@@ -226,7 +226,7 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
             if info.base_name not in names and info.base_name.endswith(".parquet"):
                 fs.delete_file(info.path)
     offsets = {(each.topic, each.partition): each.end for each in made.partitions}
-    told = {"offsets": json.loads(offsets_json(offsets)), "form": asdict(form), "keys": made.keys}
+    told = {"offsets": nested(offsets), "form": asdict(form), "keys": made.keys}
     home.write(MANIFEST, told)
 
 
@@ -243,8 +243,4 @@ def _offsets_before(output: str, form: latest.Form | None) -> dict[Key, int]:
     told = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
     if form is not None and told["form"] != asdict(form):
         raise PipelineError(f"the snapshot in {output} was made with other options: {json.dumps(told['form'])}")
-    return {
-        (topic, int(partition)): offset
-        for topic, partitions in told["offsets"].items()
-        for partition, offset in partitions.items()
-    }
+    return flat(told["offsets"], MANIFEST)
