@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
@@ -41,10 +41,7 @@ class KafkaNativeDataSource(DataSource):
 
         :raises OptionError: An option can't be.
         """
-        options = SourceOptions.parse(self.options)
-        if options.rows == "ranges":
-            return _ddl(RANGE_COLUMNS)
-        return _ddl({name: COLUMNS[name] for name in options.columns})
+        return ", ".join(f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``."""
@@ -54,18 +51,21 @@ class KafkaNativeDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For ``spark.readStream``."""
-        made: DataSourceStreamReader = _part("streaming").StreamReader(self._source_options(schema))
-        return made
+        from kafka_native.spark import streaming
+
+        return streaming.StreamReader(self._source_options(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For ``frame.write``."""
-        made: DataSourceWriter = _part("writing").batch_writer(self.options, schema, overwrite)
-        return made
+        from kafka_native.spark import writing
+
+        return writing.batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """For ``frame.writeStream``."""
-        made: DataSourceStreamWriter = _part("writing").stream_writer(self.options, schema, overwrite)
-        return made
+        from kafka_native.spark import writing
+
+        return writing.stream_writer(self.options, schema, overwrite)
 
     def __repr__(self) -> str:
         """The options without secrets."""
@@ -74,17 +74,13 @@ class KafkaNativeDataSource(DataSource):
     def _source_options(self, schema: StructType) -> SourceOptions:
         """The options, after making sure that nobody asked for other columns than there are."""
         options = SourceOptions.parse(self.options)
-        kinds: Any = RANGE_COLUMNS if options.rows == "ranges" else {name: COLUMNS[name] for name in options.columns}
+        kinds = _kinds(options)
         asked = {field.name: field.dataType.simpleString() for field in schema.fields}
-        if asked != dict(kinds) or list(asked) != list(kinds):
+        if asked != kinds or list(asked) != list(kinds):
             raise OptionError("schema", "the columns are fixed: leave schema() out, and choose some with columns=")
         return options
 
 
-def _part(name: str) -> Any:
-    """A module of this package, imported when it is needed."""
-    return importlib.import_module(f"kafka_native.spark.{name}")
-
-
-def _ddl(columns: Any) -> str:
-    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+def _kinds(options: SourceOptions) -> Mapping[str, str]:
+    """The columns, in order, with their types in Spark's words."""
+    return RANGE_COLUMNS if options.rows == "ranges" else {name: COLUMNS[name] for name in options.columns}

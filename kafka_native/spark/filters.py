@@ -76,20 +76,19 @@ class Narrowing:
         return first, end
 
 
-def _take_topic(into: Narrowing, name: str, value: Any) -> bool:
-    found = _members(name, value, str)
-    if found is None:
-        return False
-    into.topics = found if into.topics is None else into.topics & found
-    return True
+def _take_members(field: str, kind: type) -> Callable[[Narrowing, str, Any], bool]:
+    """Takes equalities of a column that are kept as a set in this field, with values of this type."""
 
+    def take(into: Narrowing, name: str, value: Any) -> bool:
+        values: Iterable[Any] = value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        found = frozenset(values)
+        if not found or not all(type(each) is kind for each in found):
+            return False
+        before = getattr(into, field)
+        setattr(into, field, found if before is None else before & found)
+        return True
 
-def _take_partition(into: Narrowing, name: str, value: Any) -> bool:
-    found = _members(name, value, int)
-    if found is None:
-        return False
-    into.partitions = found if into.partitions is None else into.partitions & found
-    return True
+    return take
 
 
 def _take_offset(into: Narrowing, name: str, value: Any) -> bool:
@@ -114,16 +113,9 @@ def _take_timestamp(into: Narrowing, name: str, value: Any) -> bool:
     return False
 
 
-def _members(name: str, value: Any, kind: type) -> frozenset[Any] | None:
-    """The values of an equality; None: it is none, or not of this type."""
-    values: Iterable[Any] = value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
-    found = frozenset(values)
-    return found if found and all(type(each) is kind for each in found) else None
-
-
 _TAKERS: Final[Mapping[str, Callable[[Narrowing, str, Any], bool]]] = {
-    "topic": _take_topic,
-    "partition": _take_partition,
+    "topic": _take_members("topics", str),
+    "partition": _take_members("partitions", int),
     "offset": _take_offset,
     "timestamp": _take_timestamp,
 }
