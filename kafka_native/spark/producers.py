@@ -11,12 +11,15 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from kafka_native import Producer
+from kafka_native.config import parse
 from kafka_native.spark.keeping import Pool
 from kafka_native.spark.options import SinkOptions
 
-__all__ = ["close_idle", "lent"]
+__all__ = ["close_idle", "lent", "patience_s"]
 
 _EXIT_FLUSH_S: Final = 5.0
+_GRACE_S: Final = 60.0
+"""After message.timeout.ms every row has an outcome; a task that still waits so much later gives up."""
 
 
 def _has_delivered(producer: Producer) -> bool:
@@ -37,3 +40,9 @@ def lent(options: SinkOptions) -> AbstractContextManager[Producer]:
     :raises KafkaException: The configuration can't be.
     """
     return _producers.lent(options.producer)
+
+
+def patience_s(options: SinkOptions) -> float:
+    """After how many seconds without an outcome something is wrong; for ever where rows are to wait for ever."""
+    timeout_ms = parse(options.producer, "producer").integer("message.timeout.ms")
+    return timeout_ms / 1000 + _GRACE_S if timeout_ms else float("inf")

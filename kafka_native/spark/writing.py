@@ -30,10 +30,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaException, Producer
-from kafka_native.config import parse
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.producers import lent
+from kafka_native.spark.producers import lent, patience_s
 
 __all__ = [
     "BatchWriter",
@@ -63,8 +62,6 @@ _ROW_TYPES: Final[Mapping[str, pa.DataType]] = {
 _ROWS_AT_ONCE: Final = 10_000
 _LOOK_S: Final = 0.5
 """How long a task waits for room or acknowledgements before it looks whether a row has failed."""
-_GRACE_S: Final = 60.0
-"""After message.timeout.ms every row has an outcome; a task that still waits so much later gives up."""
 _BATCH_ID: Final = "streaming.sql.batchId"
 
 _ProducerOf = Callable[[SinkOptions], AbstractContextManager[Producer]]
@@ -243,16 +240,16 @@ def write_rows(producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], opti
     :raises WriteError: A row wasn't written. The rest isn't tried, and what is queued is given up.
     """
     outcome = _Outcome()
-    patience_s = _patience_s(options)
+    limit_s = patience_s(options)
     with producer_of(options) as producer:
         for batch in batches:
             _check_rows(batch, options)
-            _queue(producer, batch, options, outcome, patience_s)
-        deadline = time.monotonic() + patience_s
+            _queue(producer, batch, options, outcome, limit_s)
+        deadline = time.monotonic() + limit_s
         while producer.flush(_LOOK_S) or len(producer):
             outcome.check()
             if time.monotonic() > deadline:
-                raise WriteError(f"{len(producer)} of {outcome.queued} rows have no outcome after {patience_s:.0f} s")
+                raise WriteError(f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s")
         outcome.check()
     return outcome.queued
 
@@ -282,12 +279,6 @@ class _Outcome:
         """Raises what has gone wrong."""
         if self.failed:
             raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}")
-
-
-def _patience_s(options: SinkOptions) -> float:
-    """After how many seconds without an outcome something is wrong; for ever where rows are to wait for ever."""
-    timeout_ms = parse(options.producer, "producer").integer("message.timeout.ms")
-    return timeout_ms / 1000 + _GRACE_S if timeout_ms else float("inf")
 
 
 def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:

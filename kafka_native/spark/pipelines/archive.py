@@ -21,8 +21,8 @@ from kafka_native.spark.pipelines.session import (
     cause_of,
     map_ranges,
     open_session,
-    range_options,
     ranges_in,
+    topic_options,
     watch,
 )
 
@@ -302,10 +302,8 @@ def _source(
     starting: str,
     options: Mapping[str, Any] | None,
 ) -> dict[str, str]:
-    if bool(topics) == bool(pattern):
-        raise PipelineError("write either topics or a pattern")
-    own = {"subscribePattern": pattern} if pattern else {"subscribe": ",".join(topics)}
-    return range_options(config, {**own, "startingOffsets": starting, "batchRows": BATCH_ROWS, **(options or {})})
+    own = {"startingOffsets": starting, "batchRows": BATCH_ROWS, **(options or {})}
+    return topic_options(config, topics, pattern, **own)
 
 
 def _trigger(trigger: Trigger, interval_s: float) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any, Final
@@ -13,20 +12,16 @@ import pyarrow.compute as pc
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Message, Producer
 from kafka_native.spark import producers
-from kafka_native.spark.fetching import read_range
+from kafka_native.spark.fetching import BATCH_ROWS, read_range
 from kafka_native.spark.options import SinkOptions, SourceOptions
+from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count, without_negative_timestamps
 from kafka_native.spark.pipelines.translation import Anchor, Piece, Run, add_runs, pieces_of
 from kafka_native.spark.planning import OffsetRange
 
 __all__ = ["Copied", "copy_range", "copy_task", "target_name"]
 
 COLUMNS: Final = ("key", "value", "headers", "timestamp", "offset")
-METADATA_S: Final = 30.0
-FLUSH_MORE_S: Final = 30.0
-"""For how long after ``message.timeout.ms`` the last reports are waited for."""
 _STEP_S: Final = 0.25
-_TIMEOUT_NAMES: Final = ("message.timeout.ms", "delivery.timeout.ms")
-_TIMEOUT_MS: Final = 300_000
 
 
 @dataclass(frozen=True)
@@ -74,12 +69,12 @@ def copy_range(
     with producers.lent(sink) as producer:
         _check_partition(producer, topic, range_)
         copying = _Copying(producer, topic, range_.partition)
-        pace = _Pace(rate)
+        pace = Pace(rate, BATCH_ROWS)
         for batch in read_range(source, range_, COLUMNS):
-            for part in pace.parts(batch):
-                copying.send(part)
-                pace.wait(copying)
-        copying.finish(_flush_s(sink.producer))
+            for start in range(0, batch.num_rows, pace.step):
+                copying.send(batch.slice(start, pace.step))
+                pace.wait(copying.rows, producer.poll)
+        copying.finish(producers.patience_s(sink))
     pieces = pieces_of((range_.topic, range_.partition, topic), copying.runs, copying.anchors) if copying.rows else []
     return Copied(tuple(pieces), copying.rows, copying.bytes)
 
@@ -180,7 +175,7 @@ class _Copying:
 
     def _send_many(self, batch: pa.RecordBatch) -> None:
         """Queues rows with one report; while the queue is full, it is waited for, and reports are taken."""
-        batch = _with_times(batch)
+        batch = without_negative_timestamps(batch)
         taken = 0
         while taken < batch.num_rows:
             try:
@@ -200,46 +195,13 @@ class _Copying:
                 self._check()
 
 
-def _with_times(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without times before 1970, which stand for no time at all: such records get the time of now."""
-    times = batch.column("timestamp")
-    first = pc.min(times.cast(pa.int64())).as_py()
-    if first is None or first >= 0:
-        return batch
-    known = pc.if_else(pc.less(times.cast(pa.int64()), 0), pa.scalar(None, times.type), times)
-    return batch.set_column(batch.schema.get_field_index("timestamp"), "timestamp", known)
-
-
 def _bytes_of(column: pa.Array) -> int:
     return pc.sum(pc.binary_length(column)).as_py() or 0
 
 
-class _Pace:
-    """Keeps a task at its rate."""
-
-    def __init__(self, rate: float | None) -> None:
-        self._rate = rate
-        self._start = time.monotonic()
-
-    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """A batch in parts that take a moment each."""
-        size = batch.num_rows if self._rate is None else max(1, int(self._rate * _STEP_S))
-        for start in range(0, batch.num_rows, size or 1):
-            yield batch.slice(start, size)
-
-    def wait(self, copying: _Copying) -> None:
-        """Until what was sent is due; takes reports meanwhile."""
-        if self._rate is None:
-            return
-        due = self._start + copying.rows / self._rate
-        while (left := due - time.monotonic()) > 0:
-            copying.producer.poll(min(left, _STEP_S))
-
-
 def _check_partition(producer: Producer, topic: str, range_: OffsetRange) -> None:
     """Says in time, and clearly, that the target can't take a partition."""
-    described = producer.list_topics(topic, METADATA_S).topics.get(topic)
-    count = len(described.partitions) if described is not None and described.error is None else 0
+    count = partition_count(producer.list_topics(topic, METADATA_S), topic)
     if range_.partition >= count:
         raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1)))
 
@@ -249,9 +211,3 @@ def lacking(topic: str, count: int, needed: int) -> str:
     if not count:
         return f"the target has no topic {topic}: make it, with at least {needed} partitions"
     return f"topic {topic} of the target has {count} partitions and needs {needed}: add partitions to it"
-
-
-def _flush_s(config: Mapping[str, Any]) -> float:
-    """How long the last reports may take: messages time out by themselves before that."""
-    given = next((int(config[name]) for name in _TIMEOUT_NAMES if name in config), _TIMEOUT_MS)
-    return given / 1000 + FLUSH_MORE_S if given else 1e9

@@ -24,7 +24,8 @@ from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copying
 from kafka_native.spark.pipelines.folder import Folder
-from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, range_options, watch
+from kafka_native.spark.pipelines.producing import METADATA_S, partition_count
+from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, topic_options, watch
 from kafka_native.spark.pipelines.translation import Piece, Translations, translate
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ TRANSLATION: Final = "translation"
 STOP_S: Final = 30.0
 """For how long the batch at hand is waited for when a mirror is stopped; what is cut off is copied again."""
 _WAIT_S: Final = 1
-_ASK_S: Final = 30.0
 
 _logger: Final = logging.getLogger("kafka_native.spark")
 
@@ -129,7 +129,8 @@ def mirror(
     :raises PipelineError: A topic has no place on the target: see `plan_mirror()`; a batch has failed.
     :raises KafkaException: A cluster doesn't answer.
     """
-    options = source_options(config, topics, pattern, starting, max_records)
+    # ranges are never split: one task has a partition, or order would be lost
+    options = topic_options(config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records)
     plan_mirror(config, to_config, topics=topics, pattern=pattern, to=to, starting=starting, checkpoint=checkpoint)
     running = _Running(session, options, _sink(to_config), to, Translations(f"{checkpoint}/{TRANSLATION}"), rate)
     running.groups = tuple(groups)
@@ -152,19 +153,6 @@ def mirror(
             query.stop()
     running.done.elapsed_s = time.monotonic() - started
     return running.done
-
-
-def source_options(
-    config: Mapping[str, str], topics: Sequence[str], pattern: str, starting: str, max_records: int | None
-) -> dict[str, str]:
-    """The source's options. Ranges are never split: one task has a partition, or order would be lost."""
-    own = {
-        "subscribe": ",".join(topics) or None,
-        "subscribePattern": pattern or None,
-        "startingOffsets": starting,
-        "maxOffsetsPerTrigger": max_records,
-    }
-    return range_options(config, own)
 
 
 def _sink(to_config: Mapping[str, str]) -> SinkOptions:
@@ -274,23 +262,22 @@ def plan_mirror(
         in two topics; or the pattern would take in the mirrors, too.
     :raises KafkaException: A cluster doesn't answer; a topic doesn't exist.
     """
-    options = SourceOptions.parse(source_options(config, topics, pattern, starting, None))
+    options = SourceOptions.parse(topic_options(config, topics, pattern, startingOffsets=starting))
     sink = _sink(to_config)
     with OffsetReader(options) as cluster:
         keys = cluster.partitions()
         starts = _starts(cluster, options, keys, checkpoint)
         ends = cluster.latest(keys)
-        source_id = cluster.consumer.list_topics(timeout=_ASK_S).cluster_id
+        source_id = cluster.consumer.list_topics(timeout=METADATA_S).cluster_id
     names = sorted({topic for topic, _ in keys})
     targets = {name: copying.target_name(to, name) for name in names}
     with Consumer(_asking(sink.producer)) as other:
-        described = other.list_topics(timeout=_ASK_S)
+        described = other.list_topics(timeout=METADATA_S)
     same = source_id is not None and source_id == described.cluster_id
     _check_names(targets, pattern, same)
     routes = []
     for name in names:
-        found = described.topics.get(targets[name])
-        count = 0 if found is None or found.error is not None else len(found.partitions)
+        count = partition_count(described, targets[name])
         own = [key for key in keys if key[0] == name]
         records = sum(max(0, ends[key] - starts.get(key, 0)) for key in own)
         routes.append(Route(name, targets[name], 1 + max(key[1] for key in own), count, records))
@@ -372,7 +359,7 @@ def sync_groups(
     found = []
     for group in groups:
         with Consumer({**_asking(config), "group.id": group}) as consumer:
-            committed = consumer.committed([TopicPartition(*key) for key in mirrored], _ASK_S)
+            committed = consumer.committed([TopicPartition(*key) for key in mirrored], METADATA_S)
         wanted = []
         for each in committed:
             place = translate(mirrored[each.topic, each.partition], each.offset) if each.offset >= 0 else None
@@ -386,7 +373,7 @@ def sync_groups(
 def _commit(to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]) -> list[GroupOffset]:
     with Consumer({**_asking(to_config), "group.id": group}) as consumer:
         try:
-            there = consumer.committed([TopicPartition(each.target, each.partition) for each in wanted], _ASK_S)
+            there = consumer.committed([TopicPartition(each.target, each.partition) for each in wanted], METADATA_S)
             now = {(each.topic, each.partition): each.offset for each in there}
             ahead = [each for each in wanted if each.target_offset > now[each.target, each.partition]]
             if not ahead:

@@ -14,8 +14,8 @@ from kafka_native import Consumer, TopicPartition
 from kafka_native.spark.offsets import Key, OffsetReader
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.measuring import PARTS, Measured, Sizes, measure_task, width_of
-from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, watch
-from kafka_native.spark.pipelines.snapshot import PartitionRange, settled_options, topic_options
+from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, topic_options, watch
+from kafka_native.spark.pipelines.snapshot import PartitionRange, settled_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native import KafkaException, Producer
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
+from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count, without_negative_timestamps
 from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_numbers, open_session, watch
-from kafka_native.spark.producers import lent
+from kafka_native.spark.producers import lent, patience_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +33,6 @@ CHUNK_ROWS: Final = 10_000
 _RECORD_S: Final = 1.0
 """How often a task writes down how far it is."""
 _LOOK_S: Final = 0.5
-_GRACE_S: Final = 60.0
-"""After delivery.timeout.ms each row has an outcome; a task that still waits so much later gives up."""
-_CONNECT_S: Final = 30.0
 _NOTES: Final = "replay.json"
 
 
@@ -152,10 +150,10 @@ class _Sending:
         self._record = record
         self._outstanding: deque[_Chunk] = deque()
         self._failed: str | None = None
-        self._begun = self._recorded_at = time.monotonic()
+        self._recorded_at = time.monotonic()
         self._recorded = -1
-        self._limit_s = float(producer_timeout_s(task.sink)) + _GRACE_S
-        self._chunk = CHUNK_ROWS if task.rate is None else max(1, min(CHUNK_ROWS, int(task.rate / 4)))
+        self._limit_s = patience_s(task.sink)
+        self._pace = Pace(task.rate, CHUNK_ROWS)
         self._sent = 0
         self.records = 0
         """Acknowledged."""
@@ -164,20 +162,21 @@ class _Sending:
 
     def send(self, batch: pa.RecordBatch, behind: int) -> None:
         """Hands over a batch, in pieces."""
-        for start in range(0, batch.num_rows, self._chunk):
-            part = batch.slice(start, self._chunk)
-            last = start + self._chunk >= batch.num_rows
+        step = self._pace.step
+        for start in range(0, batch.num_rows, step):
+            part = batch.slice(start, step)
+            last = start + step >= batch.num_rows
             # in the middle of a batch: its own offsets tell, rows are counted back from its end
             if last:
                 end = behind
             elif self._lane.by_offset:
                 end = part.column("offset")[-1].as_py() + 1
             else:
-                end = behind - (batch.num_rows - start - self._chunk)
+                end = behind - (batch.num_rows - start - step)
             self._produce(part, end)
-            self._producer.poll(0)
-            self._settle()
-            self._keep_to_the_rate(part.num_rows)
+            self._serve(0)
+            self._sent += part.num_rows
+            self._pace.wait(self._sent, self._serve)
 
     def finish(self) -> None:
         """Waits until everything is acknowledged, and writes that down."""
@@ -192,7 +191,7 @@ class _Sending:
         self._write_down()
 
     def _produce(self, part: pa.RecordBatch, end: int) -> None:
-        part = _without_negative_timestamps(part) if self._columns["timestamp"] else part
+        part = without_negative_timestamps(part) if self._columns["timestamp"] else part
         for topic, those in self._by_topic(part):
             chunk = _Chunk(end, those.num_rows, those.nbytes)
             self._outstanding.append(chunk)
@@ -200,10 +199,9 @@ class _Sending:
 
     def _by_topic(self, part: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
         task = self._task
-        if task.topic is not None:
-            return [(task.topic, part)]
-        if self._lane.topic:
-            return [(task.rename.get(self._lane.topic, self._lane.topic), part)]
+        target = _target(self._lane, task.topic, task.rename)
+        if target:
+            return [(target, part)]
         found = []
         for topic in pc.unique(part.column("topic")).to_pylist():
             if topic is None:
@@ -235,27 +233,9 @@ class _Sending:
             self._recorded = self.position
         self._recorded_at = time.monotonic()
 
-    def _keep_to_the_rate(self, rows: int) -> None:
-        self._sent += rows
-        if self._task.rate is None:
-            return
-        due = self._begun + self._sent / self._task.rate
-        while (wait := due - time.monotonic()) > 0:
-            self._producer.poll(min(wait, _LOOK_S))  # reports are served meanwhile
-            self._settle()
-
-
-def _without_negative_timestamps(part: pa.RecordBatch) -> pa.RecordBatch:
-    """Records that never had a timestamp have -1 in its place; they get the time of the replay."""
-    at = part.schema.get_field_index("timestamp")
-    column = part.column(at)
-    if not pa.types.is_timestamp(column.type):
-        return part
-    numbers = column.view(pa.int64())
-    if (pc.min(numbers).as_py() or 0) >= 0:
-        return part
-    kept = pc.if_else(pc.less(numbers, 0), pa.scalar(None, column.type), column)
-    return part.set_column(at, part.schema.field(at).with_nullable(True), kept)
+    def _serve(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+        self._settle()
 
 
 class _Chunk:
@@ -285,11 +265,9 @@ def _columns_for(task: ReplayTask, lane: Lane) -> dict[str, str | None]:
     }
 
 
-def producer_timeout_s(sink: SinkOptions) -> float:
-    """How long a message may take, in seconds."""
-    config = sink.producer
-    text = config.get("delivery.timeout.ms", config.get("message.timeout.ms", 300_000))
-    return float(text) / 1000
+def _target(lane: Lane, topic: str | None, rename: Mapping[str, str]) -> str:
+    """Where a lane's records go; empty: each record's own column says so."""
+    return topic or rename.get(lane.topic, lane.topic)
 
 
 # --- the driver's side ---
@@ -355,7 +333,7 @@ def replay(
     progress.prepare(what)
     left = tuple(each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces))
     _check_targets(sink, left, topic, rename or {}, partitions)
-    result = ReplayResult(len(left), targets=_targets(left, topic, rename or {}))
+    result = ReplayResult(len(left), targets=dict(Counter(_target(lane, topic, rename or {}) for lane in left)))
     begun = time.monotonic()
     if left:
         with open_session("kafka_native replay", master, conf, session) as spark:
@@ -389,17 +367,9 @@ def plan_replay(
     progress = Progress(Folder(checkpoint))
     found = []
     for lane in lanes_of(folder, topics, dates):
-        target = topic or (rename or {}).get(lane.topic, lane.topic)
+        target = _target(lane, topic, rename or {})
         position = progress.read(lane)
         found.append(LanePlan(lane, target, position, position > max(each.last for each in lane.pieces)))
-    return found
-
-
-def _targets(lanes: Sequence[Lane], topic: str | None, rename: Mapping[str, str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for lane in lanes:
-        name = topic or rename.get(lane.topic, lane.topic)
-        found[name] = found.get(name, 0) + 1
     return found
 
 
@@ -412,7 +382,7 @@ def _check_targets(
     """
     needed: dict[str, int] = {}
     for lane in lanes:
-        name = topic or rename.get(lane.topic, lane.topic)
+        name = _target(lane, topic, rename)
         if not name and "topic" not in lane.columns:
             raise PipelineError(
                 f"{lane.pieces[0].path} doesn't say which topic its records are of: name one with topic"
@@ -423,21 +393,14 @@ def _check_targets(
         return
     with Producer(dict(sink.producer)) as producer:
         for name, count in sorted(needed.items()):
-            there = _partition_count(producer, name)
+            try:
+                there = partition_count(producer.list_topics(name, METADATA_S), name)
+            except KafkaException as error:
+                raise PipelineError(f"asking for topic {name}: {error.args[0].str()}") from error
+            if not there:
+                raise PipelineError(f"topic {name} doesn't exist: make it first")
             if there < count:
                 raise PipelineError(
                     f"topic {name} has {there} partitions, and the records come from {count}: add some, or choose them "
                     "anew with partitions hash"
                 )
-
-
-def _partition_count(producer: Producer, topic: str) -> int:
-    try:
-        found = producer.list_topics(topic, timeout=_CONNECT_S).topics.get(topic)
-    except KafkaException as error:
-        raise PipelineError(f"asking for topic {topic}: {error.args[0].str()}") from error
-    if found is None or (found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
-        raise PipelineError(f"topic {topic} doesn't exist: make it first")
-    if found.error is not None:
-        raise PipelineError(f"topic {topic}: {found.error.str()}")
-    return len(found.partitions)

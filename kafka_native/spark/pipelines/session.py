@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ __all__ = [
     "open_session",
     "range_options",
     "ranges_in",
+    "topic_options",
     "watch",
 ]
 
@@ -114,6 +115,19 @@ def range_options(config: Mapping[str, str], options: Mapping[str, Any]) -> dict
     """
     own = {key: str(value) for key, value in options.items() if value is not None}
     return {**{f"kafka.{key}": str(value) for key, value in config.items()}, **own, "rows": "ranges"}
+
+
+def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str | None, **own: Any) -> dict[str, str]:
+    """The same for topics whose partitions and offsets are still to be seen.
+
+    :param pattern: Or else those whose whole name matches this regular expression.
+    :param own: As ``options`` of `range_options`.
+    :raises PipelineError: It is neither of them, or both.
+    """
+    if bool(topics) == bool(pattern):
+        raise PipelineError("write either topics or a pattern")
+    named = {"subscribePattern": pattern} if pattern else {"subscribe": ",".join(topics)}
+    return range_options(config, {**named, **own})
 
 
 class Tally:

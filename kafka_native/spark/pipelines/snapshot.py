@@ -22,12 +22,21 @@ from kafka_native.spark.offsets import Key, OffsetReader, flat, nested, offsets_
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
 from kafka_native.spark.pipelines.folder import Folder, loaded
-from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, range_options, watch
+from kafka_native.spark.pipelines.session import (
+    PipelineError,
+    Tally,
+    Work,
+    cause_of,
+    map_ranges,
+    range_options,
+    topic_options,
+    watch,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["MANIFEST", "PartitionRange", "Snapshot", "plan_snapshot", "settled_options", "snapshot", "topic_options"]
+__all__ = ["MANIFEST", "PartitionRange", "Snapshot", "plan_snapshot", "settled_options", "snapshot"]
 
 MANIFEST: Final = "_snapshot.json"
 """The file that says what a snapshot stands for."""
@@ -145,12 +154,6 @@ def _form(null_keys: str, headers: bool, key_type: str, value_type: str) -> late
         if kind not in ("binary", "string"):
             raise ValueError(f"{kind!r} isn't a type of keys and values: write binary or string")
     return latest.Form(null_keys, headers, key_type, value_type)
-
-
-def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str, **own: Any) -> dict[str, str]:
-    """Options of the source: topics, of which it is still to be seen what partitions and offsets they have."""
-    given = {"subscribe": ",".join(topics) or None, "subscribePattern": pattern or None}
-    return range_options(config, {**given, **own})
 
 
 def settled_options(config: Mapping[str, str], ranges: Sequence[PartitionRange], **own: Any) -> dict[str, str]:
