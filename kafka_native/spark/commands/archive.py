@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
-from kafka_native.spark.pipelines.lake import Range
 from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
 
 
 @click.command("archive")
 @common.kafka_options
-@click.option("--topics", callback=common.names, metavar="A,B", help="Which topics.")
-@click.option("--pattern", metavar="REGEX", help="Or those whose whole name matches.")
+@common.topic_options
 @click.option("--lake", required=True, help="The lake's folder (or URI); executors reach it by the same name.")
 @click.option("--checkpoint", help="Where Spark keeps its checkpoint (default: in the lake's folder).")
 @click.option(
@@ -51,7 +46,7 @@ def command(
     config: dict[str, str],
     config_file: Path | None,
     topics: tuple[str, ...],
-    pattern: str | None,
+    pattern: str,
     lake: str,
     checkpoint: str | None,
     trigger: Any,
@@ -94,11 +89,11 @@ def command(
     with common.told_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
-            _show_plan(console, plan_archive(kafka, lake, **common_arguments), lake)
+            plan = plan_archive(kafka, lake, **common_arguments)
+            common.show_ranges(console, plan, f"to be archived into {lake}", "ranges")
             return
         settings = ParquetSettings(compression, level, row_group_rows, row_group_size, file_size)
-        stop = threading.Event()
-        with common.progress(console, "archive") as show, _stopping(stop):
+        with common.progress(console, "archive") as show, common.stopping() as stop:
             result = archive(
                 kafka,
                 lake,
@@ -112,20 +107,6 @@ def command(
                 stop=stop,
             )
     _show(console, result)
-
-
-def _stopping(stop: threading.Event) -> Any:
-    """SIGTERM and Ctrl+C end the run between two looks; what isn't published is read again by the next run."""
-    return common.signals({signal.SIGINT, signal.SIGTERM}, stop.set)
-
-
-def _show_plan(console: Console, ranges: list[Range], lake: str) -> None:
-    table = Table("topic", "partition", "from offset", "to offset", "offsets", title=f"to be archived into {lake}")
-    for each in ranges:
-        cells = (each.partition, each.start, each.end, each.end - each.start)
-        table.add_row(each.topic, *(f"{cell:,}" for cell in cells))
-    console.print(table)
-    console.print(f"{len(ranges)} ranges, {sum(each.end - each.start for each in ranges):,} offsets; nothing was read.")
 
 
 def _show(console: Console, result: ArchiveResult) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -16,6 +17,10 @@ from rich.table import Table
 
 from kafka_native import KafkaException
 from kafka_native.spark.pipelines.session import PipelineError, Work
+
+if TYPE_CHECKING:
+    from kafka_native.spark.pipelines.lake import Range
+    from kafka_native.spark.pipelines.snapshot import PartitionRange
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -100,6 +105,12 @@ def spark_options(command: Command) -> Command:
     return command
 
 
+def topic_options(command: Command) -> Command:
+    """``--topics`` and ``--pattern``: parameters ``topics: tuple[str, ...]`` and ``pattern: str``."""
+    command = click.option("--pattern", default="", metavar="REGEX", help="Or those whose whole name matches.")(command)
+    return click.option("--topics", callback=names, metavar="A,B", help="Which topics.")(command)
+
+
 def kafka_options(command: Command) -> Command:
     """``--bootstrap``, ``--config`` and ``--config-file``: parameters ``bootstrap``, ``config`` and ``config_file``."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -126,18 +137,19 @@ def told_in_a_line() -> Iterator[None]:
 
 
 @contextmanager
-def signals(numbers: Iterable[signal.Signals], handle: Callable[[], None]) -> Iterator[None]:
-    """While inside, these signals call ``handle`` and nothing else; a second one acts as it did before."""
-    before = {number: signal.getsignal(number) for number in numbers}
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGTERM or Ctrl+C sets, and that is all they do; a second one acts as it did before."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def caught(number: int, _frame: Any) -> None:
         signal.signal(number, before[signal.Signals(number)] or signal.SIG_DFL)
-        handle()
+        stop.set()
 
     for number in before:
         signal.signal(number, caught)
     try:
-        yield
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
@@ -156,6 +168,19 @@ def progress(console: Console, title: str) -> Iterator[Callable[[Work], None]]:
             bar.update(task, total=total, completed=work.records if total else 0, text=text)
 
         yield show
+
+
+def show_ranges(
+    console: Console, ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions"
+) -> None:
+    """What a dry run prints."""
+    table = Table("topic", "partition", "from offset", "to offset", "offsets", title=title)
+    for each in ranges:
+        cells = (each.partition, each.start, each.end, each.end - each.start)
+        table.add_row(each.topic, *(f"{cell:,}" for cell in cells))
+    console.print(table)
+    offsets = sum(each.end - each.start for each in ranges)
+    console.print(f"{len(ranges)} {unit}, {offsets:,} offsets; nothing was read.")
 
 
 def summary(console: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:

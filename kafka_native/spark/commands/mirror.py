@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +31,7 @@ def _place(_context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--to-config", multiple=True, callback=common.pairs, metavar="KEY=VALUE", help="The target's clients.")
 @click.option("--to-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="The same from a properties file: the place for secrets.")  # fmt: skip
-@click.option("--topics", callback=common.names, metavar="A,B", help="Which topics.")
-@click.option("--pattern", metavar="REGEX", help="Or those whose whole name matches.")
+@common.topic_options
 @click.option("--to", default="{topic}", show_default=True, help="Name of a topic's mirror, as backup.{topic}.")
 @click.option("--checkpoint", required=True, help="The folder (or URI) that says how far the mirror is.")
 @click.option("--trigger", type=click.Choice(["available-now", "continuous"]), default="available-now",
@@ -57,7 +54,7 @@ def command(
     to_config: dict[str, str],
     to_config_file: Path | None,
     topics: tuple[str, ...],
-    pattern: str | None,
+    pattern: str,
     to: str,
     checkpoint: str,
     trigger: str,
@@ -85,14 +82,13 @@ def command(
         own = not (to_bootstrap or to_config_file or "bootstrap.servers" in to_config)
         target = common.kafka_config(to_bootstrap or (kafka["bootstrap.servers"] if own else None), to_config,
                                      to_config_file)  # fmt: skip
-        where: dict[str, Any] = {"topics": topics, "pattern": pattern or "", "to": to, "starting": start}
+        where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": start}
         if dry_run:
             _show_plan(console, plan_mirror(kafka, target, checkpoint=checkpoint, **where))
             return
-        stop = threading.Event()
         with (
             open_session("mirror", master, conf) as session,
-            common.signals({signal.SIGINT, signal.SIGTERM}, stop.set),
+            common.stopping() as stop,
             common.progress(console, "mirror") as show,
         ):
             done = mirror(

@@ -11,15 +11,13 @@ import click
 from rich.console import Console
 
 from kafka_native.spark.commands import common
-from kafka_native.spark.commands.snapshot import show_ranges
 from kafka_native.spark.pipelines.profile import Profile, plan_profile, profile
 from kafka_native.spark.pipelines.session import open_session
 
 
 @click.command("profile")
 @common.kafka_options
-@click.option("--topics", callback=common.names, metavar="A,B", help="Which topics.")
-@click.option("--pattern", metavar="REGEX", help="Or those whose whole name matches.")
+@common.topic_options
 @click.option("--start", default="earliest", show_default=True,
               help="Where to start: earliest, JSON, or a timestamp in milliseconds since 1970.")  # fmt: skip
 @click.option("--groups", callback=common.names, metavar="A,B", help="Consumer groups whose lag is told.")
@@ -33,7 +31,7 @@ def command(
     config: dict[str, str],
     config_file: Path | None,
     topics: tuple[str, ...],
-    pattern: str | None,
+    pattern: str,
     start: str,
     groups: tuple[str, ...],
     html: Path | None,
@@ -48,11 +46,11 @@ def command(
     Prints a summary; --html makes a report with charts, --json keeps all figures. Nothing is written to Kafka.
     """
     console = Console()
-    where: dict[str, Any] = {"topics": topics, "pattern": pattern or "", "starting": start}
+    where: dict[str, Any] = {"topics": topics, "pattern": pattern, "starting": start}
     with common.told_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
-            show_ranges(console, plan_profile(kafka, **where), "to be measured")
+            common.show_ranges(console, plan_profile(kafka, **where), "to be measured")
             return
         if html is not None:
             import matplotlib  # noqa: F401 - what is missing is said before a minute has gone

@@ -8,19 +8,17 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.session import open_session
-from kafka_native.spark.pipelines.snapshot import PartitionRange, Snapshot, plan_snapshot, snapshot
+from kafka_native.spark.pipelines.snapshot import Snapshot, plan_snapshot, snapshot
 
 _KINDS = click.Choice(["binary", "string"])
 
 
 @click.command("snapshot")
 @common.kafka_options
-@click.option("--topics", callback=common.names, metavar="A,B", help="Which topics.")
-@click.option("--pattern", metavar="REGEX", help="Or those whose whole name matches.")
+@common.topic_options
 @click.option("--output", required=True, help="The table's folder (or URI); executors reach it by the same name.")
 @click.option("--null-keys", type=click.Choice(["error", "skip"]), default="error", show_default=True,
               help="What to do about records without a key.")  # fmt: skip
@@ -36,7 +34,7 @@ def command(
     config: dict[str, str],
     config_file: Path | None,
     topics: tuple[str, ...],
-    pattern: str | None,
+    pattern: str,
     output: str,
     null_keys: str,
     key_type: str,
@@ -54,11 +52,11 @@ def command(
     they stand for.
     """
     console = Console()
-    where: dict[str, Any] = {"topics": topics, "pattern": pattern or "", "update": update}
+    where: dict[str, Any] = {"topics": topics, "pattern": pattern, "update": update}
     with common.told_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
-            show_ranges(console, plan_snapshot(kafka, output, **where), f"to be read for {output}")
+            common.show_ranges(console, plan_snapshot(kafka, output, **where), f"to be read for {output}")
             return
         started = time.monotonic()
         with open_session("snapshot", master, conf) as session, common.progress(console, "snapshot") as show:
@@ -75,18 +73,6 @@ def command(
                 show=show,
             )
     _show(console, made, time.monotonic() - started)
-
-
-def show_ranges(console: Console, ranges: list[PartitionRange], title: str) -> None:
-    """What a dry run prints."""
-    table = Table("topic", "partition", "from offset", "to offset", "offsets", title=title)
-    for each in ranges:
-        cells = (each.partition, each.start, each.end, each.end - each.start)
-        table.add_row(each.topic, *(f"{cell:,}" for cell in cells))
-    console.print(table)
-    console.print(
-        f"{len(ranges)} partitions, {sum(each.end - each.start for each in ranges):,} offsets; nothing was read."
-    )
 
 
 def _show(console: Console, made: Snapshot, elapsed_s: float) -> None:
