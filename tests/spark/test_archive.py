@@ -240,6 +240,30 @@ def test_cause_is_found_in_what_spark_wraps_around_it(text: str, cause: str) -> 
     assert sessions.cause_of(RuntimeError(text)) == cause
 
 
+def test_query_for_which_the_machine_was_too_busy_is_started_again() -> None:
+    class FakeQuery:
+        def __init__(self) -> None:
+            queries.append(self)
+            self.stopped = False
+
+        def awaitTermination(self, timeout_s: float) -> bool:
+            if len(queries) < 3:
+                raise RuntimeError("Python worker failed to connect back.")
+            return True
+
+        def stop(self) -> None:
+            self.stopped = True
+
+    queries: list[FakeQuery] = []
+    start: Any = FakeQuery
+    sessions.run_query(start, lambda: False, lambda: None)
+    assert [each.stopped for each in queries] == [True] * 3
+    queries.clear()
+    with pytest.raises(RuntimeError, match="connect back"):
+        sessions.run_query(start, lambda: False, lambda: "a batch has failed")
+    assert [each.stopped for each in queries] == [True]
+
+
 # --- with Spark ---
 
 

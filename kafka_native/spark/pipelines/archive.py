@@ -22,13 +22,13 @@ from kafka_native.spark.pipelines.session import (
     map_ranges,
     open_session,
     ranges_in,
+    run_query,
     topic_options,
     watch,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from kafka_native.spark.planning import OffsetRange
 
@@ -39,8 +39,6 @@ Overlap = Literal["error", "skip"]
 
 BATCH_ROWS: Final = 100_000
 """Rows of the Arrow batches that tasks fetch: large ones, as no JVM is to take them."""
-_LOOK_S: Final = 0.5
-_STARTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -189,9 +187,14 @@ def archive(
         writer = frame.writeStream.foreachBatch(run.commit).option("checkpointLocation", place)
         writer = writer.trigger(**_trigger(trigger, interval_s))
         with watch(lambda: tally.work(run.note()), on_progress):
-            for attempt in range(_STARTS):
-                if _wait(writer.start(), run, stop, attempt + 1 < _STARTS):
-                    break
+            try:
+                run_query(writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure)
+            except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
+                if stop is None:
+                    raise
+            except Exception as error:
+                cause = run.failure or error
+                raise PipelineError(cause_of(cause)) from cause
         run.result.elapsed_s = time.monotonic() - begun
     return run.result
 
@@ -269,26 +272,6 @@ class _Run:
         files = [LakeFile(**one) for each in results for one in each["files"]]
         self.result.add(self._lake.publish(query, batch, ranges, files))
         self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
-
-
-def _wait(query: StreamingQuery, run: _Run, stop: threading.Event | None, may_fail: bool) -> bool:
-    """Waits for the query's end. False: it didn't get going, which ``may_fail`` allows."""
-    try:
-        while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
-            if stop is not None and stop.is_set():
-                break
-    except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
-        if stop is None:
-            raise
-    except Exception as error:
-        # Spark gives the Python process of a source ten seconds to start, which a busy machine may need for itself
-        if may_fail and run.failure is None and "Python worker failed to connect back" in str(error):
-            return False
-        cause = run.failure or error
-        raise PipelineError(cause_of(cause)) from cause
-    finally:
-        query.stop()
-    return True
 
 
 def _session(session: SparkSession | None, master: str, conf: Mapping[str, str] | None) -> Any:

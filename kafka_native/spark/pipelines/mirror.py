@@ -25,7 +25,16 @@ from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copying
 from kafka_native.spark.pipelines.folder import Folder
 from kafka_native.spark.pipelines.producing import METADATA_S, partition_count
-from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, topic_options, watch
+from kafka_native.spark.pipelines.session import (
+    PipelineError,
+    Tally,
+    Work,
+    cause_of,
+    map_ranges,
+    run_query,
+    topic_options,
+    watch,
+)
 from kafka_native.spark.pipelines.translation import Piece, Translations, translate
 
 if TYPE_CHECKING:
@@ -124,7 +133,7 @@ def mirror(
     :param rate: Records a second at most, of all tasks together; None: no limit.
     :param groups: Consumer groups whose committed offsets are carried over to the target after each batch.
     :param show: Told how far it is, several times a second, on a thread of its own.
-    :param stop: Asked about once a second; True ends the mirror, after the batch at hand if that takes no longer than
+    :param stop: Asked twice a second; True ends the mirror, after the batch at hand if that takes no longer than
         STOP_S.
     :raises PipelineError: A topic has no place on the target: see `plan_mirror()`; a batch has failed.
     :raises KafkaException: A cluster doesn't answer.
@@ -141,16 +150,11 @@ def mirror(
         when = {"processingTime": f"{round(every_s * 1000)} milliseconds"}
     started = time.monotonic()
     with watch(running.work, show):
-        query = writer.trigger(**when).start()
         try:
-            while not query.awaitTermination(_WAIT_S) and not stop():
-                pass
-            running.end(query)
+            run_query(writer.trigger(**when).start, stop, lambda: running.failure, running.end)
         except Exception as error:
             if not isinstance(running.failure, _Stopped):
                 raise PipelineError(f"the mirror has failed: {cause_of(running.failure or error)}") from error
-        finally:
-            query.stop()
     running.done.elapsed_s = time.monotonic() - started
     return running.done
 

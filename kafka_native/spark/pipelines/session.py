@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from kafka_native.spark.planning import OffsetRange
 
@@ -31,6 +32,7 @@ __all__ = [
     "open_session",
     "range_options",
     "ranges_in",
+    "run_query",
     "topic_options",
     "watch",
 ]
@@ -39,6 +41,9 @@ RESULT_SCHEMA: Final = "result string"
 """What a task hands to the driver: one line of JSON for each range."""
 
 _LOOK_S: Final = 0.25
+_STOP_LOOK_S: Final = 0.5
+_STARTS: Final = 5
+_TOO_SLOW: Final = "Python worker failed to connect back"
 _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
 
 
@@ -202,6 +207,35 @@ def _result_batch(results: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.record_batch({"result": pa.array([json.dumps(each) for each in results], pa.string())})
+
+
+def run_query(
+    start: Callable[[], StreamingQuery],
+    stop: Callable[[], bool],
+    failure: Callable[[], object],
+    end: Callable[[StreamingQuery], object] = lambda query: None,
+) -> None:
+    """Runs a query until it ends, or until ``stop()``, which is asked twice a second, is true.
+
+    Spark gives the Python process of a source ten seconds to start, which a busy machine may need for itself: a query
+    that didn't get going for that is started again.
+
+    :param failure: What has gone wrong in a batch; None: nothing has.
+    :param end: Called before the query is stopped.
+    :raises Exception: As Spark has it.
+    """
+    for attempt in range(_STARTS):
+        query = start()
+        try:
+            while not query.awaitTermination(_STOP_LOOK_S) and not stop():  # type: ignore[arg-type]
+                pass
+            end(query)
+            return
+        except Exception as error:
+            if attempt + 1 == _STARTS or failure() is not None or _TOO_SLOW not in str(error):
+                raise
+        finally:
+            query.stop()
 
 
 @contextmanager
