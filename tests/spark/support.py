@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,32 +9,18 @@ from typing import Any
 from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming import DataStreamReader
 
-from kafka_native import Producer
-from kafka_native.mock import MockCluster
+from tests.client.support import Client
 
 FORMAT = "kafka_native"
 FIRST_MS = 1_700_000_000_000
 """The timestamp of the first record that `Kafka.fill()` writes into a topic; each next one is a second younger."""
 
-_numbers = itertools.count()
-
 
 @dataclass
-class Kafka:
+class Kafka(Client):
     """A cluster and a session, and what tests do with them."""
 
-    cluster: MockCluster
     spark: SparkSession
-
-    @property
-    def bootstrap(self) -> str:
-        return self.cluster.bootstrap_servers
-
-    def topic(self, partitions: int = 1) -> str:
-        """A new topic."""
-        name = f"topic-{next(_numbers)}"
-        self.cluster.create_topic(name, partitions)
-        return name
 
     def options(self, topic: str, **options: Any) -> dict[str, str]:
         """What a source of this topic is told; ``kafka.`` properties by ``**{"kafka.x": ...}``."""
@@ -51,7 +36,7 @@ class Kafka:
 
     def produce(self, topic: str, records: Iterable[dict[str, Any]], **conf: Any) -> None:
         """Produces what ``produce()`` takes as keywords; returns when all are written."""
-        with Producer({"bootstrap.servers": self.bootstrap, **conf}) as producer:
+        with self.producer(**conf) as producer:
             for record in records:
                 producer.produce(topic, **record)
             assert producer.flush(30) == 0
