@@ -1,0 +1,149 @@
+"""Packages of others, written on confluent_kafka, run unmodified on kafka_native, on a mock cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_native.mock import MockCluster
+
+ROOT = Path(__file__).resolve().parents[2]
+
+START = """
+import sys
+import kafka_native.compat
+kafka_native.compat.install()
+import confluent_kafka, kafka_native
+servers, topic = sys.argv[1:]
+TO, FROM = {"bootstrap.servers": servers}, {
+    "bootstrap.servers": servers, "group.id": f"group of {topic}", "auto.offset.reset": "earliest", "client.id": topic
+}
+"""
+
+# Wraps the classes, or clients that exist, and derives from Producer and Consumer without initialising them.
+OPENTELEMETRY = """
+from opentelemetry.instrumentation.confluent_kafka import ConfluentKafkaInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+spans = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+instrumentor = ConfluentKafkaInstrumentor()
+
+def talk(producer, consumer):
+    reports = []
+    producer.produce(topic, b"value", key=b"key", on_delivery=lambda *report: reports.append(report))
+    producer.produce(topic, b"more")
+    assert producer.flush(60) == 0 and reports[0][0] is None
+    consumer.subscribe([topic])
+    first = consumer.poll(60)
+    (second,) = consumer.consume(1, 60)
+    consumer.close()
+    assert (first.value(), second.value()) == (b"value", b"more")
+    assert [name for name, _ in first.headers()] == ["traceparent"]
+
+instrumentor.instrument(tracer_provider=provider)
+wrapped = confluent_kafka.Producer
+assert issubclass(wrapped, kafka_native.Producer) and wrapped is not kafka_native.Producer
+talk(confluent_kafka.Producer(TO), confluent_kafka.Consumer(FROM))
+instrumentor.uninstrument()
+assert confluent_kafka.Producer is kafka_native.Producer
+names = [each.name for each in spans.get_finished_spans()]
+assert (names.count(f"{topic} send"), names.count("recv")) == (2, 2), names
+
+spans.clear()
+topic += "-wrapped"
+FROM["group.id"] = f"group of {topic}"
+producer = instrumentor.instrument_producer(confluent_kafka.Producer(TO), provider)
+consumer = instrumentor.instrument_consumer(confluent_kafka.Consumer(FROM), provider)
+talk(producer, consumer)
+assert len(producer) == 0
+print(len(spans.get_finished_spans()), instrumentor.uninstrument_producer(producer).__class__.__module__)
+"""
+
+# Derives from both clients, overrides methods with coroutines, and polls on another thread.
+AIO_CONFLUENT_KAFKA = """
+import asyncio
+from aio_confluent_kafka import AIOConsumer, AIOProducer
+
+async def main():
+    reported = asyncio.Event()
+
+    async def on_delivery(error, message):
+        assert error is None and message.topic() == topic
+        reported.set()
+
+    producer, consumer = AIOProducer(TO), AIOConsumer(FROM)
+    await producer.produce(topic, key="key", value="value", on_delivery=on_delivery, headers={"a": "b"})
+    assert await asyncio.to_thread(producer.flush, 60) == 0
+    await asyncio.wait_for(reported.wait(), 60)
+    consumer.subscribe([topic])
+    message = await consumer.poll(60)
+    consumer.close()
+    print(message.key(), message.value(), message.headers(), isinstance(producer, kafka_native.Producer))
+
+asyncio.run(main())
+"""
+
+KAFKA_HANDLER = """
+from kafka_handler import Handler
+
+handler = Handler(verbose=True)
+producer = handler.Producer(TO)
+for number in range(3):
+    assert handler.produce(producer, topic, f"message {number}")
+assert handler.flush(producer)
+consumer = handler.Consumer(FROM)
+assert handler.subscribe(consumer, [topic])
+seen = []
+
+def received(text):
+    seen.append(text)
+    if len(seen) == 3:
+        consumer.close()
+        print(seen)
+        sys.exit(0)
+
+handler.consume(consumer, received)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("package", "program", "said"),
+    [
+        ("opentelemetry.instrumentation.confluent_kafka", OPENTELEMETRY, "6 kafka_native.producer"),
+        ("aio_confluent_kafka", AIO_CONFLUENT_KAFKA, "b'key' b'value' [('a', b'b')] True"),
+        ("kafka_handler", KAFKA_HANDLER, "['message 0', 'message 1', 'message 2']"),
+    ],
+    ids=["opentelemetry-instrumentation-confluent-kafka", "aio-confluent-kafka", "kafka-handler"],
+)
+def test_a_package_of_others_runs_unmodified(cluster: MockCluster, package: str, program: str, said: str) -> None:
+    if not installed(package):
+        pytest.skip(f"{package} isn't installed; it is among the extras for tests")
+    topic = package.replace(".", "-")
+    for name in (topic, f"{topic}-wrapped"):
+        cluster.create_topic(name, 1)
+    command = [sys.executable, "-c", START + program, cluster.bootstrap_servers, topic]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip().splitlines()[-1] == said
+
+
+def installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
