@@ -143,6 +143,9 @@ from confluent_kafka.deserializing_consumer import DeserializingConsumer
 assert confluent_kafka.Producer is kafka_native.Producer is confluent_kafka.cimpl.Producer
 assert confluent_kafka.SerializingProducer is SerializingProducer is kafka_native.SerializingProducer
 assert confluent_kafka.DeserializingConsumer is DeserializingConsumer
+from confluent_kafka.aio import AIOConsumer
+from confluent_kafka import aio
+assert AIOConsumer is kafka_native.aio.AIOConsumer and aio.AIOProducer is kafka_native.aio.AIOProducer
 assert confluent_kafka.error.ProduceError is kafka_native.error.ProduceError
 assert confluent_kafka.serialization.__spec__.name == "kafka_native.serialization"
 assert confluent_kafka.__name__ == "confluent_kafka" == confluent_kafka.__spec__.name

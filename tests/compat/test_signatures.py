@@ -1,6 +1,6 @@
 """Every module, class, method, parameter, default, constant and error code of confluent_kafka is here, or is listed.
 
-`confluent_kafka_api.json` has the names and signatures of confluent_kafka 2.x as facts, without its asyncio clients.
+`confluent_kafka_api.json` has the names and signatures of confluent_kafka 2.x as facts.
 """
 
 from __future__ import annotations
@@ -58,13 +58,24 @@ PENDING = {
     "confluent_kafka.cimpl.Producer.send_offsets_to_transaction": TRANSACTIONS,
     "confluent_kafka.cimpl.Producer.set_sasl_credentials": SECURITY,
     "confluent_kafka.cimpl.Consumer.set_sasl_credentials": SECURITY,
+    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.init_transactions": TRANSACTIONS,
+    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.begin_transaction": TRANSACTIONS,
+    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.commit_transaction": TRANSACTIONS,
+    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.abort_transaction": TRANSACTIONS,
+    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.send_offsets_to_transaction": TRANSACTIONS,
+    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.set_sasl_credentials": SECURITY,
+    "confluent_kafka.aio._AIOConsumer.AIOConsumer.set_sasl_credentials": SECURITY,
 }
 
 # Parameters that have another name or default here, and why that is no difference to a caller.
 OTHER_PARAMETERS = {
     ("KafkaError.__init__", "code"): "its name is `error` in confluent_kafka itself, whose stub has it wrong",
     ("Consumer.poll", "timeout"): "None waits for ever, as -1 does",
+    ("AIOProducer.poll", "timeout"): "0, as it is declared there, not the synchronous client's -1",
+    ("AIOConsumer.__init__", "max_workers"): "2 or 100, by release; there are no workers here",
 }
+# Private modules of classes that are public a level above.
+PRIVATE = {"confluent_kafka.aio._AIOConsumer": "aio", "confluent_kafka.aio.producer._AIOProducer": "aio"}
 # Their only parameters are the configuration, as a dict, keywords or both: tests/client calls them so.
 CONFIGURED = {"Producer.__init__", "Consumer.__init__"}
 # Exceptions take no keywords, whatever the stub of confluent_kafka says; ours has one of its own.
@@ -79,7 +90,7 @@ def pending(name: str) -> bool:
 
 def own_module(name: str) -> Any:
     """kafka_native's module for one of confluent_kafka's; ModuleNotFoundError if there is none."""
-    first, _, deeper = name.partition(".")[2].partition(".")
+    first, _, deeper = PRIVATE.get(name, name.partition(".")[2]).partition(".")
     return importlib.import_module(".".join(filter(None, ("kafka_native", OWN_MODULES.get(first, first), deeper))))
 
 
@@ -209,14 +220,19 @@ def complaints(module: str, name: str, text: str) -> Iterator[str]:
             yield f"{name}: {ours.name} (parameter {position}) must be given here"
 
 
+# How the asyncio clients declare what they pass on to the synchronous ones.
+FORWARDED = "*args: Any, **kwargs: Any"
+
+
 def signatures() -> Iterator[tuple[str, str, str]]:
     for module, content in API["modules"].items():
         for cls, described in content["classes"].items():
             for method, texts in described["methods"].items():
                 if method.startswith("__") and method != "__init__":
                     continue
-                for text in texts:
-                    yield module, f"{cls}.{method}", text
+                if cls.startswith("AIO") and any(FORWARDED in text for text in texts):
+                    texts = API["modules"]["confluent_kafka.cimpl"]["classes"][cls[3:]]["methods"][method]
+                yield from ((module, f"{cls}.{method}", text) for text in texts)
         for function, text in content["functions"].items():
             yield module, function, text
 
@@ -229,6 +245,10 @@ def test_signatures_take_what_theirs_take() -> None:
     ]
     assert len(checked) > 80
     assert not [line for module, name, text in checked for line in complaints(module, name, text)]
+
+
+def test_the_asyncio_producers_poll_does_not_wait_unless_it_is_told_to() -> None:
+    assert own_signature("confluent_kafka.aio", "AIOProducer.poll").parameters["timeout"].default == 0
 
 
 def test_a_signature_that_differs_is_noticed() -> None:
@@ -245,7 +265,25 @@ def test_a_signature_that_differs_is_noticed() -> None:
     assert list(complaints("confluent_kafka.cimpl", "Producer.produce", "(self)")), "topic must be given"
 
 
+def test_what_is_awaited_there_is_awaited_here() -> None:
+    checked = 0
+    for module, content in API["modules"].items():
+        for cls, described in content["classes"].items():
+            for method, texts in described["methods"].items():
+                name = f"{cls}.{method}"
+                if not texts[0].startswith("async ") or pending(f"{module}.{name}") or name in AWAITABLE:
+                    continue
+                checked += 1
+                assert inspect.iscoroutinefunction(getattr(getattr(own_module(module), cls), method)), name
+    assert checked > 25
+
+
+# It isn't a coroutine function: what it returns is awaited (tests/aio has it).
+AWAITABLE = {"AIOProducer.produce"}
+
 SPECIAL = {
+    "__aenter__",
+    "__aexit__",
     "__len__",
     "__bool__",
     "__enter__",
