@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import confluent_kafka
-from confluent_kafka import aio
 
 from bench.adapters import Figures, Task, asyncio_api, python_api, reading
 
@@ -100,9 +99,13 @@ def wide(task: Task) -> Figures:
 
 def aio_produce(task: Task) -> Figures:
     """See asyncio_api."""
+    from confluent_kafka import aio  # which older releases lack
+
     return asyncio_api.aio_produce(aio, task)
 
 
 def aio_poll(task: Task) -> Figures:
     """See asyncio_api."""
+    from confluent_kafka import aio
+
     return asyncio_api.aio_poll(confluent_kafka, aio, task, AIO_MESSAGES, **TUNING)

@@ -12,8 +12,8 @@
  * up another's: flush() in one thread isn't left asleep by poll() in another. A sleeper that a kick hasn't reached yet (`unseen`) keeps others from leaving
  * the descriptor cleared.
  *
- * An event loop that watches the descriptor calls kn_queue_wait(queue, 0) when it fires, takes, and is called again until that wait finds nothing and
- * clears.
+ * An event loop that watches the descriptor takes when it fires; when it has found nothing, it calls kn_queue_rest(), and looks for what kicks announce.
+ * It must not call kn_queue_wait(queue, 0) for that: with several queues in one thread, each call would return for an old kick.
  */
 #include "engine/queue.h"
 
@@ -161,6 +161,17 @@ int kn_queue_wait(struct kn_queue *queue, int timeout_ms)
     }
     kn_mutex_unlock(&queue->lock);
     return status;
+}
+
+int kn_queue_rest(struct kn_queue *queue)
+{
+    kn_wake_clear(&queue->wake);
+    kn_mutex_lock(&queue->lock);
+    int ready = queue->count > 0;
+    int others = queue->unseen;
+    kn_mutex_unlock(&queue->lock);
+    if (ready || others) kn_wake_signal(&queue->wake);
+    return ready;
 }
 
 void kn_queue_kick(struct kn_queue *queue)

@@ -32,6 +32,9 @@ long kn_queue_count(struct kn_queue *queue);
 /* Returns KN_OK at once when something is queued or a kick has come since this thread's last wait here, KN_ERR_TIMED_OUT, or KN_ERR_INTERRUPTED.
  * timeout_ms < 0: no limit. A thread's first wait may return for an old kick. No lock held while asleep; the caller has released the interpreter lock. */
 int kn_queue_wait(struct kn_queue *queue, int timeout_ms);
+/* For an event loop that has found nothing to do: the descriptor isn't readable until the next push or kick. Returns 1 when something is queued after all,
+ * else 0. Kicks are forgotten: whoever kicks has set something that the caller looks at, before or after. */
+int kn_queue_rest(struct kn_queue *queue);
 /* Ends one wait of every thread, also of one that is just about to begin. */
 void kn_queue_kick(struct kn_queue *queue);
 

@@ -372,7 +372,9 @@ def is_ready(ConsumerCore core not None):
     core._check_open()
     if not core._may_take():
         return None
-    return core.engine.wait(&core.engine.engine.fetched, 0.0) != KN_ERR_TIMED_OUT
+    if kn_queue_rest(&core.engine.engine.fetched):
+        return True
+    return bool(core.engine.callbacks or core.engine.notices) or core._woken
 
 
 def begin_waiting(ConsumerCore core not None):

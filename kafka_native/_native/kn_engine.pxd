@@ -51,6 +51,7 @@ cdef extern from "engine/queue.h" nogil:
     void kn_queue_push(kn_queue *queue, kn_list *node)
     long kn_queue_count(kn_queue *queue)
     int kn_queue_wait(kn_queue *queue, int timeout_ms)
+    int kn_queue_rest(kn_queue *queue)
     void kn_queue_kick(kn_queue *queue)
 
 cdef extern from "engine/budget.h" nogil:

@@ -232,6 +232,7 @@ class AIOConsumer(AIOAssigning):
                 await asyncio.wait([busy])
             finally:
                 self._taking.begin()
+            self._vacate(busy)  # if its own loop has ended before that could be done
 
     def _occupy(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Nobody else takes messages until this is done."""
@@ -241,6 +242,8 @@ class AIOConsumer(AIOAssigning):
         return task
 
     def _vacate(self, task: asyncio.Task[None]) -> None:
+        if self._busy is not task:
+            return
         self._busy = None
         if not task.cancelled():
             error = task.exception()

@@ -197,3 +197,33 @@ def test_two_coroutines_at_once_are_refused(client: Client) -> None:
     with assigned(client, topic) as consumer:
         asyncio.run(asyncio.wait_for(read(consumer), WAIT_S))
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1
+
+
+def test_two_idle_coroutines_let_the_loop_sleep(client: Client) -> None:
+    topic = client.topic()
+    consumers = [assigned(client, topic) for _ in range(2)]
+    for consumer in consumers:
+        consumer.wakeup()  # a kick that is over and done with
+        assert consumer.poll(WAIT_S) is None
+
+    async def main() -> int:
+        async def wait(consumer: Any) -> None:
+            async for _ in consumer.arrow_stream(timeout=0.5):
+                pytest.fail("there is nothing")
+
+        looks = 0
+        taken = [consumer._take_columns for consumer in consumers]
+        for consumer, take in zip(consumers, taken, strict=True):
+
+            def counted(*args: Any, take: Any = take, **kwargs: Any) -> Any:
+                nonlocal looks
+                looks += 1
+                return take(*args, **kwargs)
+
+            consumer._take_columns = counted  # type: ignore[method-assign]
+        await asyncio.gather(*(wait(consumer) for consumer in consumers))
+        return looks
+
+    assert asyncio.run(main()) < 50
+    for consumer in consumers:
+        consumer.close()

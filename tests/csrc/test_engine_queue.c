@@ -124,7 +124,7 @@ static void test_a_kick_reaches_every_sleeper(void)
     kn_queue_deinit(&kicked.queue);
 }
 
-static void test_an_event_loop_sees_the_descriptor_until_wait_finds_nothing(void)
+static void test_an_event_loop_sees_the_descriptor_until_it_rests(void)
 {
     struct kn_queue queue;
     CHECK_EQ(kn_queue_init(&queue), KN_OK);
@@ -132,11 +132,15 @@ static void test_an_event_loop_sees_the_descriptor_until_wait_finds_nothing(void
     kn_queue_push(&queue, &item_new(1)->node);
     kn_queue_push(&queue, &item_new(2)->node);
     CHECK(readable(&queue));
-    CHECK_EQ(kn_queue_wait(&queue, 0), KN_OK);
     CHECK_EQ(pop_value(&queue), 1);
+    CHECK_EQ(kn_queue_rest(&queue), 1);
     CHECK(readable(&queue)); /* one is left */
     CHECK_EQ(pop_value(&queue), 2);
-    CHECK_EQ(kn_queue_wait(&queue, 0), KN_ERR_TIMED_OUT);
+    CHECK_EQ(kn_queue_rest(&queue), 0);
+    CHECK(!readable(&queue));
+    kn_queue_kick(&queue);
+    CHECK(readable(&queue));
+    CHECK_EQ(kn_queue_rest(&queue), 0); /* also when other queues were waited on in between */
     CHECK(!readable(&queue));
     kn_queue_push(&queue, &item_new(3)->node);
     CHECK(readable(&queue));
@@ -235,7 +239,7 @@ int main(void)
     RUN(test_wait_returns_at_once_with_items_and_in_time_without);
     RUN(test_a_kick_ends_one_wait_also_when_it_came_before);
     RUN(test_a_kick_reaches_every_sleeper);
-    RUN(test_an_event_loop_sees_the_descriptor_until_wait_finds_nothing);
+    RUN(test_an_event_loop_sees_the_descriptor_until_it_rests);
     RUN(test_a_signal_ends_the_wait_at_once);
     RUN(test_many_threads_lose_nothing_and_nobody_oversleeps);
     return check_done();

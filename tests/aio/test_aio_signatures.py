@@ -1,0 +1,49 @@
+"""The names and parameters of confluent_kafka.aio, as they are installed."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from kafka_native import aio as ours
+
+theirs = pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
+
+NOT_YET = {
+    *("init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"),
+    *("abort_transaction", "set_sasl_credentials", "cluster_id"),
+}
+INNER = {"executor"}
+
+
+def parameters(function: object) -> list[str]:
+    """Their names, but for *args and **kwargs."""
+    found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return [each.name for each in found if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+
+
+def public(cls: type) -> set[str]:
+    """Its public methods."""
+    return {name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))} - INNER
+
+
+@pytest.mark.parametrize("name", ["AIOProducer", "AIOConsumer"])
+def test_every_call_is_there_and_takes_what_theirs_takes(name: str) -> None:
+    their_class, our_class = getattr(theirs, name), getattr(ours, name)
+    assert public(their_class) - public(our_class) - NOT_YET == set()
+    assert parameters(our_class.__init__) == parameters(their_class.__init__)
+    for method in public(their_class) - NOT_YET:
+        mine, wanted = parameters(getattr(our_class, method)), parameters(getattr(their_class, method))
+        assert mine[: len(wanted)] == wanted, method
+
+
+def test_what_is_missing_is_missing_openly() -> None:
+    for method in NOT_YET:
+        assert not hasattr(ours.AIOProducer, method)
+        assert not hasattr(ours.AIOConsumer, method)
+
+
+def test_produce_is_documented() -> None:
+    assert inspect.signature(ours.AIOProducer.produce).parameters["headers"].default is None
+    assert "full queue is waited for" in (ours.AIOProducer.produce.__doc__ or "")
