@@ -1,0 +1,48 @@
+"""The snippets of the guide about mirror, snapshot and profile run, on the mock cluster."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafka_native import Producer
+from kafka_native.mock import MockCluster
+from kafka_native.spark.pipelines.translation import Piece, Translations
+from tests.spark.conftest import ROOT
+from tests.spark.support import Kafka
+
+SECTIONS = ("mirror", "snapshot", "profile")
+
+
+def snippets(section: str) -> list[str]:
+    """Those of one section, in order."""
+    guide = (ROOT / "docs" / "guide" / "pipelines.md").read_text(encoding="utf-8")
+    text = guide.partition(f"\n## {section}:")[2].partition("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_pipelines_of_the_guide_run(kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with MockCluster(brokers=1) as other:
+        kafka.cluster.create_topic("orders-7", 2)
+        other.create_topic("eu.orders-7", 2)
+        places = {"old:9092": kafka.bootstrap, "new:9092": other.bootstrap_servers, "localhost:9092": kafka.bootstrap}
+        with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
+            for topic in ("orders-7", "profiles", "clicks"):
+                for number in range(100):
+                    producer.produce(topic, f"value {number}", f"key {number % 40}")
+        Translations(str(tmp_path / "mirror" / "translation")).write(0, [Piece("orders", 3, "orders", 0, 9, 7, 16)])
+        for section in SECTIONS:
+            found = snippets(section)
+            assert found
+            for snippet in found:
+                for place, real in places.items():
+                    snippet = snippet.replace(place, real)
+                snippet = snippet.replace("/data", str(tmp_path)).replace("clicks.html", f"{tmp_path}/x.html")
+                exec(compile(snippet, f"pipelines.md, {section}", "exec"), {})
+    told = capsys.readouterr().out
+    assert "100 records in 1 batches" in told
+    assert "40 keys of 100 records" in told
+    assert "'count': 3" in told
+    assert "<svg" in (tmp_path / "x.html").read_text(encoding="utf-8")
