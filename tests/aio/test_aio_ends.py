@@ -40,7 +40,7 @@ print("ended")
 """
 
 FORKED = """
-import asyncio, os, sys
+import asyncio, os, sys, warnings
 from kafka_native import TopicPartition
 from kafka_native.aio import AIOConsumer, AIOProducer
 
@@ -51,6 +51,7 @@ async def main():
         await consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
         assert (await consumer.poll(60)).value() == b"before"
         assert await consumer.poll(0.01) is None  # watched by the loop from now on
+        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, of any fork beside threads
         child = os.fork()
         if child == 0:
             for call in (consumer.poll, consumer.assignment, producer.flush, lambda: producer.produce("t", b"x")):
@@ -102,10 +103,9 @@ async def main():
             await (await producer.produce(sys.argv[2], b"x"))
             assert (await consumer.poll(60)).offset() == 3000
 
-for _ in range(1):
-    loop = uvloop.new_event_loop()
-    loop.run_until_complete(main())
-    loop.close()
+loop = uvloop.new_event_loop()
+loop.run_until_complete(main())
+loop.close()
 print("ended")
 """
 
