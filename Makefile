@@ -14,7 +14,7 @@ ARGS ?=
 SLOW_TIMEOUT := 300
 FUZZ_SECONDS ?= 30
 # What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
-SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/mock tests/protocol/test_wire*.py)
+SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker
