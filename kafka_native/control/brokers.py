@@ -456,6 +456,8 @@ class BrokerPool:
 
     def _outcome(self, event: Event, broker: Broker, api_key: int, version: int) -> Reply:
         """The decoded response, or the KafkaError that stands for it."""
+        if event.status == STATUS_STALE:  # a heartbeat, or a call whose time is up: never sent
+            return KafkaError(KafkaError._TRANSPORT, f"{broker.name}: the connection has just ended")
         if event.status != 0:
             cause = from_status(event.status)
             return KafkaError(cause.code(), f"{broker.name}: {event.text or cause.str()}")

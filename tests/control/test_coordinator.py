@@ -7,12 +7,14 @@ import pytest
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers import COORDINATORS
 from kafka_native.control.calls import Call
-from kafka_native.control.coordinator import Coordinator
+from kafka_native.control.coordinator import GONE, Coordinator
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse
 
 from .fakes import Cluster, api_versions, call_to, event
+
+STALE = -16  # enum kn_status
 
 
 class Finding:
@@ -115,6 +117,18 @@ def test_calls_that_any_broker_may_answer_stay_off_the_connection_to_the_coordin
     assert [sent.handle for sent in cluster.engine.submitted] == [1]
     cluster.bring_up(0)
     assert [sent.handle for sent in cluster.engine.submitted] == [1, 0]
+
+
+def test_heartbeat_on_a_connection_that_has_just_ended_is_a_connection_lost() -> None:
+    cluster = Cluster()
+    target = cluster.pool.coordinator(7, "c", 9)
+    replies: list[object] = []
+    cluster.bring_up(1)
+    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    cluster.pool.on_reply(event(broker=1, token=cluster.engine.beats[-1].token, status=STALE))
+    [error] = replies
+    assert isinstance(error, KafkaError)
+    assert error.code() in GONE, "so that the coordinator is looked for, and the application doesn't hear of it"
 
 
 def test_heartbeat_tells_what_differs_until_it_fails_or_is_stopped() -> None:
