@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from kafka_native._native.message import Message
+from kafka_native.admin import NewPartitions, NewTopic
 from kafka_native.consumer import Consumer
 from kafka_native.errors import ConcurrentModificationException, IllegalStateException, KafkaError, KafkaException
 from kafka_native.producer import Producer
@@ -185,6 +186,8 @@ __all__ = [
     "KafkaError",
     "KafkaException",
     "Message",
+    "NewPartitions",
+    "NewTopic",
     "Producer",
     "RebalanceCallback",
     "TopicPartition",

@@ -1,4 +1,4 @@
-"""What Producer and Consumer have in common: engine, control thread, errors, cluster metadata.
+"""What Producer, Consumer and AdminClient have in common: engine, control thread, errors, cluster metadata.
 
 Layer: public API. Everything that decides is in ``control``; everything that moves bytes is in the engine.
 """
@@ -46,7 +46,7 @@ class Client:
         kind: str,
         settings: Mapping[str, Any],
     ) -> None:
-        """``kind`` is "producer" or "consumer"; ``settings`` the engine's, whole."""
+        """``kind`` is "producer", "consumer" or "admin"; ``settings`` the engine's, whole."""
         self.config = config
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
@@ -90,9 +90,9 @@ class Client:
         if self._error_cb is None:
             self.logger.warning("%s: %s", self.name, error.str())
         else:
-            self._call_back(partial(self._error_cb, error))
+            self.call_back(partial(self._error_cb, error))
 
-    def _call_back(self, callback: Callable[[], Any]) -> None:
+    def call_back(self, callback: Callable[[], Any]) -> None:
         """Control thread: called by the application's poll(), the next one or one that waits already."""
         self.engine.callbacks.append(callback)
         self.engine.kick()
@@ -120,7 +120,7 @@ class Client:
         self.logger.debug("%s: %s throttles this client for %.3f s", self.name, broker.name, seconds)
         if self._throttle_cb is not None:
             event = ThrottleEvent(broker.host, broker.node_id, seconds)
-            self._call_back(partial(self._throttle_cb, event))
+            self.call_back(partial(self._throttle_cb, event))
 
     def check_open(self, closed_text: str) -> None:
         """RuntimeError for a client that is closed, or that belongs to the parent of a fork."""

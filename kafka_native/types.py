@@ -421,7 +421,7 @@ class ConsumerGroupMetadata:
         )
 
 
-class _Ordered(Enum):
+class OrderedEnum(Enum):
     """Members are ordered by their values, within their own enum."""
 
     def __lt__(self, other: object) -> bool:
@@ -430,7 +430,7 @@ class _Ordered(Enum):
         return bool(self.value < other.value)
 
 
-class ConsumerGroupState(_Ordered):
+class ConsumerGroupState(OrderedEnum):
     """What a consumer group is doing, as its coordinator tells it."""
 
     UNKNOWN = 0
@@ -442,7 +442,7 @@ class ConsumerGroupState(_Ordered):
     EMPTY = 5
 
 
-class ConsumerGroupType(_Ordered):
+class ConsumerGroupType(OrderedEnum):
     """By which protocol a group shares its partitions: KIP-848's is CONSUMER."""
 
     UNKNOWN = 0
@@ -450,14 +450,14 @@ class ConsumerGroupType(_Ordered):
     CLASSIC = 2
 
 
-class IsolationLevel(_Ordered):
+class IsolationLevel(OrderedEnum):
     """Whether records of transactions that aren't committed count (KIP-98)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
-class ElectionType(_Ordered):
+class ElectionType(OrderedEnum):
     """Which replica may become leader: the preferred one, or any, even if messages are lost by it (KIP-460)."""
 
     PREFERRED = 0

@@ -179,6 +179,11 @@ class BrokerPool:
         """The broker that a target means."""
         return self._coordinators.get(target - COORDINATORS) if target >= COORDINATORS else self.nodes.get(target)
 
+    def is_up(self, target: int) -> bool:
+        """Whether what is sent to this target needs no connection first."""
+        broker = self._at(target)
+        return broker is not None and broker.up
+
     def handle(self, node_id: int) -> int:
         """The engine's handle of a node, -1 when it isn't known."""
         broker = self.nodes.get(node_id)

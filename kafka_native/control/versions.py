@@ -19,6 +19,7 @@ from kafka_native.protocol.offsets import (
     OffsetForLeaderEpochRequest,
 )
 from kafka_native.protocol.schema import ZERO_UUID, Request
+from kafka_native.protocol.topics import DeleteTopicsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
@@ -120,6 +121,9 @@ def adapted(message: Request, version: int) -> Request:
             message.key = ""
         else:
             message.coordinator_keys = []
+    elif isinstance(message, DeleteTopicsRequest) and version < 6:
+        message = copy.copy(message)
+        message.topics = []  # it goes by the names
     elif isinstance(message, LeaveGroupRequest):
         message = copy.copy(message)
         if version >= 3:

@@ -96,6 +96,6 @@ def test_spoken_versions_are_those_of_the_code(row: list[str]) -> None:
 def is_sent(request: str) -> bool:
     """Whether the client, not only the declarations, the mock cluster and the tests, knows this request."""
     package = ROOT / "kafka_native"
-    folders = ("control", "security", "cli")
+    folders = ("admin", "control", "security", "cli")
     ours = [*package.glob("*.py"), *(path for name in folders for path in (package / name).rglob("*.py"))]
     return any(re.search(rf"\b{request}\b", path.read_text(encoding="utf-8")) for path in ours)

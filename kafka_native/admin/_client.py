@@ -1,0 +1,311 @@
+"""AdminClient: manages topics, settings and groups of a cluster."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar
+
+from kafka_native.admin import _topic_errands as topic_errands
+from kafka_native.admin._topic import NewPartitions, NewTopic
+from kafka_native.client import Client
+from kafka_native.config import parse
+from kafka_native.control.errands import UNANSWERED, Errand, Errands, Settle, Steps
+from kafka_native.control.main_thread import FOR_EVER_S
+from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.protocol import ProtocolError
+from kafka_native.protocol.schema import Request
+from kafka_native.types import ClusterMetadata
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+StepsOf: TypeAlias = Callable[[Callable[[list[Any]], Request], dict[Any, Any], Settle, Errand], Steps[None]]
+
+CLOSED_TEXT = "AdminClient has been closed"
+TIMEOUT_MAX_S = 3600.0
+
+
+class _Handle(Client):
+    """A client whose callbacks wait for `AdminClient.poll()`."""
+
+    def __init__(self, *args: Any) -> None:
+        self.callbacks: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        super().__init__(*args)
+
+    def call_back(self, callback: Callable[[], Any]) -> None:
+        self.callbacks.put(callback)
+
+
+class AdminClient:
+    """Manages a cluster: topics, settings, groups, offsets.
+
+        admin = AdminClient({"bootstrap.servers": "localhost:9092"})
+        for topic, future in admin.create_topics([NewTopic("greetings", 3)]).items():
+            future.result()  # None, or KafkaException
+
+    Calls return at once; the futures are completed by the client's own thread, which `add_done_callback()` must not
+    hold up, and fail with KafkaException. What one item of a call fails with concerns its future only. Where a broker
+    isn't in charge any more, the one that is gets asked, until the time is over. A change whose connection breaks
+    before the answer fails with _TRANSPORT: it may have been made.
+
+    Options of the calls, by keyword:
+
+    - ``request_timeout``: seconds for the whole call, 0 to 3600; -1: ``socket.timeout.ms``.
+    - ``operation_timeout``: seconds that the broker may take before it answers, 0 to 3600 (0: it answers before
+      everything is done); -1: as the request's.
+    - ``validate_only``: change nothing, only see whether it would work.
+
+    ``TypeError`` and ``ValueError`` for arguments that can't be. Configuration: librdkafka's properties
+    (docs/CONFIGURATION.md). ``error_cb`` and ``throttle_cb`` are called by `poll()`.
+
+    Safe to use from several threads. It has to live until its futures are done: closing it, or dropping it, fails those
+    that aren't with _DESTROY. After ``fork()`` the child has to make a client of its own.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], **kwargs: Any) -> None:
+        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
+        if not isinstance(conf, Mapping):
+            raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
+        settings = parse({**conf, **kwargs}, "producer")
+        everything = {
+            **connection_settings(settings),
+            **consumer_settings(settings),
+            **producer_settings(settings, 0, False),
+        }
+        self._client = _Handle(settings, "admin", everything)
+        self._timeout_s = settings.integer("socket.timeout.ms") / 1000
+        main = self._client.main
+        self._errands = Errands(
+            main.pool,
+            main.metadata,
+            self._client.logger,
+            backoff_s=settings.number("retry.backoff.ms") / 1000,
+            backoff_most_s=settings.number("retry.backoff.max.ms") / 1000,
+        )
+        main.managers.append(self._errands)
+        main.on_close.append(self._errands.close)
+        main.start()
+
+    # --- the cluster ---
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """The cluster's brokers, topics and partitions; waits for them.
+
+        :param topic: Only this topic; None for all.
+        :param timeout: Seconds to wait; negative waits for ever.
+        :raises KafkaException: No broker answered in time.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        return self._client.list_topics(topic, timeout)
+
+    # --- topics ---
+
+    def create_topics(
+        self,
+        new_topics: list[NewTopic],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> dict[str, Future[None]]:
+        """Makes topics.
+
+        :param new_topics: The topics.
+        :return: A future a topic, by name: None when it is there; KafkaException, for instance TOPIC_ALREADY_EXISTS.
+        """
+        topics = [(each.topic, topic_errands.new_topic(each)) for each in _list_of(new_topics, NewTopic)]
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        make = partial(topic_errands.create_topics, bool(validate_only), timeout_ms)
+        return self._begin(topics, make, topic_errands.change_topics, timeout_s)
+
+    def delete_topics(
+        self, topics: list[str], *, request_timeout: float = -1, operation_timeout: float = -1
+    ) -> dict[str, Future[None]]:
+        """Deletes topics with all that is in them.
+
+        :param topics: Their names.
+        :return: A future a topic, by name: None when it is deleted; KafkaException, for instance UNKNOWN_TOPIC_OR_PART.
+        """
+        names = [(each, each) for each in _list_of(topics, str)]
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        make = partial(topic_errands.delete_topics, timeout_ms)
+        return self._begin(names, make, topic_errands.change_topics, timeout_s)
+
+    def create_partitions(
+        self,
+        new_partitions: list[NewPartitions],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> dict[str, Future[None]]:
+        """Gives topics more partitions.
+
+        :param new_partitions: The topics, and how many each shall have.
+        :return: A future a topic, by name: None when it has them; KafkaException, for instance INVALID_PARTITIONS.
+        """
+        topics = [(each.topic, topic_errands.more_partitions(each)) for each in _list_of(new_partitions, NewPartitions)]
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        make = partial(topic_errands.create_partitions, bool(validate_only), timeout_ms)
+        return self._begin(topics, make, topic_errands.change_topics, timeout_s)
+
+    # --- the client itself ---
+
+    def poll(self, timeout: float = -1) -> int:
+        """Makes the callbacks that are due (``error_cb``, ``throttle_cb``). Futures don't need it.
+
+        :param timeout: Seconds to wait for one; negative waits for ever.
+        :return: How many were made. What one raises comes out of here.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        made = 0
+        wait_s = None if timeout < 0 else timeout
+        try:
+            while True:
+                callback = self._client.callbacks.get(timeout=wait_s)
+                made += 1
+                wait_s = 0
+                callback()
+        except queue.Empty:
+            return made
+
+    def close(self) -> None:
+        """Ends the client; futures that aren't done fail with _DESTROY. Again: nothing happens."""
+        self._client.close()
+
+    def __enter__(self) -> AdminClient:
+        """Itself."""
+        self._client.check_open(CLOSED_TEXT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def __del__(self) -> None:
+        """A client that was dropped without close() ends its threads."""
+        client = getattr(self, "_client", None)
+        if client is not None:
+            client.close()
+
+    def __len__(self) -> int:
+        """Always 0: confluent_kafka counts events here, which are no matter of this client's."""
+        return 0
+
+    def __bool__(self) -> bool:
+        """It is there."""
+        return True
+
+    def __repr__(self) -> str:
+        """Name and state."""
+        return f"<AdminClient {self._client.name} ({'closed' if self._client.closed else 'open'})>"
+
+    # --- how calls are made ---
+
+    def _timeouts(self, request_timeout: float, operation_timeout: float) -> tuple[float, int]:
+        """The whole call's in seconds, the broker's in milliseconds."""
+        timeout_s = self._request_timeout(request_timeout)
+        operation_s = _checked_timeout("operation_timeout", operation_timeout, -1)
+        return timeout_s, int((timeout_s if operation_s < 0 else operation_s) * 1000)
+
+    def _request_timeout(self, value: float) -> float:
+        given_s = _checked_timeout("request_timeout", value, 0)
+        return self._timeout_s if given_s < 0 else given_s
+
+    def _begin(
+        self, items: list[tuple[K, Any]], make: Callable[[list[Any]], Request], steps_of: StepsOf, timeout_s: float
+    ) -> dict[K, Future[Any]]:
+        """A future a key, and the errand that completes them.
+
+        :param items: Keys, and what they stand for in a request.
+        :param make: The request for some of these.
+        :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        futures: dict[K, Future[Any]] = {key: Future() for key, _ in items}
+        for future in futures.values():
+            future.set_running_or_notify_cancel()  # from here on it can't be cancelled
+        counts = Counter(key for key, _ in items)
+        wanted: dict[K, Any] = {}
+        for key, item in items:
+            refused = _refusal(make, item, counts[key])
+            if refused is None:
+                wanted[key] = item
+            else:
+                _complete(futures[key], refused)
+
+        def settle(key: K, outcome: Any) -> None:
+            _complete(futures[key], outcome)
+
+        def end(error: BaseException) -> None:
+            for future in futures.values():
+                _complete(future, error)
+
+        def steps(errand: Errand) -> Steps[None]:
+            yield from steps_of(make, wanted, settle, errand)
+            end(KafkaException(UNANSWERED))
+
+        if wanted:
+            self._post(steps, timeout_s, end)
+        return futures
+
+    def _post(
+        self, steps: Callable[[Errand], Steps[None]], timeout_s: float, end: Callable[[BaseException], None]
+    ) -> None:
+        deadline = time.monotonic() + (timeout_s if timeout_s >= 0 else FOR_EVER_S)
+        self._client.main.post(partial(self._errands.begin, steps, deadline, end))
+        if self._client.closed:  # meanwhile: the thread may have ended before it came to this
+            end(KafkaException(KafkaError(KafkaError._DESTROY, CLOSED_TEXT)))
+
+
+def _refusal(make: Callable[[list[Any]], Request], item: Any, count: int) -> KafkaError | None:
+    """Why an item can't be sent: it alone fails then."""
+    if count > 1:
+        return KafkaError(KafkaError._INVALID_ARG, "it is there more than once: there is one future for all")
+    message = make([item])
+    try:
+        message.encode(message.max_version)
+    except ProtocolError as error:
+        return KafkaError(KafkaError._INVALID_ARG, str(error))
+    return None
+
+
+def _complete(future: Future[Any], outcome: Any) -> None:
+    """Only the first outcome counts."""
+    if future.done():
+        return
+    if isinstance(outcome, KafkaError):
+        outcome = KafkaException(outcome)
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+def _list_of(given: Any, kind: type[V]) -> list[V]:
+    """What was given, if it is a list (or tuple) of these with at least one."""
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"expected a list of {kind.__name__}, not {type(given).__name__}")
+    for each in given:
+        if not isinstance(each, kind):
+            raise TypeError(f"expected a list of {kind.__name__}, one of it is {type(each).__name__}")
+    if not given:
+        raise ValueError(f"Expected non-empty list of {kind.__name__}")
+    return list(given)
+
+
+def _checked_timeout(name: str, value: Any, least: int) -> float:
+    """-1 for the default."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
+    if value != -1 and not 0 <= value <= TIMEOUT_MAX_S:
+        raise ValueError(f'Invalid value type for "{name}": expecting integer in range {least}..3600000')
+    return float(value)

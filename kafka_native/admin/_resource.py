@@ -1,0 +1,26 @@
+"""What settings and permissions are of: kinds of resources, and how their names are matched."""
+
+from __future__ import annotations
+
+from kafka_native.types import OrderedEnum
+
+
+class ResourceType(OrderedEnum):
+    """A kind of resource."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    BROKER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class ResourcePatternType(OrderedEnum):
+    """How the name of an AclBinding, or of a filter, is to be taken."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4

@@ -1,0 +1,337 @@
+"""Errands: what takes several requests, to the controller, to coordinators, to leaders, and again where one has moved.
+
+An errand is a generator. It yields requests, which are sent beside each other, and is sent their replies; or it yields
+seconds, for which it sleeps. What it finds out it tells by itself, item by item.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.brokers import BrokerPool
+from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.metadata import Metadata
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.protocol.coordinator import FindCoordinatorRequest
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka_native.protocol.schema import Request
+
+T = TypeVar("T")
+
+LOST = frozenset({KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE})
+"""No answer: whoever asks may ask again, whoever changes something may have changed it."""
+MOVED = frozenset(
+    {
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Nothing was done, and what is asked once more, maybe of another broker, may work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request, and where it goes."""
+
+    message: Request
+    target: int | None
+
+
+Steps: TypeAlias = Generator["list[Ask] | float", list[Reply], T]
+Place: TypeAlias = Callable[[list[Any]], Steps[dict[Any, Any]]]
+Settle: TypeAlias = Callable[[Any, Any], None]
+
+
+@dataclass(eq=False)
+class Errand:
+    """One errand on its way, and what its generator is helped with."""
+
+    pool: BrokerPool
+    metadata: Metadata
+    backoff: Backoff
+    deadline: float
+    clock: Callable[[], float]
+    steps: Steps[None] | None = None
+    fail: Callable[[BaseException], None] = lambda error: None
+    replies: list[Reply] = field(default_factory=list)
+    begun: bool = False
+    open: int = 0
+    wake_at: float = NEVER
+
+    # --- for generators: `yield from` ---
+
+    def any(self, message: Request) -> Steps[Any]:
+        """The reply of any broker, asked until one answers; KafkaException when the time is over."""
+        while True:
+            (reply,) = yield [Ask(message, ANY_BROKER)]
+            if not isinstance(reply, KafkaError):
+                return reply
+            yield from self._pause(reply)
+
+    def _pause(self, error: KafkaError) -> Steps[None]:
+        """Waits before it is tried again; KafkaException where that is no use, or too late."""
+        delay_s = self.backoff.next_s()
+        if error.code() not in LOST | MOVED:
+            raise KafkaException(error)
+        if self.clock() + delay_s >= self.deadline:
+            raise KafkaException(late(error))
+        yield delay_s
+
+    def cluster(self, topics: Iterable[str] | None = (), **how: bool) -> Steps[MetadataResponse]:
+        """The metadata of the cluster and of these topics; its brokers can be sent something from then on."""
+        asked = None if topics is None else [MetadataRequest.Topic(name=name) for name in topics]
+        message = MetadataRequest(topics=asked, allow_auto_topic_creation=False, **how)
+        while True:
+            reply: MetadataResponse = yield from self.any(message)
+            if not reply.error_code:
+                self.metadata.take(reply)
+                return reply
+            if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
+                self.pool.rebootstrap()
+            yield from self._pause(KafkaError(KafkaError._TRANSPORT, KafkaError(reply.error_code).str()))
+
+    def anywhere(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
+        """A `Place`: whichever broker is up."""
+        yield []  # nothing has to be found out
+        return dict.fromkeys(keys, ANY_BROKER)
+
+    def controller(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
+        """A `Place`: the controller."""
+        found = yield from self.cluster()
+        if found.controller_id not in self.pool.nodes:
+            error = KafkaError(KafkaError.NOT_CONTROLLER, "the cluster has no controller at the moment")
+            return dict.fromkeys(keys, error)
+        return dict.fromkeys(keys, found.controller_id)
+
+    def nodes(self, keys: list[Any], node_of: Callable[[Any], int | None]) -> Steps[dict[Any, Any]]:
+        """For a `Place`: brokers by their ids, None for any."""
+        yield from self.cluster()
+        placed: dict[Any, Any] = {}
+        for key in keys:
+            node = node_of(key)
+            known = node is None or node in self.pool.nodes
+            placed[key] = node if known else KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node} isn't known")
+        return placed
+
+    def leaders(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
+        """A `Place`: the leaders of TopicPartitions."""
+        found = yield from self.cluster(sorted({key.topic for key in keys}))
+        topics = {topic.name: topic for topic in found.topics}
+        return {key: self._leader(topics.get(key.topic), key.partition) for key in keys}
+
+    def _leader(self, topic: MetadataResponse.Topic | None, number: int) -> int | KafkaError:
+        if topic is None:
+            return KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if topic.error_code:
+            return KafkaError(topic.error_code)
+        for partition in topic.partitions:
+            if partition.partition_index == number:
+                known = partition.leader_id in self.pool.nodes
+                return partition.leader_id if known else KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+        return KafkaError(KafkaError._UNKNOWN_PARTITION)
+
+    def coordinators(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
+        """A `Place`: the coordinators of groups, by their ids; all are looked up in one request (KIP-699)."""
+        placed: dict[Any, Any] = {}
+        while len(placed) < len(keys):
+            left = [key for key in keys if key not in placed]
+            reply = yield from self.any(FindCoordinatorRequest(key=left[0], key_type=0, coordinator_keys=left))
+            answers = {each.key: each for each in reply.coordinators} if reply.coordinators else {left[0]: reply}
+            if not answers.keys() & set(left):
+                raise KafkaException(KafkaError(KafkaError._BAD_MSG, "FindCoordinator answers what it wasn't asked"))
+            for key in answers.keys() & set(left):
+                placed[key] = self._coordinator(answers[key])
+        return placed
+
+    def _coordinator(self, answer: Any) -> int | KafkaError:
+        if answer.error_code:
+            return KafkaError(answer.error_code, answer.error_message)
+        if answer.node_id < 0 or not answer.host or not 0 < answer.port < 1 << 16:
+            return KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE)
+        return self.pool.coordinator(answer.node_id, answer.host, answer.port)
+
+    def rounds(
+        self,
+        keys: Iterable[Hashable],
+        place: Place,
+        make: Callable[[list[Any]], Request],
+        outcomes: Callable[[Any, int | None], Mapping[Any, Any]],
+        settle: Settle,
+        *,
+        change: bool,
+    ) -> Steps[None]:
+        """Asks for all keys, each where it belongs, and again for those whose broker has moved or isn't ready.
+
+        :param place: A generator: where each key belongs, or the KafkaError instead.
+        :param make: The request for some keys that belong to one broker.
+        :param outcomes: What a reply (of that target) says of each key: what it is, or a KafkaError.
+        :param settle: Called once for each key with its outcome.
+        :param change: The request changes something. It isn't sent again when its connection ends before the answer,
+            so its connection is made by a question, which may be.
+        """
+        pending = list(keys)
+        retried = MOVED if change else MOVED | LOST
+        while pending:
+            again: dict[Any, KafkaError] = {}
+            by_target: dict[int | None, list[Any]] = {}
+            for key, target in (yield from place(pending)).items():
+                if isinstance(target, KafkaError):
+                    self._sort(key, target, MOVED, again, settle)
+                else:
+                    by_target.setdefault(target, []).append(key)
+            if change:
+                yield from self._connect(by_target, again)
+            replies = yield [Ask(make(some), target) for target, some in by_target.items()]
+            for (target, some), reply in zip(by_target.items(), replies, strict=True):
+                told = dict.fromkeys(some, reply) if isinstance(reply, KafkaError) else outcomes(reply, target)
+                for key in some:
+                    outcome = told.get(key, UNANSWERED)
+                    self._sort(key, outcome, retried, again, settle)
+            delay_s = self.backoff.next_s()
+            if again and self.clock() + delay_s >= self.deadline:
+                for key, error in again.items():
+                    settle(key, late(error))
+                return
+            pending = list(again)
+            if pending:
+                yield delay_s
+
+    def _connect(self, by_target: dict[int | None, list[Any]], again: dict[Any, KafkaError]) -> Steps[None]:
+        """Takes those out that can't be reached."""
+        down = [target for target in by_target if target is not None and not self.pool.is_up(target)]
+        replies = yield [Ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), target) for target in down]
+        for target, reply in zip(down, replies, strict=True):
+            if isinstance(reply, KafkaError):
+                again.update(dict.fromkeys(by_target.pop(target), reply))
+
+    def _sort(
+        self, key: Any, outcome: Any, retried: frozenset[int], again: dict[Any, KafkaError], settle: Settle
+    ) -> None:
+        if isinstance(outcome, KafkaError) and outcome.code() in retried:
+            again[key] = outcome
+        else:
+            settle(key, outcome)
+
+
+UNANSWERED = KafkaError(KafkaError._BAD_MSG, "the broker's answer doesn't name it")
+
+
+def late(error: KafkaError) -> KafkaError:
+    """The time is over, and this is what it went by with."""
+    return KafkaError(KafkaError._TIMED_OUT, f"Not done in time: {error.str()}")
+
+
+class Errands:
+    """The manager that runs errands."""
+
+    def __init__(
+        self,
+        pool: BrokerPool,
+        metadata: Metadata,
+        logger: logging.Logger,
+        *,
+        backoff_s: float,
+        backoff_most_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Times in seconds: retry.backoff.ms and retry.backoff.max.ms."""
+        self._pool = pool
+        self._metadata = metadata
+        self._logger = logger
+        self._backoff = (backoff_s, backoff_most_s)
+        self._clock = clock
+        self._ready: deque[Errand] = deque()
+        self._all: set[Errand] = set()
+        self._closed: KafkaError | None = None
+
+    def begin(
+        self, make: Callable[[Errand], Steps[None]], deadline: float, fail: Callable[[BaseException], None]
+    ) -> None:
+        """Starts one; ``fail`` is told what it ended with before it was done, and is called in any case but success.
+
+        :param make: The generator, made with the Errand that it goes on.
+        :param deadline: Monotonic seconds.
+        """
+        if self._closed is not None:
+            fail(KafkaException(self._closed))
+            return
+        errand = Errand(self._pool, self._metadata, Backoff(*self._backoff), deadline, self._clock, fail=fail)
+        errand.steps = make(errand)
+        self._all.add(errand)
+        self._ready.append(errand)
+
+    def close(self, error: KafkaError) -> None:
+        """Nobody will answer any more."""
+        self._closed = error
+        for errand in list(self._all):
+            self._end(errand, KafkaException(error))
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        for errand in self._all:
+            if errand.wake_at <= now:
+                errand.wake_at = NEVER
+                self._ready.append(errand)
+        calls: list[Call] = []
+        while self._ready:
+            calls.extend(self._advance(self._ready.popleft(), now))
+        return calls, min((errand.wake_at for errand in self._all), default=NEVER)
+
+    def _advance(self, errand: Errand, now: float) -> list[Call]:
+        """Lets it go on to where it waits for replies, or sleeps."""
+        assert errand.steps is not None
+        replies, errand.replies = errand.replies, []
+        try:
+            while True:
+                step = errand.steps.send(replies) if errand.begun else next(errand.steps)
+                errand.begun = True
+                if isinstance(step, float):
+                    errand.wake_at = now + step
+                    return []
+                if step:
+                    return self._calls(errand, step)
+                replies = []
+        except StopIteration:
+            self._all.discard(errand)
+        except KafkaException as error:
+            self._end(errand, error)
+        except Exception as error:
+            self._logger.exception("an errand of the admin client has met an unexpected error")
+            self._end(errand, error)
+        return []
+
+    def _calls(self, errand: Errand, asks: list[Ask]) -> list[Call]:
+        errand.replies = [None] * len(asks)
+        errand.open = len(asks)
+
+        def take(place: int, reply: Reply) -> None:
+            errand.replies[place] = reply
+            errand.open -= 1
+            if not errand.open and errand in self._all:
+                self._ready.append(errand)
+
+        return [Call(ask.message, ask.target, errand.deadline, partial(take, place)) for place, ask in enumerate(asks)]
+
+    def _end(self, errand: Errand, error: BaseException) -> None:
+        self._all.discard(errand)
+        if errand.steps is not None:
+            errand.steps.close()
+        errand.fail(error)
