@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import operator
 import queue
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
+from kafka_native.admin import _config_errands as config_errands
+from kafka_native.admin import _group_errands as group_errands
+from kafka_native.admin import _offset_errands as offset_errands
 from kafka_native.admin import _topic_errands as topic_errands
-from kafka_native.admin._topic import NewPartitions, NewTopic
+from kafka_native.admin._cluster import DescribeClusterResult
+from kafka_native.admin._config import ConfigEntry, ConfigResource
+from kafka_native.admin._group import ConsumerGroupDescription, ListConsumerGroupsResult
+from kafka_native.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
+from kafka_native.admin._metadata import GroupMetadata
+from kafka_native.admin._records import DeletedRecords
+from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription
 from kafka_native.client import Client
 from kafka_native.config import parse
 from kafka_native.control.errands import UNANSWERED, Errand, Errands, Settle, Steps
-from kafka_native.control.main_thread import FOR_EVER_S
+from kafka_native.control.main_thread import FOR_EVER_S, bound_s
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.control.versions import adapted
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.schema import Request
-from kafka_native.types import ClusterMetadata
+from kafka_native.types import (
+    OFFSET_INVALID,
+    ClusterMetadata,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    IsolationLevel,
+    TopicCollection,
+    TopicPartition,
+)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -155,6 +175,195 @@ class AdminClient:
         make = partial(topic_errands.create_partitions, bool(validate_only), timeout_ms)
         return self._begin(topics, make, topic_errands.change_topics, timeout_s)
 
+    def describe_topics(
+        self, topics: TopicCollection, *, include_authorized_operations: bool = False, request_timeout: float = -1
+    ) -> dict[str, Future[TopicDescription]]:
+        """Describes topics.
+
+        :param topics: Their names.
+        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
+        :return: A future a topic, by name.
+        """
+        if not isinstance(topics, TopicCollection):
+            raise TypeError("Expected input to be instance of TopicCollection")
+        names = [(each, each) for each in _list_of(topics.topic_names, str, least=0)]
+        operations = _flag("include_authorized_operations", include_authorized_operations)
+        steps_of = partial(topic_errands.describe_topics, operations)
+        return self._begin(names, topic_errands.ask_topics, steps_of, self._request_timeout(request_timeout))
+
+    def describe_cluster(
+        self, *, include_authorized_operations: bool = False, request_timeout: float = -1
+    ) -> Future[DescribeClusterResult]:
+        """Describes the cluster: its id, its brokers, which of them is asked for changes.
+
+        :param include_authorized_operations: Also tell what this client may do to it (KIP-430).
+        :return: One future.
+        """
+        operations = _flag("include_authorized_operations", include_authorized_operations)
+        make = partial(topic_errands.ask_cluster, operations)
+        steps_of = partial(topic_errands.describe_cluster, operations)
+        return self._begin([(None, None)], make, steps_of, self._request_timeout(request_timeout))[None]
+
+    # --- settings ---
+
+    def describe_configs(
+        self, resources: list[ConfigResource], *, request_timeout: float = -1, broker: int = -1
+    ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
+        """Tells the settings of topics, brokers and groups.
+
+        :param resources: Whose. A broker is asked for its own.
+        :param broker: The broker to ask for all of them; -1: whoever it belongs to.
+        :return: A future a resource: its settings by name.
+        """
+        items = [(each, config_errands.described(each)) for each in _list_of(resources, ConfigResource)]
+        steps_of = partial(config_errands.of_resources, _broker(broker))
+        return self._begin(items, config_errands.describe_configs, steps_of, self._request_timeout(request_timeout))
+
+    def incremental_alter_configs(
+        self,
+        resources: list[ConfigResource],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
+        broker: int = -1,
+    ) -> dict[ConfigResource, Future[None]]:
+        """Changes some settings of topics, brokers and groups, and leaves the others alone (KIP-339).
+
+        :param resources: Whose; their ``incremental_configs`` are the changes.
+        :param broker: The broker to ask; -1: whoever it belongs to.
+        :return: A future a resource: None when it is done.
+        """
+        items = [(each, config_errands.altered(each)) for each in _list_of(resources, ConfigResource)]
+        make = partial(config_errands.incremental_alter_configs, bool(validate_only))
+        steps_of = partial(config_errands.of_resources, _broker(broker))
+        return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
+
+    # --- groups ---
+
+    def list_groups(self, group: str | None = None, timeout: float = -1) -> list[GroupMetadata]:
+        """The groups that the brokers know, of consumers or not, with their members; waits for them.
+
+        :param group: Only this one; None for all.
+        :param timeout: Seconds to wait; negative waits for ever.
+        :raises KafkaException: A broker didn't answer in time.
+        """
+        if group is not None and not isinstance(group, str):
+            raise TypeError(f"group must be a str or None, not {type(group).__name__}")
+        make = partial(group_errands.list_groups, [], [])
+        future = self._begin([(None, None)], make, partial(group_errands.describe_all, group), timeout)[None]
+        found: list[GroupMetadata] = self._client.main.outcome(future, bound_s(timeout))
+        return found
+
+    def list_consumer_groups(
+        self,
+        *,
+        states: set[ConsumerGroupState] | None = None,
+        types: set[ConsumerGroupType] | None = None,
+        request_timeout: float = -1,
+    ) -> Future[ListConsumerGroupsResult]:
+        """Lists the groups of consumers, of every broker.
+
+        :param states: Only groups that are doing this (KIP-518); None or empty for all.
+        :param types: Only groups of these protocols (KIP-848); None or empty for all.
+        :return: One future: the groups, and an error for each broker that didn't answer.
+        """
+        kinds = _set_of("types", types, ConsumerGroupType)
+        if ConsumerGroupType.UNKNOWN in kinds:
+            raise ValueError("UNKNOWN type is not allowed")
+        state_names = [group_errands.STATE_NAMES[each] for each in _set_of("states", states, ConsumerGroupState)]
+        make = partial(group_errands.list_groups, state_names, [group_errands.TYPE_NAMES[each] for each in kinds])
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin([(None, None)], make, group_errands.list_consumer_groups, timeout_s)[None]
+
+    def describe_consumer_groups(
+        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+    ) -> dict[str, Future[ConsumerGroupDescription]]:
+        """Describes groups of consumers, of either protocol, with their members. One that isn't there is DEAD.
+
+        :param group_ids: Their ids.
+        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
+        :return: A future a group, by id.
+        """
+        operations = _flag("include_authorized_operations", include_authorized_operations)
+        groups = [(each, each) for each in _list_of(group_ids, str)]
+        make = partial(group_errands.describe_groups, operations)
+        steps_of = partial(group_errands.describe_consumer_groups, operations)
+        return self._begin(groups, make, steps_of, self._request_timeout(request_timeout))
+
+    def delete_consumer_groups(self, group_ids: list[str], *, request_timeout: float = -1) -> dict[str, Future[None]]:
+        """Deletes groups that have no members, with their committed offsets.
+
+        :param group_ids: Their ids.
+        :return: A future a group, by id: None when it is gone; KafkaException, for instance NON_EMPTY_GROUP.
+        """
+        groups = [(each, each) for each in _list_of(group_ids, str)]
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin(groups, group_errands.delete_groups, group_errands.delete_consumer_groups, timeout_s)
+
+    def list_consumer_group_offsets(
+        self,
+        list_consumer_group_offsets_request: list[ConsumerGroupTopicPartitions],
+        *,
+        require_stable: bool = False,
+        request_timeout: float = -1,
+    ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
+        """Tells a group's committed offsets.
+
+        :param list_consumer_group_offsets_request: One group, and the partitions; None for all that it has offsets of.
+        :param require_stable: Wait for transactions that are about to change them (KIP-447).
+        :return: A future by the group's id. A partition without an offset has OFFSET_INVALID.
+        """
+        group = _one_group(list_consumer_group_offsets_request)
+        make = partial(offset_errands.fetch_offsets, _flag("require_stable", require_stable))
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin([(group.group_id, group)], make, offset_errands.list_consumer_group_offsets, timeout_s)
+
+    # --- offsets and records ---
+
+    def list_offsets(
+        self,
+        topic_partition_offsets: dict[TopicPartition, OffsetSpec],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        request_timeout: float = -1,
+    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        """Finds offsets: the first, the last, by time.
+
+        :param topic_partition_offsets: Which offset of each partition.
+        :param isolation_level: With READ_COMMITTED the last one is where the first open transaction begins.
+        :return: A future a partition.
+        """
+        if not isinstance(topic_partition_offsets, Mapping):
+            raise TypeError("Expected topic_partition_offsets to be dict of [TopicPartitions,OffsetSpec]")
+        if not isinstance(isolation_level, IsolationLevel):
+            raise TypeError("isolation_level argument should be an IsolationLevel")
+        for spec in topic_partition_offsets.values():
+            if not isinstance(spec, OffsetSpec):
+                raise TypeError("Value must be a OffsetSpec")
+        _check_partitions(topic_partition_offsets)
+        timeout_s = self._request_timeout(request_timeout)
+        items = [(each, (each, spec._value)) for each, spec in topic_partition_offsets.items()]
+        make = partial(offset_errands.find_offsets, isolation_level.value, int(timeout_s * 1000))
+        return self._begin(items, make, offset_errands.list_offsets, timeout_s)
+
+    def delete_records(
+        self,
+        topic_partition_offsets: list[TopicPartition],
+        *,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> dict[TopicPartition, Future[DeletedRecords]]:
+        """Deletes the records before an offset.
+
+        :param topic_partition_offsets: Partitions, and the offset that each is to begin at; OFFSET_END: the end.
+        :return: A future a partition: where it begins now.
+        """
+        partitions = _list_of(topic_partition_offsets, TopicPartition, least=0)
+        _check_partitions(partitions)
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        make = partial(offset_errands.drop_records, timeout_ms)
+        return self._begin([(each, each) for each in partitions], make, offset_errands.delete_records, timeout_s)
+
     # --- the client itself ---
 
     def poll(self, timeout: float = -1) -> int:
@@ -255,7 +464,7 @@ class AdminClient:
 
         if wanted:
             self._post(steps, timeout_s, end)
-        return futures
+        return dict(futures)  # the caller's own, to change as it likes
 
     def _post(
         self, steps: Callable[[Errand], Steps[None]], timeout_s: float, end: Callable[[BaseException], None]
@@ -270,9 +479,11 @@ def _refusal(make: Callable[[list[Any]], Request], item: Any, count: int) -> Kaf
     """Why an item can't be sent: it alone fails then."""
     if count > 1:
         return KafkaError(KafkaError._INVALID_ARG, "it is there more than once: there is one future for all")
+    if isinstance(item, KafkaError):
+        return item
     message = make([item])
     try:
-        message.encode(message.max_version)
+        adapted(message, message.max_version).encode(message.max_version)
     except ProtocolError as error:
         return KafkaError(KafkaError._INVALID_ARG, str(error))
     return None
@@ -290,16 +501,74 @@ def _complete(future: Future[Any], outcome: Any) -> None:
         future.set_result(outcome)
 
 
-def _list_of(given: Any, kind: type[V]) -> list[V]:
-    """What was given, if it is a list (or tuple) of these with at least one."""
+def _list_of(given: Any, kind: type[V], least: int = 1) -> list[V]:
+    """What was given, if it is a list (or tuple) of these with at least so many."""
     if not isinstance(given, list | tuple):
         raise TypeError(f"expected a list of {kind.__name__}, not {type(given).__name__}")
     for each in given:
         if not isinstance(each, kind):
             raise TypeError(f"expected a list of {kind.__name__}, one of it is {type(each).__name__}")
-    if not given:
+    if len(given) < least:
         raise ValueError(f"Expected non-empty list of {kind.__name__}")
     return list(given)
+
+
+def _set_of(name: str, given: Any, kind: type[V]) -> set[V]:
+    """What was given, if it is a set of these; None is an empty one."""
+    if given is None:
+        return set()
+    if not isinstance(given, set | frozenset) or not all(isinstance(each, kind) for each in given):
+        raise TypeError(f"'{name}' must be a set of {kind.__name__}")
+    return set(given)
+
+
+def _flag(name: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise TypeError(f"Expected {name} to be bool type, not {type(given).__name__}")
+    return given
+
+
+def _broker(given: Any) -> int:
+    """A broker's id, -1 for none."""
+    number = operator.index(given)
+    if not -1 <= number < 1 << 31:
+        raise ValueError(f"there is no broker {number}")
+    return number
+
+
+def _check_partitions(given: Iterable[Any]) -> None:
+    """TypeError and ValueError for what can't be a partition."""
+    for each in given:
+        if not isinstance(each, TopicPartition):
+            raise TypeError(f"partition must be a TopicPartition, not {type(each).__name__}")
+        if not each.topic:
+            raise ValueError("partition topic name cannot be empty")
+        if each.partition < 0:
+            raise ValueError("'partition' cannot be negative")
+
+
+def _one_group(given: Any) -> ConsumerGroupTopicPartitions:
+    """The one group of a request, if it can be."""
+    if given is None:
+        raise TypeError("request cannot be None")
+    if not isinstance(given, list | tuple) or not all(isinstance(e, ConsumerGroupTopicPartitions) for e in given):
+        raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
+    if len(given) != 1:
+        raise ValueError("Currently we support listing offsets for a single consumer group only")
+    group: ConsumerGroupTopicPartitions = given[0]
+    if not isinstance(group.group_id, str):
+        raise TypeError("'group_id' must be a string")
+    if not group.group_id:
+        raise ValueError("'group_id' cannot be empty")
+    if group.topic_partitions is not None:
+        if not isinstance(group.topic_partitions, list):
+            raise TypeError("'topic_partitions' must be a list or None")
+        if not group.topic_partitions:
+            raise ValueError("'topic_partitions' cannot be empty")
+        _check_partitions(group.topic_partitions)
+        if any(each.offset != OFFSET_INVALID for each in group.topic_partitions):
+            raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
+    return group
 
 
 def _checked_timeout(name: str, value: Any, least: int) -> float:

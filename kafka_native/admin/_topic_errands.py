@@ -1,13 +1,21 @@
-"""The errands about topics. They run on the control thread."""
+"""The errands about topics and the cluster. They run on the control thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from kafka_native.admin._topic import NewPartitions, NewTopic
+from kafka_native.admin._acl import AclOperation
+from kafka_native.admin._cluster import DescribeClusterResult
+from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription
 from kafka_native.control.errands import Errand, Settle, Steps
 from kafka_native.errors import KafkaError
+from kafka_native.protocol.metadata import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from kafka_native.protocol.schema import Request
 from kafka_native.protocol.topics import (
     CreatePartitionsRequest,
@@ -17,11 +25,22 @@ from kafka_native.protocol.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from kafka_native.types import Node, TopicPartitionInfo, Uuid
+
+NOT_ASKED = -0x80000000
+"""As authorized operations: the broker says none."""
 
 
 def told(code: int, text: str | None = None) -> KafkaError | None:
     """An error of a reply's item; None: it is done."""
     return KafkaError(code, text or None) if code else None
+
+
+def operations_of(bits: int) -> list[AclOperation | str | int] | None:
+    """What a client may do, from the protocol's bits; what a newer broker says beside is left out."""
+    if bits == NOT_ASKED:
+        return None
+    return [each for each in AclOperation if each.value > AclOperation.ANY.value and bits >> each.value & 1]
 
 
 def new_topic(topic: NewTopic) -> CreateTopicsRequest.Topic:
@@ -83,3 +102,81 @@ def change_topics(
 
 def _results(reply: DeleteTopicsResponse | CreatePartitionsResponse) -> list[Any]:
     return reply.responses if isinstance(reply, DeleteTopicsResponse) else reply.results
+
+
+def ask_topics(names: list[str]) -> Request:
+    """The request, for names to be checked with; `describe_topics()` has it made by the Errand."""
+    return MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in names])
+
+
+def describe_topics(
+    operations: bool,
+    make: Callable[[list[Any]], Request],
+    items: dict[Any, Any],
+    settle: Settle,
+    errand: Errand,
+) -> Steps[None]:
+    """Metadata, from any broker."""
+    reply = yield from errand.cluster(items, include_topic_authorized_operations=operations)
+    nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in reply.brokers}
+    for topic in reply.topics:
+        if topic.name in items:
+            settle(topic.name, told(topic.error_code) or _topic_of(topic, nodes))
+
+
+def _topic_of(topic: MetadataResponse.Topic, nodes: dict[int, Node]) -> TopicDescription:
+    def node(number: int) -> Node:
+        return nodes.get(number) or Node(number, "", -1)
+
+    partitions = [
+        TopicPartitionInfo(
+            each.partition_index,
+            node(each.leader_id),
+            [node(number) for number in each.replica_nodes],
+            [node(number) for number in each.isr_nodes],
+        )
+        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+    ]
+    operations = operations_of(topic.topic_authorized_operations)
+    return TopicDescription(
+        topic.name or "", Uuid.from_bytes(topic.topic_id), topic.is_internal, partitions, operations
+    )
+
+
+def ask_cluster(operations: bool, items: list[Any]) -> Request:
+    """The request."""
+    return DescribeClusterRequest(include_cluster_authorized_operations=operations)
+
+
+def describe_cluster(
+    operations: bool,
+    make: Callable[[list[Any]], Request],
+    items: dict[Any, Any],
+    settle: Settle,
+    errand: Errand,
+) -> Steps[None]:
+    """DescribeCluster (KIP-700) from any broker; from one before 2.8 Metadata."""
+
+    def outcomes(reply: DescribeClusterResponse, target: int | None) -> dict[None, Any]:
+        if reply.error_code:
+            return {None: KafkaError(reply.error_code, reply.error_message)}
+        nodes = {each.broker_id: Node(each.broker_id, each.host, each.port, each.rack) for each in reply.brokers}
+        allowed = operations_of(reply.cluster_authorized_operations)
+        controller = nodes.get(reply.controller_id)
+        return {None: DescribeClusterResult(controller, list(nodes.values()), reply.cluster_id, allowed)}
+
+    found: list[Any] = []
+    yield from errand.rounds(
+        items, errand.anywhere, make, outcomes, lambda key, value: found.append(value), change=False
+    )
+    (outcome,) = found
+    if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._UNSUPPORTED_FEATURE:
+        outcome = yield from _described_before(operations, errand)
+    settle(None, outcome)
+
+
+def _described_before(operations: bool, errand: Errand) -> Steps[DescribeClusterResult]:
+    reply = yield from errand.cluster([], include_cluster_authorized_operations=operations)
+    nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in reply.brokers}
+    allowed = operations_of(reply.cluster_authorized_operations)
+    return DescribeClusterResult(nodes.get(reply.controller_id), list(nodes.values()), reply.cluster_id, allowed)

@@ -184,6 +184,13 @@ class BrokerPool:
         broker = self._at(target)
         return broker is not None and broker.up
 
+    def where(self, target: int) -> tuple[int, str, int]:
+        """The id, host and port behind a target; KeyError if it isn't known any more."""
+        broker = self._at(target)
+        if broker is None:
+            raise KeyError(target)
+        return broker.node_id, broker.host, broker.port
+
     def handle(self, node_id: int) -> int:
         """The engine's handle of a node, -1 when it isn't known."""
         broker = self.nodes.get(node_id)

@@ -42,6 +42,7 @@ MOVED = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
 """Nothing was done, and what is asked once more, maybe of another broker, may work."""

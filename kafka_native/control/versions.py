@@ -32,6 +32,9 @@ UNSUPPORTED_VERSION = 35
 
 LAST_BY_NAME = 9
 """Of OffsetCommit and OffsetFetch: topics are identified from the next version on."""
+MAX_TIMESTAMP = -3
+"""As a timestamp of ListOffsets: the record with the highest one (KIP-734)."""
+FIRST_WITH_MAX_TIMESTAMP = 7
 FIRST_FOR_CLIENTS = 2
 """Of OffsetForLeaderEpoch: before, it is for brokers only."""
 
@@ -61,6 +64,10 @@ class ApiRanges:
             last = LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
             first = FIRST_FOR_CLIENTS
+        elif isinstance(message, ListOffsetsRequest) and any(
+            partition.timestamp == MAX_TIMESTAMP for topic in message.topics for partition in topic.partitions
+        ):
+            first = FIRST_WITH_MAX_TIMESTAMP
         return self.highest(message.api_key, (first, last))
 
     @property
@@ -148,7 +155,10 @@ def _is_by_name(message: Request) -> bool:
     if isinstance(message, OffsetCommitRequest):
         return any(topic.topic_id == ZERO_UUID for topic in message.topics)
     if isinstance(message, OffsetFetchRequest):
-        return any(topic.topic_id == ZERO_UUID for group in message.groups for topic in group.topics or ())
+        return any(
+            group.topics is None or any(topic.topic_id == ZERO_UUID for topic in group.topics)
+            for group in message.groups
+        )
     return False
 
 

@@ -147,13 +147,15 @@ def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(cli
         client.cluster.delay_responses(None, 0, ApiKey.CREATE_TOPICS)
 
 
-def test_a_client_that_is_closed_fails_what_is_open(client: Client) -> None:
+def test_a_client_that_is_closed_or_dropped_fails_what_is_open(client: Client) -> None:
     client.cluster.delay_responses(None, 3.0, ApiKey.METADATA)
     try:
         admin = admin_of(client)
         future = admin.create_topics([NewTopic("late", 1)])["late"]
         admin.close()
         assert code_of(future) == KafkaError._DESTROY
+        dropped = admin_of(client).create_topics([NewTopic("late", 1)])["late"]
+        assert code_of(dropped) == KafkaError._DESTROY
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.METADATA)
     for call in (lambda: admin.create_topics([NewTopic("later", 1)]), admin.list_topics, lambda: admin.poll(0)):

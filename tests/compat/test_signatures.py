@@ -32,24 +32,13 @@ PENDING = {
     **{
         f"confluent_kafka.admin.AdminClient.{name}": ADMIN
         for name in (
-            "list_groups",
-            "describe_configs",
             "alter_configs",
-            "incremental_alter_configs",
             "create_acls",
             "describe_acls",
             "delete_acls",
-            "list_consumer_groups",
-            "describe_consumer_groups",
-            "describe_topics",
-            "describe_cluster",
-            "delete_consumer_groups",
-            "list_consumer_group_offsets",
             "alter_consumer_group_offsets",
             "describe_user_scram_credentials",
             "alter_user_scram_credentials",
-            "list_offsets",
-            "delete_records",
             "elect_leaders",
         )
     },
@@ -287,7 +276,7 @@ def test_the_admin_client_takes_every_option_by_its_name() -> None:
         found = own_signature("confluent_kafka.admin", f"AdminClient.{method}").parameters
         assert name in found, f"{method}: no {name}"
         assert same_default(default, found[name]), f"{method}: {name}={default} there, {found[name]} here"
-    assert checked >= 10
+    assert checked >= 30
 
 
 def test_the_asyncio_producers_poll_does_not_wait_unless_it_is_told_to() -> None:

@@ -17,7 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 SAYS = {
-    "admin.py": ["made: orders", "refused: no topic's name TOPIC_EXCEPTION", "5 partitions on ", "left: False"],
+    "admin.py": [
+        "made: orders",
+        "refused: no topic's name TOPIC_EXCEPTION",
+        "5 partitions on ",
+        "retention.ms: 60000",
+        "messages: 0",
+        "errors of brokers: []",
+        "left: False",
+    ],
     "arrow.py": ["100 rows of ", "['offset', 'key', 'value']", "10000 rows, 10 cities", "'key': 'city 0'"],
     "arrow_produce.py": [
         "100000 rows queued",

@@ -1,0 +1,130 @@
+"""The errands about settings. They run on the control thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from kafka_native.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from kafka_native.admin._convert import member_of
+from kafka_native.admin._resource import ResourceType
+from kafka_native.admin._topic_errands import told
+from kafka_native.control.errands import Errand, Settle, Steps
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+)
+from kafka_native.protocol.schema import Request
+
+Kind: TypeAlias = tuple[int, str]
+
+# The protocol's numbers of what has settings; the API's are librdkafka's.
+ON_WIRE = {ResourceType.TOPIC: 2, ResourceType.BROKER: 4, ResourceType.GROUP: 32}
+
+
+def broker_of(resource: ConfigResource, broker: int) -> int | None:
+    """The broker whose matter it is, None for anybody's: also of "", which is what holds for all brokers."""
+    if broker >= 0:
+        return broker
+    return int(resource.name) if resource.restype is ResourceType.BROKER and resource.name else None
+
+
+def _problem(resource: ConfigResource) -> KafkaError | None:
+    """Why it can't be asked for."""
+    if resource.restype not in ON_WIRE:
+        return KafkaError(KafkaError._INVALID_ARG, f"{resource}: only topics, brokers and groups have settings")
+    if resource.restype is ResourceType.BROKER and not (resource.name.isdecimal() or not resource.name):
+        return KafkaError(KafkaError._INVALID_ARG, f"Expected an int32 broker_id for {resource}")
+    return None
+
+
+def described(resource: ConfigResource) -> DescribeConfigsRequest.Resource | KafkaError:
+    """A resource in the protocol's form, or why there is none."""
+    return _problem(resource) or DescribeConfigsRequest.Resource(
+        resource_type=ON_WIRE[resource.restype], resource_name=resource.name, configuration_keys=None
+    )
+
+
+def altered(resource: ConfigResource) -> IncrementalAlterConfigsRequest.Resource | KafkaError:
+    """A resource with its changes in the protocol's form, or why there is none."""
+    changes = [_change(entry) for entry in resource.incremental_configs]
+    if not changes:
+        raise ValueError("expected non-empty list of ConfigEntry to alter incrementally in incremental_configs field")
+    return _problem(resource) or IncrementalAlterConfigsRequest.Resource(
+        resource_type=ON_WIRE[resource.restype], resource_name=resource.name, configs=changes
+    )
+
+
+def _change(entry: ConfigEntry) -> IncrementalAlterConfigsRequest.Resource.Config:
+    if entry.incremental_operation is None:
+        raise TypeError(f"{entry.name}: incremental_operation is missing")
+    operation = member_of(entry.incremental_operation, AlterConfigOpType)
+    if operation is not AlterConfigOpType.DELETE and not isinstance(entry.value, str):
+        raise TypeError(f"Expected .value to be str type, not {type(entry.value).__name__}")
+    return IncrementalAlterConfigsRequest.Resource.Config(
+        name=entry.name,
+        config_operation=operation.value,
+        value=None if operation is AlterConfigOpType.DELETE else entry.value,
+    )
+
+
+def describe_configs(resources: list[Any]) -> Request:
+    """The request."""
+    return DescribeConfigsRequest(resources=resources, include_synonyms=True)
+
+
+def incremental_alter_configs(validate_only: bool, resources: list[Any]) -> Request:
+    """The request."""
+    return IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+
+
+def of_resources(
+    broker: int, make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """The requests above: what is of a broker to that one, the rest to any, or a change to the controller."""
+    keys: dict[Kind, ConfigResource] = {(items[key].resource_type, key.name): key for key in items}
+    change = any(isinstance(item, IncrementalAlterConfigsRequest.Resource) for item in items.values())
+
+    def outcomes(reply: Any, target: int | None) -> dict[ConfigResource, Any]:
+        results = reply.results if isinstance(reply, DescribeConfigsResponse) else reply.responses
+        found: dict[ConfigResource, Any] = {}
+        for each in results:
+            key = keys.get((each.resource_type, each.resource_name))
+            if key is not None:
+                found[key] = told(each.error_code, each.error_message) or _entries_of(each)
+        return found
+
+    def place(some: list[Any]) -> Steps[dict[Any, Any]]:
+        theirs = [key for key in some if broker_of(key, broker) is not None]
+        rest = [key for key in some if broker_of(key, broker) is None]
+        placed = (yield from errand.nodes(theirs, partial(broker_of, broker=broker))) if theirs else {}
+        if rest:
+            placed.update((yield from (errand.controller(rest) if change else errand.anywhere(rest))))
+        return placed
+
+    return errand.rounds(items, place, lambda some: make([items[key] for key in some]), outcomes, settle, change=change)
+
+
+def _entries_of(resource: Any) -> dict[str, ConfigEntry] | None:
+    """Its settings by name; None where it was changed."""
+    if not isinstance(resource, DescribeConfigsResponse.Resource):
+        return None
+    return {each.name: _entry_of(each) for each in resource.configs}
+
+
+def _entry_of(config: DescribeConfigsResponse.Resource.Config) -> ConfigEntry:
+    default = ConfigSource.DEFAULT_CONFIG.value
+    source = config.config_source
+    synonyms = {each.name: ConfigEntry(each.name, each.value, each.source, is_synonym=True) for each in config.synonyms}
+    return ConfigEntry(
+        config.name,
+        config.value,
+        max(source, ConfigSource.UNKNOWN_CONFIG.value),
+        is_read_only=config.read_only,
+        is_default=config.is_default or source == default,
+        is_sensitive=config.is_sensitive,
+        synonyms=synonyms,
+    )

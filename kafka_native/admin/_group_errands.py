@@ -1,0 +1,266 @@
+"""The errands about groups. They run on the control thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_native.admin._acl import AclOperation
+from kafka_native.admin._group import (
+    ConsumerGroupDescription,
+    ConsumerGroupListing,
+    ListConsumerGroupsResult,
+    MemberAssignment,
+    MemberDescription,
+)
+from kafka_native.admin._metadata import BrokerMetadata, GroupMember, GroupMetadata
+from kafka_native.admin._topic_errands import operations_of, told
+from kafka_native.control.assignors import wire
+from kafka_native.control.errands import Ask, Errand, Settle, Steps
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.protocol.group_admin import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka_native.protocol.group_admin import MemberAssignment as WireAssignment
+from kafka_native.protocol.schema import Request
+from kafka_native.types import ConsumerGroupState, ConsumerGroupType, Node, TopicPartition
+
+STATE_NAMES = {
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.DEAD: "Dead",
+    ConsumerGroupState.EMPTY: "Empty",
+    ConsumerGroupState.UNKNOWN: "Unknown",
+}
+TYPE_NAMES = {ConsumerGroupType.CONSUMER: "Consumer", ConsumerGroupType.CLASSIC: "Classic"}
+STATES = {name.lower(): state for state, name in STATE_NAMES.items()}
+TYPES = {name.lower(): kind for kind, name in TYPE_NAMES.items()}
+CONSUMERS = "consumer"
+"""The protocol type of consumers' groups."""
+NOT_OF_ITS_KIND = frozenset(
+    {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)
+"""What ConsumerGroupDescribe answers about a classic group, and what brokers say that don't know KIP-848."""
+
+
+def list_groups(states: list[str], types: list[str], items: list[Any]) -> Request:
+    """The request; each broker is asked for its own."""
+    return ListGroupsRequest(states_filter=states, types_filter=types)
+
+
+def _each_broker(
+    make: Callable[[list[Any]], Request], errand: Errand
+) -> Steps[dict[int, ListGroupsResponse | KafkaError]]:
+    """What each broker says."""
+    cluster = yield from errand.cluster()
+    replies: dict[int, Any] = {}
+
+    def place(keys: list[int]) -> Steps[dict[Any, Any]]:
+        return errand.nodes(keys, lambda node: node)
+
+    def outcomes(reply: ListGroupsResponse, target: int | None) -> dict[Any, Any]:
+        return {target: told(reply.error_code) or reply}
+
+    yield from errand.rounds(
+        [each.node_id for each in cluster.brokers], place, make, outcomes, replies.__setitem__, change=False
+    )
+    return replies
+
+
+def list_consumer_groups(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """ListGroups, of every broker; settles the one item."""
+    replies = yield from _each_broker(make, errand)
+    found: dict[str, ConsumerGroupListing] = {}
+    errors: list[Exception] = []
+    for reply in replies.values():
+        if isinstance(reply, KafkaError):
+            errors.append(KafkaException(reply))
+            continue
+        for group in reply.groups:
+            if group.protocol_type in (CONSUMERS, ""):
+                found[group.group_id] = ConsumerGroupListing(
+                    group.group_id,
+                    not group.protocol_type,
+                    STATES.get(group.group_state.lower(), ConsumerGroupState.UNKNOWN),
+                    TYPES.get(group.group_type.lower(), ConsumerGroupType.UNKNOWN),
+                )
+    for key in items:
+        settle(key, ListConsumerGroupsResult(list(found.values()), errors))
+
+
+def describe_all(
+    wanted: str | None,
+    make: Callable[[list[Any]], Request],
+    items: dict[Any, Any],
+    settle: Settle,
+    errand: Errand,
+) -> Steps[None]:
+    """ListGroups and DescribeGroups, of every broker; settles the one item with GroupMetadata."""
+    replies = yield from _each_broker(make, errand)
+    asks: dict[int, list[str]] = {}
+    for node_id, reply in replies.items():
+        if isinstance(reply, KafkaError):
+            raise KafkaException(reply)
+        names = [each.group_id for each in reply.groups if wanted in (None, each.group_id)]
+        if names:
+            asks[node_id] = names
+    answers = yield [Ask(DescribeGroupsRequest(groups=names), node_id) for node_id, names in asks.items()]
+    found = []
+    for node_id, answer in zip(asks, answers, strict=True):
+        if isinstance(answer, KafkaError):
+            raise KafkaException(answer)
+        found += [_metadata_of(each, errand.pool.where(node_id)) for each in answer.groups]
+    for key in items:
+        settle(key, found)
+
+
+def _metadata_of(source: DescribeGroupsResponse.Group, where: tuple[int, str, int]) -> GroupMetadata:
+    group = GroupMetadata()
+    group.broker = BrokerMetadata()
+    group.broker.id, group.broker.host, group.broker.port = where
+    group.id = source.group_id
+    group.error = told(source.error_code, source.error_message)
+    group.state = source.group_state
+    group.protocol_type = source.protocol_type
+    group.protocol = source.protocol_data
+    for each in source.members:
+        member = GroupMember()
+        member.id, member.client_id, member.client_host = each.member_id, each.client_id, each.client_host
+        member.metadata, member.assignment = bytes(each.member_metadata), bytes(each.member_assignment)
+        group.members.append(member)
+    return group
+
+
+def describe_groups(operations: bool, groups: list[str]) -> Request:
+    """The request about groups of the consumer protocol; `_classic()` is the one about the others."""
+    return ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=operations)
+
+
+def describe_consumer_groups(
+    operations: bool,
+    make: Callable[[list[Any]], Request],
+    items: dict[Any, Any],
+    settle: Settle,
+    errand: Errand,
+) -> Steps[None]:
+    """ConsumerGroupDescribe (KIP-848) to the coordinators; DescribeGroups for groups that aren't of that protocol."""
+    classic: list[str] = []
+
+    def first(group: str, outcome: Any) -> None:
+        if isinstance(outcome, KafkaError) and outcome.code() in NOT_OF_ITS_KIND:
+            classic.append(group)
+        else:
+            settle(group, outcome)
+
+    def modern(reply: ConsumerGroupDescribeResponse, target: int | None) -> dict[str, Any]:
+        node = _node(errand, target)
+        return {
+            each.group_id: told(each.error_code, each.error_message) or _described(each, node) for each in reply.groups
+        }
+
+    def older(reply: DescribeGroupsResponse, target: int | None) -> dict[str, Any]:
+        node = _node(errand, target)
+        return {each.group_id: _described_classic(each, node) for each in reply.groups}
+
+    yield from errand.rounds(items, errand.coordinators, make, modern, first, change=False)
+
+    def make_classic(groups: list[str]) -> Request:
+        return DescribeGroupsRequest(groups=groups, include_authorized_operations=operations)
+
+    yield from errand.rounds(classic, errand.coordinators, make_classic, older, settle, change=False)
+
+
+def _node(errand: Errand, target: int | None) -> Node:
+    assert target is not None
+    return Node(*errand.pool.where(target))
+
+
+def _described(group: ConsumerGroupDescribeResponse.Group, coordinator: Node) -> ConsumerGroupDescription:
+    members = [
+        MemberDescription(
+            each.member_id,
+            each.client_id,
+            each.client_host,
+            _assignment(each.assignment),
+            each.instance_id,
+            _assignment(each.target_assignment),
+        )
+        for each in group.members
+    ]
+    return ConsumerGroupDescription(
+        group.group_id,
+        False,
+        members,
+        group.assignor_name,
+        STATES.get(group.group_state.lower(), ConsumerGroupState.UNKNOWN),
+        coordinator,
+        operations_of(group.authorized_operations),
+        ConsumerGroupType.CONSUMER,
+    )
+
+
+def _assignment(assignment: WireAssignment) -> MemberAssignment:
+    return MemberAssignment(
+        [
+            TopicPartition(topic.topic_name, number)
+            for topic in assignment.topic_partitions
+            for number in topic.partitions
+        ]
+    )
+
+
+def _described_classic(group: DescribeGroupsResponse.Group, coordinator: Node) -> ConsumerGroupDescription | KafkaError:
+    """From version 6 on a group that isn't there is an error (KIP-1043); before, and here, it is dead."""
+    missing = group.error_code == KafkaError.GROUP_ID_NOT_FOUND
+    if group.error_code and not missing:
+        return KafkaError(group.error_code, group.error_message or None)
+    try:
+        members = [_classic_member(each) for each in group.members]
+    except KafkaException as error:
+        cause: KafkaError = error.args[0]
+        return cause
+    state = STATES.get(group.group_state.lower(), ConsumerGroupState.UNKNOWN)
+    operations: list[AclOperation | str | int] | None = operations_of(group.authorized_operations)
+    return ConsumerGroupDescription(
+        group.group_id,
+        not group.protocol_type,
+        members,
+        group.protocol_data,
+        ConsumerGroupState.DEAD if missing else state,
+        coordinator,
+        operations,
+        ConsumerGroupType.CLASSIC,
+    )
+
+
+def _classic_member(member: DescribeGroupsResponse.Group.Member) -> MemberDescription:
+    raw = bytes(member.member_assignment)
+    assigned = [TopicPartition(topic, number) for topic, number in wire.unpack_assignment(raw)] if raw else []
+    return MemberDescription(
+        member.member_id, member.client_id, member.client_host, MemberAssignment(assigned), member.group_instance_id
+    )
+
+
+def delete_groups(groups: list[str]) -> Request:
+    """The request."""
+    return DeleteGroupsRequest(groups_names=groups)
+
+
+def delete_consumer_groups(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """DeleteGroups, to the coordinators."""
+
+    def outcomes(reply: Any, target: int | None) -> dict[str, Any]:
+        return {each.group_id: told(each.error_code) for each in reply.results}
+
+    return errand.rounds(items, errand.coordinators, make, outcomes, settle, change=True)

@@ -1,0 +1,145 @@
+"""The errands about offsets and records. They run on the control thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka_native.admin._listoffsets import ListOffsetsResultInfo
+from kafka_native.admin._records import DeletedRecords
+from kafka_native.admin._topic_errands import told
+from kafka_native.control.errands import Errand, Settle, Steps
+from kafka_native.control.offset_wire import asked_offsets
+from kafka_native.control.positions import NOWHERE
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.offsets import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetFetchRequest,
+)
+from kafka_native.protocol.schema import Request
+from kafka_native.types import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each)
+    return found
+
+
+def fetch_offsets(require_stable: bool, groups: list[ConsumerGroupTopicPartitions]) -> Request:
+    """The request, about one group."""
+    (group,) = groups
+    topics = wanted = None
+    if group.topic_partitions is not None:
+        numbers = {name: [each.partition for each in some] for name, some in _by_topic(group.topic_partitions).items()}
+        topics = [OffsetFetchRequest.Topic(name=name, partition_indexes=each) for name, each in numbers.items()]
+        wanted = [OffsetFetchRequest.Group.Topic(name=name, partition_indexes=each) for name, each in numbers.items()]
+    asked = OffsetFetchRequest.Group(group_id=group.group_id, topics=wanted)
+    return OffsetFetchRequest(group_id=group.group_id, topics=topics, groups=[asked], require_stable=require_stable)
+
+
+def list_consumer_group_offsets(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """OffsetFetch, to the coordinator."""
+
+    def outcomes(reply: Any, target: int | None) -> dict[str, Any]:
+        return {group: _offsets(reply, asked) for group, asked in items.items()}
+
+    return errand.rounds(
+        items, errand.coordinators, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=False
+    )
+
+
+def _offsets(reply: Any, asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
+    found = asked_offsets(reply, asked.group_id, lambda topic_id: None)
+    if isinstance(found, KafkaError):
+        return found
+    partitions = []
+    for (topic, number), place in found.items():
+        if isinstance(place, int):
+            error = KafkaError(place)
+            if place == KafkaError.UNSTABLE_OFFSET_COMMIT:
+                return error
+            partitions.append(TopicPartition(topic, number).with_error(error))
+        elif place == NOWHERE:
+            partitions.append(TopicPartition(topic, number, OFFSET_INVALID))
+        else:
+            partitions.append(TopicPartition(topic, number, place.offset, place.metadata, place.epoch))
+    return ConsumerGroupTopicPartitions(asked.group_id, partitions)
+
+
+def find_offsets(isolation_level: int, timeout_ms: int, items: list[tuple[TopicPartition, int]]) -> Request:
+    """The request."""
+    specs = dict(items)
+    topics = [
+        ListOffsetsRequest.Topic(
+            name=name,
+            partitions=[
+                ListOffsetsRequest.Topic.Partition(partition_index=each.partition, timestamp=specs[each])
+                for each in partitions
+            ],
+        )
+        for name, partitions in _by_topic(specs).items()
+    ]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=timeout_ms)
+
+
+def list_offsets(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """ListOffsets, to the leaders."""
+
+    def outcomes(reply: ListOffsetsResponse, target: int | None) -> dict[Any, Any]:
+        return {
+            TopicPartition(topic.name, each.partition_index): told(each.error_code) or _found(each)
+            for topic in reply.topics
+            for each in topic.partitions
+        }
+
+    return errand.rounds(
+        items, errand.leaders, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=False
+    )
+
+
+def _found(partition: ListOffsetsResponse.Topic.Partition) -> ListOffsetsResultInfo:
+    offset = partition.old_style_offsets[0] if partition.old_style_offsets else partition.offset
+    epoch = None if partition.leader_epoch < 0 else partition.leader_epoch
+    return ListOffsetsResultInfo(offset, partition.timestamp, epoch)
+
+
+def drop_records(timeout_ms: int, partitions: list[TopicPartition]) -> Request:
+    """The request."""
+    topics = [
+        DeleteRecordsRequest.Topic(
+            name=name,
+            partitions=[
+                DeleteRecordsRequest.Topic.Partition(partition_index=each.partition, offset=each.offset)
+                for each in some
+            ],
+        )
+        for name, some in _by_topic(partitions).items()
+    ]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+def delete_records(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """DeleteRecords, to the leaders."""
+
+    def outcomes(reply: DeleteRecordsResponse, target: int | None) -> dict[Any, Any]:
+        return {
+            TopicPartition(topic.name, each.partition_index): told(each.error_code)
+            or DeletedRecords(each.low_watermark)
+            for topic in reply.topics
+            for each in topic.partitions
+        }
+
+    return errand.rounds(
+        items, errand.leaders, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=True
+    )

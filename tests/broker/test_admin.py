@@ -1,0 +1,133 @@
+"""AdminClient on real Apache Kafka; confluent_kafka's says what came of it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+
+from kafka_native import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from kafka_native.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, wait_for
+
+WAIT_S = 60.0
+
+
+def of(futures: Any) -> Any:
+    """The result of the one future."""
+    (future,) = futures.values()
+    return future.result(WAIT_S)
+
+
+def settings(cluster: Cluster, topic: str) -> dict[str, str | None]:
+    """A topic's settings, told by confluent_kafka."""
+    admin = cluster.admin()
+    resource = confluent_kafka.admin.ConfigResource("topic", topic)
+    return {name: entry.value for name, entry in of(admin.describe_configs([resource])).items()}
+
+
+def test_topics(kafka: Cluster) -> None:
+    name = f"admin-{uuid.uuid4().hex[:8]}"
+    theirs = kafka.admin()
+    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+        tried = admin.create_topics([NewTopic(name, 2, 1)], validate_only=True)
+        assert of(tried) is None
+        made = admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "77000"}), NewTopic("a b", 1)])
+        assert made[name].result(WAIT_S) is None
+        with pytest.raises(KafkaException) as refused:
+            made["a b"].result(WAIT_S)
+        assert refused.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
+        wait_for(lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 2, "the topic")
+        assert settings(kafka, name)["retention.ms"] == "77000"
+        assert of(admin.create_partitions([NewPartitions(name, 3)])) is None
+        wait_for(lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 3, "its partitions")
+
+        resource = ConfigResource("topic", name)
+        set_it = ConfigEntry("retention.ms", "88000", incremental_operation=AlterConfigOpType.SET)
+        add_it = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND)
+        resource.add_incremental_config(set_it)
+        resource.add_incremental_config(add_it)
+        assert of(admin.incremental_alter_configs([resource])) is None
+        wait_for(lambda: settings(kafka, name)["retention.ms"] == "88000", "the setting")
+        found = of(admin.describe_configs([ConfigResource("topic", name)]))
+        assert (found["retention.ms"].value, found["retention.ms"].is_default) == ("88000", False)
+        assert set((found["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
+
+        described = of(admin.describe_topics(TopicCollection([name]), include_authorized_operations=True))
+        assert [each.id for each in described.partitions] == [0, 1, 2]
+        assert described.authorized_operations
+        cluster = admin.describe_cluster().result(WAIT_S)
+        assert cluster.cluster_id == theirs.list_topics(timeout=10).cluster_id
+        broker = ConfigResource("broker", str(cluster.nodes[0].id))
+        assert of(admin.describe_configs([broker]))["log.dirs"].value
+
+        assert of(admin.delete_topics([name])) is None
+        wait_for(lambda: name not in theirs.list_topics(timeout=10).topics, "the end of the topic")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_offsets_and_records(kafka: Cluster, new_topic: TopicMaker, protocol: str) -> None:
+    topic, group = new_topic(kafka, 2), f"admin-{uuid.uuid4().hex[:8]}"
+    with our_producer(kafka) as producer:
+        for number in range(10):
+            producer.produce(topic, str(number), partition=0, timestamp=1_000_000 + number)
+        flush(producer)
+    place = TopicPartition(topic, 0)
+    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+        with our_consumer(kafka, group_id=group, group_protocol=protocol, enable_auto_commit=False) as consumer:
+            consumer.subscribe([topic])
+            deadline = time.monotonic() + WAIT_S
+            while len(consumer.assignment()) < 2 or consumer.poll(0.2) is None:
+                assert time.monotonic() < deadline
+            consumer.commit(offsets=[TopicPartition(topic, 0, 6)], asynchronous=False)
+            described = wait_for(lambda: stable(admin, group), "a stable group")
+            assert described.type is ConsumerGroupType[protocol.upper()]
+            (member,) = described.members
+            assert member.member_id == consumer.memberid()
+            assert member.assignment.topic_partitions == [place, TopicPartition(topic, 1)]
+        listed = admin.list_consumer_groups().result(WAIT_S)
+        assert group in {each.group_id for each in listed.valid}
+        assert group in {each.id for each in admin.list_groups(timeout=WAIT_S)}
+        committed = of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        assert [(each, each.offset) for each in committed.topic_partitions] == [(place, 6)]
+
+        assert of(admin.list_offsets({place: OffsetSpec.latest()})).offset == 10
+        assert of(admin.list_offsets({place: OffsetSpec.for_timestamp(1_000_003)})).offset == 3
+        newest = of(admin.list_offsets({place: OffsetSpec.max_timestamp()}))
+        assert (newest.offset, newest.timestamp) == (9, 1_000_009)
+        assert of(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
+        assert of(admin.list_offsets({place: OffsetSpec.earliest()})).offset == 4
+
+        wait_for(
+            lambda: of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.EMPTY, "an empty group"
+        )
+        assert of(admin.delete_consumer_groups([group])) is None
+        assert group not in {each.group_id for each in admin.list_consumer_groups().result(WAIT_S).valid}
+        assert of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.DEAD
+
+
+def stable(admin: AdminClient, group: str) -> Any:
+    """Its description once it is stable."""
+    described = of(admin.describe_consumer_groups([group]))
+    return described if described.state is ConsumerGroupState.STABLE and described.members else None
