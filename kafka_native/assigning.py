@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kafka_native._native.consuming import ConsumerCore
-from kafka_native.client import Client
+from kafka_native.client import Unmade
 from kafka_native.control.assigned import Assigned
 from kafka_native.control.consuming import Consuming
 from kafka_native.control.rebalance import Key, Kind
@@ -25,7 +25,7 @@ CLOSED_TEXT = "Consumer closed"
 class Assigning(ConsumerCore):
     """The half of `Consumer` that is about partitions and places in them."""
 
-    _client: Client
+    _client = Unmade()
     _consuming: Consuming
     _rebalancing: Kind | None
     """The step whose callback runs now, on the application's thread."""
@@ -143,9 +143,14 @@ class Assigning(ConsumerCore):
             self._handled = True
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """The partitions that are read, each with the offset that it was assigned with.
+
+        OFFSET_STORED where none was given: it started where the group had committed, or else where
+        ``auto.offset.reset`` says. `position()` has where it is by now.
+        """
         self._check_open()
-        return self._run(lambda: [TopicPartition(*key) for key in self._consuming.fetching.assigned])
+        assigned = self._consuming.fetching.assigned
+        return self._run(lambda: [TopicPartition(*key, state.given) for key, state in assigned.items()])
 
     # --- positions ---
 
@@ -167,7 +172,8 @@ class Assigning(ConsumerCore):
         What was fetched and not handed out is dropped. An offset that isn't in the log is for ``auto.offset.reset``.
 
         :param partition: One, or several: then all of them are moved, or none.
-        :raises KafkaException: _STATE when a partition isn't assigned.
+        :raises KafkaException: A partition isn't assigned: _STATE, or _UNKNOWN_PARTITION when its topic isn't known
+        either.
         :raises ValueError: No offset is given.
         """
         wanted = checked([partition] if isinstance(partition, TopicPartition) else partition)

@@ -33,6 +33,9 @@ from kafka_native.types import (
     version,
 )
 
+HANDLE_CLOSED_TEXT = "Handle has been closed"
+"""What `list_topics()` of any closed client says."""
+
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _names = iter(range(1, 1 << 62))
 
@@ -180,6 +183,19 @@ class Client:
                 raise
             reply = self.main.call(message, None, left)
         return reply
+
+
+class Unmade:
+    """The client of an object whose class doesn't call ``super().__init__()``: any use says so.
+
+    An attribute of the class, which the instance's own hides once it is there.
+    """
+
+    def __get__(self, instance: object, owner: type) -> Client:
+        """RuntimeError."""
+        if instance is None:
+            return self  # type: ignore[return-value]  # asked of the class: by what lists its members
+        raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
 
 
 def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:

@@ -16,7 +16,7 @@ from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
-from kafka_native.client import Client, remaining_s
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client, remaining_s
 from kafka_native.config import parse
 from kafka_native.control.assignors import make
 from kafka_native.control.consuming import Consuming, Hooks
@@ -177,6 +177,7 @@ class Consumer(Assigning):
     def _take_columns(
         self, plan: ColumnPlan, most: int, timeout: float, *, first_will_do: bool = False, iterating: bool = False
     ) -> ColumnBatch:
+        self._check_open()
         return take_columns(
             self, plan, self._column_memory, most, timeout, first_will_do=first_will_do, iterating=iterating
         )
@@ -317,7 +318,8 @@ class Consumer(Assigning):
         :param offsets: What to go on with in each partition, with metadata and leader epochs; an offset below 0 is left
         out. Not together with ``message``.
         :param asynchronous: Return at once, None; ``on_commit`` tells how it went. False: wait for the outcome.
-        :return: False: the partitions, each with its ``error`` or None.
+        :return: False: the given or else all assigned partitions, each with its ``error`` or None, and with
+        OFFSET_INVALID where there was nothing to be committed. ``on_commit`` is told the same.
         :raises KafkaException: _NO_OFFSET: there is nothing to be committed; all partitions have failed with the same
         error; _UNKNOWN_GROUP: there is no ``group.id``. With ``asynchronous`` only what is known at once.
         """
@@ -392,7 +394,7 @@ class Consumer(Assigning):
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
-        self._check_open()
+        self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
     def fatal_error(self) -> KafkaError | None:
@@ -472,12 +474,14 @@ class Consumer(Assigning):
 
     def __del__(self) -> None:
         """A consumer that was dropped without close() ends its threads; the group learns of it by its silence."""
-        client = getattr(self, "_client", None)
+        client = vars(self).get("_client")
         if client is not None and not client.closed:
             self._shut()
 
     def __repr__(self) -> str:
         """Name and state."""
+        if "_client" not in vars(self):
+            return object.__repr__(self)
         state = "closed" if self._client.closed else f"{len(self._consuming.fetching.assigned)} partitions assigned"
         return f"<Consumer {self._client.name} ({state})>"
 

@@ -11,7 +11,7 @@ from typing import Any
 from kafka_native._native.arrow_producing import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.producing import ProducerCore
-from kafka_native.client import Client
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client, Unmade
 from kafka_native.config import parse
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
@@ -42,6 +42,8 @@ class Producer(ProducerCore):
 
     Safe to use from several threads. After ``fork()`` the child has to make a producer of its own.
     """
+
+    _client = Unmade()
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
@@ -140,7 +142,7 @@ class Producer(ProducerCore):
         :param timeout: Seconds to wait; negative waits for ever.
         :raises KafkaException: No broker answered in time.
         """
-        self._client.check_open(CLOSED_TEXT)
+        self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
     def fatal_error(self) -> KafkaError | None:
@@ -166,18 +168,28 @@ class Producer(ProducerCore):
         else:
             self._client.main.post(work)
 
-    def close(self, timeout: float = -1) -> int:
+    def close(self, timeout: float = -1) -> bool:
         """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
 
-        Messages that are still queued after that are given up, and their callbacks are called with _PURGE_QUEUE.
+        Messages that are still queued after that are given up: their callbacks are called with _PURGE_QUEUE, and a
+        warning in the log has their number. `flush()` returns it, for who wants to know before.
 
-        :return: How many messages were given up.
+        :return: True, also when it is closed already.
         """
-        if self._client.closed:
-            return 0
-        left = self.flush(timeout) if timeout != 0 else len(self)
-        self._shut()
-        return left
+        if not self._client.closed:
+            if timeout != 0:
+                self.flush(timeout)
+            self._mark_closed()
+            self._tell_of_the_rest()
+            self._shut()
+        return True
+
+    def _tell_of_the_rest(self) -> None:
+        """Before close() gives up what is left."""
+        left = len(self)
+        if left and not self._client.closed:
+            text = "%s: closed with %d messages outstanding: what wasn't delivered is given up"
+            self._client.logger.warning(text, self._client.name, left)
 
     def _shut(self) -> None:
         self._mark_closed()
@@ -201,7 +213,7 @@ class Producer(ProducerCore):
 
     def __del__(self) -> None:
         """A producer that was dropped without close() ends its threads; what was queued is lost, as documented."""
-        client = getattr(self, "_client", None)
+        client = vars(self).get("_client")
         if client is not None and not client.closed:
             self._mark_closed()
             client.close()
@@ -209,6 +221,8 @@ class Producer(ProducerCore):
 
     def __repr__(self) -> str:
         """Name, state and what is queued."""
+        if "_client" not in vars(self):
+            return object.__repr__(self)
         state = "closed" if self._client.closed else f"{len(self)} outstanding"
         return f"<Producer {self._client.name} ({state})>"
 

@@ -85,7 +85,7 @@ class SerializingProducer(Producer, Generic[K, V]):
             headers=headers,
         )
 
-    def close(self, timeout: float = -1) -> int:
+    def close(self, timeout: float = -1) -> bool:
         """Flushes and closes as `Producer.close()` does, then closes the serializers that builders have made."""
         try:
             return super().close(timeout)

@@ -268,7 +268,9 @@ cdef class ConsumerCore:
     # --- callbacks and waiting ---
 
     cdef _check_open(self):
-        if self._closed or self.engine is None or self.engine.engine == NULL:
+        if self.engine is None:
+            raise RuntimeError("Consumer is not initialised: call super().__init__(conf)")
+        if self._closed or self.engine.engine == NULL:
             self._check_usable()
             raise RuntimeError("Consumer closed")
 

@@ -297,7 +297,9 @@ cdef class DeliveryCore:
         return kn_engine_outstanding(self.engine.engine)
 
     cdef _check_open(self):
-        if self._closed or self.engine is None or self.engine.engine == NULL:
+        if self.engine is None:
+            raise RuntimeError("Producer is not initialised: call super().__init__(conf)")
+        if self._closed or self.engine.engine == NULL:
             raise RuntimeError("Producer has been closed")
 
     def _mark_closed(self):

@@ -71,7 +71,7 @@ class AIOProducer(Sending):
         self._slow = core.has_partitioner or self._on_delivery is not None
         self._served = 0
         self._watch = Watch(core._client.engine, deliveries=True, on_ring=partial(_serve, weakref.ref(self)))
-        self._closing: asyncio.Task[int] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     # --- producing ---
 
@@ -216,38 +216,36 @@ class AIOProducer(Sending):
 
     # --- the end ---
 
-    async def close(self, timeout: float = -1) -> int:
+    async def close(self, timeout: float = -1) -> None:
         """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
 
         From the call on, nothing more can be produced. Messages that are still queued when the time is up are given up:
-        their reports fail with _PURGE_QUEUE. A call that is cancelled goes on in the background.
-
-        :return: How many messages were given up.
+        their reports fail with _PURGE_QUEUE, and a warning in the log has their number. A call that is cancelled goes
+        on in the background.
         """
         if self._closing is None:
             if self._core._client.closed:
-                return 0
+                return
             self._queue = _refuse
             self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
-        return await asyncio.shield(self._closing)
+        await asyncio.shield(self._closing)
 
-    async def _close(self, timeout: float) -> int:
+    async def _close(self, timeout: float) -> None:
         core = self._core
-        left = len(core)
         try:
             if timeout != 0:
-                left = await self.flush(timeout)
+                await self.flush(timeout)
         finally:
             self._watch.detach()
             try:
                 if not core._client.closed:
                     await self._asking.end()
             finally:
+                core._tell_of_the_rest()
                 core._shut()  # makes the last reports
                 self._watch.end()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        return left
 
     async def __aenter__(self) -> AIOProducer:
         """Itself."""

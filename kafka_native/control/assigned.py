@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.positions import NO_EPOCH, NOWHERE, Key, Place
-from kafka_native.types import OFFSET_INVALID
+from kafka_native.types import OFFSET_INVALID, OFFSET_STORED
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Cursor
@@ -23,6 +23,8 @@ class Assigned:
     """Where to fetch from next, or a logical offset still to be looked up."""
     base: Place = NOWHERE
     """Where the application goes on as long as it got nothing."""
+    given: int = OFFSET_STORED
+    """The offset that it was assigned with."""
     cursor: Cursor | None = None
     fetching: bool = False
     paused: bool = False

@@ -438,11 +438,13 @@ class BrokerPool:
         for call in waiting:
             call.on_reply(error)
 
-    def _tell_if_all_down(self) -> None:
+    def all_down(self) -> bool:
+        """Whether no broker that is known can be connected to."""
         brokers = [broker for broker in self._by_handle.values() if not broker.dedicated]
-        if self._all_down_told or not all(
-            broker.failing for broker in brokers if broker.node_id != BOOTSTRAP or not self.nodes
-        ):
+        return all(broker.failing for broker in brokers if broker.node_id != BOOTSTRAP or not self.nodes)
+
+    def _tell_if_all_down(self) -> None:
+        if self._all_down_told or not self.all_down():
             return
         self._all_down_told = True
         count = len(self.nodes) or len(self.bootstrap)

@@ -80,6 +80,8 @@ class Commit:
     """Its partitions are given up only once it is done (a rebalance, the end)."""
     owned: dict[Key, Assigned]
     """Those that were assigned when it was made; one that has left and come back is another object."""
+    listed: list[Key]
+    """What its outcome tells of: also of partitions that had nothing to be committed."""
     left: dict[Key, Place] = field(default_factory=dict)
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
@@ -212,20 +214,30 @@ class Committing:
         """Commits these offsets, tried again until ``deadline`` (monotonic seconds) where that may help.
 
         A member commits what is assigned to it: another partition may be another member's, and fails with _STATE.
-        Without a subscription any partition will do. One without an offset is left out; _NO_OFFSET if none has any.
+        Without a subscription any partition will do. One without an offset comes back as it is; _NO_OFFSET if none has
+        any.
         """
-        wanted = {(each.topic, each.partition): place_of(each) for each in offsets if each.offset >= 0}
-        self._commit(wanted, done, deadline, held)
+        places = {(each.topic, each.partition): place_of(each) for each in offsets}
+        wanted = {key: place for key, place in places.items() if place.offset >= 0}
+        self._commit(wanted, list(places), done, deadline, held)
 
     def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
         """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
-        self._commit(self._changed(self._fetching.assigned, acknowledged=True), done, deadline, False)
+        assigned = self._fetching.assigned
+        self._commit(self._changed(assigned, acknowledged=True), list(assigned), done, deadline, False)
 
-    def _commit(self, wanted: dict[Key, Place], done: Callable[[Outcome], None], deadline: float, held: bool) -> None:
+    def _commit(
+        self,
+        wanted: dict[Key, Place],
+        listed: list[Key],
+        done: Callable[[Outcome], None],
+        deadline: float,
+        held: bool,
+    ) -> None:
         if not self._can_commit:
             done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
         elif wanted:
-            self._enqueue(wanted, done, deadline, held)
+            self._enqueue(wanted, listed, done, deadline, held)
         else:
             done(KafkaError(KafkaError._NO_OFFSET))
 
@@ -239,13 +251,20 @@ class Committing:
             done()
             return
         until = self._clock() + self._timeout_s if deadline is None else deadline
-        self._enqueue(wanted, lambda outcome: done(), until, True)
+        self._enqueue(wanted, list(wanted), lambda outcome: done(), until, True)
 
-    def _enqueue(self, wanted: dict[Key, Place], done: Callable[[Outcome], None], deadline: float, held: bool) -> None:
+    def _enqueue(
+        self,
+        wanted: dict[Key, Place],
+        listed: list[Key],
+        done: Callable[[Outcome], None],
+        deadline: float,
+        held: bool,
+    ) -> None:
         identity = (self._member.member_id, self._member.generation)
         assigned = self._fetching.assigned
         owned = {key: assigned[key] for key in wanted if key in assigned}
-        commit = Commit(wanted, done, deadline, identity, held, owned, dict(wanted))
+        commit = Commit(wanted, done, deadline, identity, held, owned, listed, dict(wanted))
         if self.subscribed():
             strange = [key for key in wanted if key not in owned]
             self._refuse(commit, strange, KafkaError._STATE, "the partition isn't assigned to this member")
@@ -274,10 +293,11 @@ class Committing:
         for key in commit.left:
             commit.errors[key] = commit.last or KafkaError(KafkaError._TIMED_OUT, "the commit took too long")
         commit.left.clear()
-        partitions = []
+        partitions = [
+            _partition_of(key, commit.wanted.get(key)).with_error(commit.errors.get(key)) for key in commit.listed
+        ]
         for key, place in commit.wanted.items():
             error = commit.errors.get(key)
-            partitions.append(_partition_of(key, place).with_error(error))
             assigned = commit.owned.get(key)
             if assigned is None:
                 continue
@@ -285,7 +305,7 @@ class Committing:
                 assigned.committed = place
             elif assigned.sent == place:
                 assigned.sent = None  # to be tried again by whoever comes next
-        commit.done(_outcome_of(partitions))
+        commit.done(_outcome_of(partitions, [commit.errors.get(key) for key in commit.wanted]))
         if partitions:
             self._on_commit(next((each.error for each in partitions if each.error is not None), None), partitions)
 
@@ -499,7 +519,7 @@ class Committing:
             if key not in ask.errors:
                 ask.errors[key] = ask.last or KafkaError(KafkaError._TIMED_OUT, "no coordinator has answered in time")
         partitions = [_partition_of(key, ask.found.get(key)).with_error(ask.errors.get(key)) for key in ask.keys]
-        ask.done(_outcome_of(partitions))
+        ask.done(_outcome_of(partitions, [each.error for each in partitions]))
 
     # --- time ---
 
@@ -550,7 +570,8 @@ class Committing:
         self._snapshot = {}
         self._auto_at = now + max(self._interval_s, 0.01)
         if wanted:
-            self._enqueue(wanted, lambda outcome: None, now + max(self._timeout_s, self._interval_s), False)
+            until = now + max(self._timeout_s, self._interval_s)
+            self._enqueue(wanted, list(wanted), lambda outcome: None, until, False)
 
     def _take_snapshot(self) -> None:
         """What is stored now; with the number of polls by which all of it was handed out."""
@@ -580,9 +601,8 @@ class Committing:
             self._files.close()
 
 
-def _outcome_of(partitions: list[TopicPartition]) -> Outcome:
-    """The partitions, or their error where all of them have met the same."""
-    errors = [each.error for each in partitions]
+def _outcome_of(partitions: list[TopicPartition], errors: list[KafkaError | None]) -> Outcome:
+    """The partitions, or their error where all of those that were asked or committed have met the same."""
     first = errors[0] if errors else None
     if first is not None and all(error is not None and error.code() == first.code() for error in errors):
         return first

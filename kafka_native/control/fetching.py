@@ -90,7 +90,7 @@ class Fetching:
         self.initial_offsets: dict[Key, Place] = dict(initial_offsets or {})
         self.ask_committed: AskCommitted | None = None
         """Set by `Committing`: asks for the group's offsets. None: there is no group."""
-        self.questions = Questions(metadata, timeout_s=timeout_s, clock=clock)
+        self.questions = Questions(metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock)
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
 
@@ -108,8 +108,9 @@ class Fetching:
             if key in self.assigned:
                 self.remove([key])
             place = Place(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
+            given = OFFSET_STORED if offset == OFFSET_INVALID else offset
             self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
-                topic, partition, place, place
+                topic, partition, place, place, given
             )
             self._todo[key] = None
             self._metadata.want(topic, now, create=self._create_topics)
@@ -140,7 +141,8 @@ class Fetching:
         wanted = list(places)
         for topic, partition, offset, _ in wanted:
             if (topic, partition) not in self.assigned:
-                return KafkaError(KafkaError._STATE, f"{topic} [{partition}] isn't assigned: assign() it before seek()")
+                code = KafkaError._STATE if topic in self._metadata.topics else KafkaError._UNKNOWN_PARTITION
+                return KafkaError(code, f"{topic} [{partition}] isn't assigned: assign() it before seek()")
             if offset < 0 and offset not in (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED) and offset > OFFSET_TAIL_BASE:
                 return KafkaError(KafkaError._INVALID_ARG, f"{topic} [{partition}] has no offset {offset} to seek to")
         for topic, partition, offset, epoch in wanted:

@@ -127,12 +127,14 @@ class Questions:
         *,
         timeout_s: float,
         backoff: Backoff | None = None,
+        all_down: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout_s``: for one request."""
+        """``timeout_s``: for one request. ``all_down``: whether no broker can be connected to."""
         self._metadata = metadata
         self._timeout_s = timeout_s
         self._backoff = backoff or Backoff(0.1, 1.0)
+        self._all_down = all_down
         self._clock = clock
         self._asked: list[_Asked] = []
         self._ask_at = 0.0
@@ -213,11 +215,12 @@ class Questions:
             self._metadata.refresh(now)
 
     def _give_up(self, asked: _Asked) -> None:
+        down = KafkaError(KafkaError._ALL_BROKERS_DOWN) if self._all_down() else None
         for number, (topic, partition, _) in enumerate(asked.questions):
             if number not in asked.found:
-                cause = asked.last.get(number)
+                cause = down or asked.last.get(number)
                 text = f"no offset of {topic} [{partition}] in time" + (f": {cause.str()}" if cause else "")
-                asked.found[number] = KafkaError(KafkaError._TIMED_OUT, text)
+                asked.found[number] = KafkaError(down.code() if down else KafkaError._TIMED_OUT, text)
 
     def _finish(self, asked: _Asked) -> None:
         if not asked.over and len(asked.found) == len(asked.questions):

@@ -184,7 +184,9 @@ def test_a_full_queue_is_waited_for(client: Client) -> None:
     run(main())
 
 
-def test_a_full_queue_is_waited_for_no_longer_than_max_block_ms(cluster: MockCluster, client: Client) -> None:
+def test_a_full_queue_is_waited_for_no_longer_than_max_block_ms(
+    cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         conf = {"queue.buffering.max.messages": 2, "max.block.ms": 50, "bootstrap.servers": "127.0.0.1:1"}
         producer = client.producer(**conf)
@@ -192,7 +194,8 @@ def test_a_full_queue_is_waited_for_no_longer_than_max_block_ms(cluster: MockClu
         with pytest.raises(BufferError, match="Queue full"):
             await producer.produce("t", b"x")
         waiting = asyncio.create_task(producer.produce("t", b"y"))
-        assert await producer.close(0) == 2
+        await producer.close(0)
+        assert "closed with 2 messages outstanding" in caplog.text
         with pytest.raises((BufferError, RuntimeError)):
             await waiting
         for each in deliveries:
@@ -271,10 +274,9 @@ def test_close_delivers_and_ends(client: Client) -> None:
         topic = client.topic()
         producer = client.producer(**{"linger.ms": 100})
         delivery = await producer.produce(topic, b"x")
-        first, second = await asyncio.gather(producer.close(), producer.close())
-        assert (first, second) == (0, 0)
+        await asyncio.gather(producer.close(), producer.close())
         assert (await delivery).offset() == 0
-        assert await producer.close() == 0
+        await producer.close()
         for call in (lambda: producer.produce(topic, b"x"), producer.flush, producer.poll):
             with pytest.raises(RuntimeError, match="Producer has been closed"):
                 await call()
@@ -295,7 +297,7 @@ def test_close_that_is_cancelled_goes_on(client: Client) -> None:
         with pytest.raises(asyncio.CancelledError):
             await closing
         assert (await delivery).offset() == 0
-        assert await producer.close() == 0
+        await producer.close()
 
     run(main())
 

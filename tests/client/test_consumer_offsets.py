@@ -396,10 +396,11 @@ def test_every_call_of_a_closed_consumer_says_so(client: Client, topic: str):
         consumer.consumer_group_metadata,
         consumer.memberid,
         consumer.rebalance_protocol,
-        consumer.list_topics,
     ):
         with pytest.raises(RuntimeError, match="Consumer closed"):
             call()
+    with pytest.raises(RuntimeError, match="Handle has been closed"):
+        consumer.list_topics()
     assert list(consumer) == []
     assert "closed" in repr(consumer)
 

@@ -181,18 +181,30 @@ def test_closed_producer_says_so(client: Client):
         lambda: producer.flush(0),
         producer.list_topics,
     ):
-        with pytest.raises(RuntimeError, match="Producer has been closed"):
+        with pytest.raises(RuntimeError, match=r"(Producer|Handle) has been closed"):
             call()
     assert "closed" in repr(producer)
     assert len(producer) == 0
 
 
-def test_close_without_waiting_reports_what_was_given_up():
+def test_close_without_waiting_reports_what_was_given_up(caplog):
     reports = []
     producer = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None})
     producer.produce("t", b"x", on_delivery=lambda error, message: reports.append((error, message.value())))
-    assert producer.close(0) == 1
+    producer.produce("t", b"y")
+    assert producer.close(0) is True
     assert reports == [(KafkaError._PURGE_QUEUE, b"x")]
+    assert "closed with 2 messages outstanding" in caplog.text
+    caplog.clear()
+    assert producer.close(0) is True
+    assert not caplog.records
+
+
+def test_close_does_not_warn_when_everything_is_delivered(client: Client, caplog):
+    producer = client.producer()
+    producer.produce(client.topic(), b"x")
+    assert producer.close() is True
+    assert "outstanding" not in caplog.text
 
 
 def test_flush_returns_what_is_left_when_nobody_answers():

@@ -46,6 +46,7 @@ class Side:
             "group.id": self.group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
             "log_level": 0,
         }
         return self.lib.Consumer({**basics, **named(conf)})
@@ -231,6 +232,16 @@ def test_keys_go_to_the_same_partitions(cluster: MockCluster, partitioner: str) 
     assert_same(cluster, use)
 
 
+def test_closing(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        got: list[Any] = []
+        producer = side.producer()
+        producer.produce(side.topic, "x", partition=0, on_delivery=lambda error, message: got.append(error))
+        return producer.close(), producer.close(), got
+
+    assert_same(cluster, use)
+
+
 # --- metadata ---
 
 
@@ -350,6 +361,52 @@ def test_assigning_by_steps(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
+def test_an_assignment_has_the_offsets_that_were_given(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        lib = side.lib
+        consumer = side.consumer()
+        seen = []
+        for places in ((3, -1001), (lib.OFFSET_BEGINNING, lib.OFFSET_END), (lib.OFFSET_STORED, 0)):
+            consumer.assign([side.at(number, place) for number, place in enumerate(places)])
+            seen.append(sorted(consumer.assignment()))
+        consumer.assign([side.at(0, 3)])
+        consumer.incremental_assign([side.at(1)])
+        message = next_message(consumer)
+        seen.append(sorted(consumer.assignment()))
+        consumer.seek(side.at(0, 7))
+        seen.append(sorted(consumer.assignment()))
+        consumer.unassign()
+        seen.append(consumer.assignment())
+        consumer.close()
+        return seen, message.offset()
+
+    assert_same(cluster, use)
+
+
+def test_seeking_where_nothing_is_assigned(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer()
+
+        def seek(topic: str, partition: int) -> Any:
+            try:
+                return consumer.seek(side.lib.TopicPartition(topic, partition, 3))
+            except side.lib.KafkaException as error:
+                return error.args[0]
+
+        found = [seek(side.topic, 0)]
+        consumer.assign([side.at(0, 0)])
+        next_message(consumer)
+        found += [seek(side.topic, 1), seek("side-by-side-nowhere", 0)]
+        consumer.unassign()
+        found.append(seek(side.topic, 0))
+        consumer.close()
+        return found
+
+    assert_same(cluster, use)
+
+
 # --- offsets of groups ---
 
 
@@ -386,6 +443,31 @@ def test_stored_offsets(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
+def test_what_a_commit_returns(cluster: MockCluster) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = side.consumer(enable_auto_offset_store=False)
+
+        def commit(**given: Any) -> Any:
+            try:
+                return consumer.commit(asynchronous=False, **given)
+            except side.lib.KafkaException as error:
+                return error.args[0]
+
+        consumer.assign([side.at(0, 0), side.at(1, 0)])
+        next_message(consumer)
+        found = [commit()]
+        for place in (side.at(0, 3), side.at(1, 4)):
+            consumer.store_offsets(offsets=[place])
+            found.append(sorted(commit()))
+        found += [commit(), commit(offsets=[side.at(0), side.at(1, 5)]), commit(offsets=[side.at(0)])]
+        found.append(sorted(consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S)))
+        consumer.close()
+        return found
+
+    assert_same(cluster, use)
+
+
 def test_nothing_to_commit(cluster: MockCluster) -> None:
     def use(side: Side) -> Any:
         consumer = side.consumer()
@@ -402,14 +484,16 @@ def test_what_on_commit_is_told(cluster: MockCluster) -> None:
         told: list[Any] = []
         side.fill()
         consumer = side.consumer(on_commit=lambda error, partitions: told.append([error, partitions]))
-        consumer.assign([side.at(0, 4)])
+        consumer.assign([side.at(0, 9), side.at(1, 0)])
         message = next_message(consumer)
-        returned = consumer.commit(message, asynchronous=True)
-        deadline = time.monotonic() + WAIT_S
-        while not told and time.monotonic() < deadline:
-            consumer.poll(0.1)
+        returned = []
+        for given in ({"message": message}, {"offsets": [side.at(0, 8)]}, {}):
+            returned.append(consumer.commit(**given, asynchronous=True))
+            deadline = time.monotonic() + WAIT_S
+            while len(told) < len(returned) and time.monotonic() < deadline:
+                consumer.poll(0.1)
         consumer.close()
-        return returned, told
+        return returned, [[error, sorted(partitions)] for error, partitions in told]
 
     assert_same(cluster, use)
 
@@ -432,7 +516,7 @@ def test_a_group_of_one(cluster: MockCluster) -> None:
         nobody = consumer.memberid()
         consumer.subscribe([side.topic], on_assign=on_assign, on_revoke=on_revoke)
         got = [next_message(consumer) for _ in range(10)]
-        assigned = sorted((each.topic, each.partition) for each in consumer.assignment())
+        assigned = sorted(consumer.assignment())
         member = type(consumer.memberid()).__name__
         consumer.close()
         again = side.consumer()
@@ -454,9 +538,10 @@ def test_on_assign_chooses_where_to_start(cluster: MockCluster) -> None:
         consumer = side.consumer()
         consumer.subscribe([side.topic], on_assign=on_assign)
         message = next_message(consumer)
+        assigned = sorted(consumer.assignment())
         consumer.unsubscribe()
         consumer.close()
-        return message.offset()
+        return message.offset(), assigned
 
     assert_same(cluster, use)
 

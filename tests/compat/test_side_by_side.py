@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -361,6 +362,44 @@ def test_a_closed_consumer_says_so(kind: str, name: str) -> None:
     assert_same(call, text="Consumer closed")
 
 
+@pytest.mark.parametrize("name", ["Producer", "Consumer"])
+def test_topics_of_a_closed_client(name: str) -> None:
+    def call(lib: Lib) -> object:
+        client = getattr(lib, name)({**quiet(lib), **({"group.id": "g"} if name == "Consumer" else {})})
+        client.close()
+        return client.list_topics(timeout=1)
+
+    assert_same(call, text="Handle has been closed")
+
+
+UNMADE_CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("Producer", "produce", ("t", b"x")),
+    *(("Producer", name, ()) for name in ("poll", "flush", "purge", "list_topics")),
+    *(("Consumer", name, ()) for name in (*CLOSED_CALLS["plain"], "list_topics")),
+    *(("Consumer", name, ("partitions",)) for name in CLOSED_CALLS["partitions"]),
+    *(("Consumer", name, ("partition",)) for name in CLOSED_CALLS["partition"]),
+    ("Consumer", "subscribe", (["t"],)),
+]
+
+
+@pytest.mark.parametrize(("cls", "name", "given"), UNMADE_CALLS)
+def test_a_client_whose_class_does_not_call_init(cls: str, name: str, given: tuple[Any, ...]) -> None:
+    def call(lib: Lib) -> object:
+        class Unmade(getattr(lib, cls)):  # type: ignore[misc]
+            def __init__(self, conf: Any) -> None:
+                pass
+
+        one = lib.TopicPartition("t", 0, 1)
+        places = {"partition": one, "partitions": [one]}
+        client = Unmade({})
+        assert "Unmade" in repr(client)
+        return getattr(client, name)(*(places.get(each, each) if isinstance(each, str) else each for each in given))
+
+    assert_same_exception(call)
+    with pytest.raises(RuntimeError, match=r"is not initialised: call super\(\).__init__\(conf\)"):
+        call(kafka_native)
+
+
 def with_producer(use: Callable[[Any], Any]) -> Callable[[Lib], Any]:
     def call(lib: Lib) -> Any:
         producer = lib.Producer({**quiet(lib), "message.timeout.ms": 1000})
@@ -474,4 +513,19 @@ def test_a_consumer_refuses_the_same(use: Callable[[Any, Lib], Any]) -> None:
     ],
 )
 def test_a_consumer_answers_the_same(use: Callable[[Any, Lib], Any]) -> None:
+    assert_same(with_consumer(use))
+
+
+@pytest.mark.parametrize("call", ["get_watermark_offsets", "offsets_for_times"])
+def test_offsets_of_a_cluster_that_nobody_can_connect_to(call: str) -> None:
+    def use(consumer: Any, lib: Lib) -> object:
+        place = lib.TopicPartition("t", 0, 1)
+        deadline = time.monotonic() + 60
+        while True:
+            with pytest.raises(lib.KafkaException) as caught:
+                getattr(consumer, call)(place if call == "get_watermark_offsets" else [place], timeout=0.5)
+            name = caught.value.args[0].name()
+            if name != "_TIMED_OUT" or time.monotonic() > deadline:  # it takes a moment to be refused
+                return name
+
     assert_same(with_consumer(use))

@@ -427,6 +427,21 @@ def test_member_commits_nothing_of_partitions_that_are_not_its_own():
     assert cluster.engine.submitted == []
 
 
+def test_outcome_tells_of_partitions_that_had_nothing_to_be_committed():
+    cluster = Group()
+    cluster.assign(0, 1)
+    cluster.commit((0, OFFSET_INVALID), (1, 7))
+    cluster.find()
+    assert offsets_of(cluster.reply()) == {1: 7}
+    told = [(each.partition, each.offset, each.error) for each in cluster.outcomes[0]]
+    assert told == [(0, OFFSET_INVALID, None), (1, 7, None)]
+    assert cluster.committed[0][1] == cluster.outcomes[0], "on_commit is told the same"
+    cluster.commit((0, OFFSET_INVALID), (1, 8))
+    cluster.go()
+    cluster.reply(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert cluster.outcomes[1] == KafkaError.GROUP_AUTHORIZATION_FAILED, "the error of all that were committed"
+
+
 def test_commit_without_a_group_or_an_offset_says_so():
     cluster = Group()
     cluster.commit((0, OFFSET_INVALID))

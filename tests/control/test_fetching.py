@@ -146,7 +146,9 @@ def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
 
 def test_seek_of_what_is_not_assigned_is_refused():
     cluster = Consuming()
-    assert cluster.fetching.seek("t", 0, 1) == KafkaError._STATE
+    assert cluster.fetching.seek("t", 0, 1) == KafkaError._UNKNOWN_PARTITION
+    cluster.assign(("t", 0, 0))
+    assert cluster.fetching.seek("t", 1, 1) == KafkaError._STATE
 
 
 def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost():

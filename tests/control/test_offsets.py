@@ -77,6 +77,16 @@ def test_question_ends_at_its_deadline_and_says_what_stood_in_its_way():
     assert found == (3, 5)
 
 
+def test_question_ends_with_all_brokers_down_if_no_broker_can_be_connected_to():
+    cluster = Asking()
+    cluster.ask(("t", 0, 100), deadline=2.0)
+    for broker in (*cluster.pool.bootstrap, *cluster.pool.nodes.values()):
+        broker.failing = True
+    cluster.clock.now += 2.1
+    cluster.go()
+    assert cluster.found == [[KafkaError._ALL_BROKERS_DOWN]]
+
+
 def test_error_of_one_partition_leaves_the_answers_of_others():
     cluster = Asking()
     cluster.ask(("t", 0, 100), ("t", 1, 100), ("t", 5, 100))

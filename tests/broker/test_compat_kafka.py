@@ -1,0 +1,45 @@
+"""The calls of `tests/compat/test_on_a_cluster.py` once more, on Apache Kafka: the same on confluent_kafka and here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker.cluster import Cluster
+from tests.broker.support import create, delete_topics
+from tests.compat import test_on_a_cluster as shared
+
+WITHOUT_A_BROKER = {
+    "test_a_full_queue",
+    "test_a_message_that_is_too_large",
+    "test_a_report_has_the_headers_here",
+    "test_keys_go_to_the_same_partitions",
+    "test_what_is_purged_is_reported",
+}
+"""They are about what a client does by itself."""
+
+globals().update({name: each for name, each in vars(shared).items() if name.startswith("test_")})
+for _name in WITHOUT_A_BROKER:
+    del globals()[_name]
+
+
+class Stage:
+    """A broker, as those calls know it of the mock cluster."""
+
+    def __init__(self, kafka: Cluster) -> None:
+        self.kafka = kafka
+        self.bootstrap_servers = kafka.bootstrap
+        self.made: list[tuple[Cluster, str]] = []
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        create(self.kafka, name, partitions)
+        self.made.append((self.kafka, name))
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: Cluster) -> Iterator[Stage]:
+    """In the place of the mock cluster."""
+    stage = Stage(kafka)
+    yield stage
+    delete_topics(stage.made)
