@@ -27,6 +27,9 @@ from kafka_native.protocol.schema import Request
 
 T = TypeVar("T")
 
+GRACE_S = 1.0
+"""How long after its deadline an errand is ended in any case; its requests end at the deadline."""
+
 LOST = frozenset({KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE})
 """No answer: whoever asks may ask again, whoever changes something may have changed it."""
 MOVED = frozenset(
@@ -287,14 +290,16 @@ class Errands:
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
-        for errand in self._all:
-            if errand.wake_at <= now:
+        for errand in list(self._all):
+            if now >= errand.deadline + GRACE_S:  # nothing waits for ever, whatever became of its replies
+                self._end(errand, KafkaException(KafkaError(KafkaError._TIMED_OUT, "Not done in time: no reply came")))
+            elif errand.wake_at <= now:
                 errand.wake_at = NEVER
                 self._ready.append(errand)
         calls: list[Call] = []
         while self._ready:
             calls.extend(self._advance(self._ready.popleft(), now))
-        return calls, min((errand.wake_at for errand in self._all), default=NEVER)
+        return calls, min((min(each.wake_at, each.deadline + GRACE_S) for each in self._all), default=NEVER)
 
     def _advance(self, errand: Errand, now: float) -> list[Call]:
         """Lets it go on to where it waits for replies, or sleeps."""

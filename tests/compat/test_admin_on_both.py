@@ -1,0 +1,159 @@
+"""The same calls of the admin client on confluent_kafka and on kafka_native, of one mock cluster."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native.mock import MockCluster
+
+BOTH = (confluent_kafka, kafka_native)
+WAIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2) as running:
+        running.create_topic("there", 2)
+        with kafka_native.Producer({"bootstrap.servers": running.bootstrap_servers}) as producer:
+            for number in range(10):
+                producer.produce("there", str(number), partition=0, timestamp=1_700_000_000_000 + number)
+        conf = {"bootstrap.servers": running.bootstrap_servers, "group.id": "readers"}
+        with kafka_native.Consumer(conf) as consumer:
+            consumer.commit(offsets=[kafka_native.TopicPartition("there", 0, 7)], asynchronous=False)
+        yield running
+
+
+def shown(value: Any) -> Any:
+    """A value in a form that doesn't depend on whose it is: futures' results, fields of objects, codes of errors."""
+    if isinstance(value, dict):
+        return {str(shown(key)): shown(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [shown(each) for each in value]
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if type(value).__name__ == "KafkaError":
+        return value.name()
+    if type(value).__name__ == "TopicPartition":
+        return (value.topic, value.partition)
+    if type(value).__name__ == "Future":
+        error = value.exception(WAIT_S)
+        return shown(value.result()) if error is None else (type(error).__name__, shown(error.args[0]))
+    if type(value).__name__ in {"Uuid", "str", "int", "float", "bool", "NoneType", "bytes"}:
+        return str(value)
+    return (type(value).__name__, {name: shown(each) for name, each in vars(value).items()})
+
+
+def config(admin: Any, *entries: tuple[str, str | None, str]) -> Any:
+    made = [
+        admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType[operation])
+        for name, value, operation in entries
+    ]
+    return admin.ConfigResource("topic", "there", incremental_configs=made)
+
+
+CALLS = {
+    "describe_cluster": lambda client, lib, admin: client.describe_cluster(),
+    "describe_topics": lambda client, lib, admin: client.describe_topics(lib.TopicCollection(["there", "nowhere"])),
+    "create": lambda client, lib, admin: client.create_topics(
+        [admin.NewTopic("tried", 1), admin.NewTopic("there", 1), admin.NewTopic("big", 1, 99)], validate_only=True
+    ),
+    "delete": lambda client, lib, admin: client.delete_topics(["nowhere"]),
+    "grow": lambda client, lib, admin: client.create_partitions(
+        [admin.NewPartitions("there", 1), admin.NewPartitions("nowhere", 5)]
+    ),
+    "configs": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("topic", "there"), admin.ConfigResource("broker", "2")]
+    ),
+    "bad configs": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("topic", "nowhere"), admin.ConfigResource("group", "readers")]
+    ),
+    "alter": lambda client, lib, admin: client.incremental_alter_configs(
+        [config(admin, ("retention.ms", "5000", "SET"), ("compression.type", None, "DELETE"))]
+    ),
+    "groups": lambda client, lib, admin: client.list_consumer_groups(states={lib.ConsumerGroupState.EMPTY}),
+    "no groups": lambda client, lib, admin: client.list_consumer_groups(types={lib.ConsumerGroupType.CONSUMER}),
+    "group": lambda client, lib, admin: client.describe_consumer_groups(["readers", "nobody"]),
+    "list_groups": lambda client, lib, admin: client.list_groups(timeout=WAIT_S),
+    "no group": lambda client, lib, admin: client.list_groups("nobody", timeout=WAIT_S),
+    "delete group": lambda client, lib, admin: client.delete_consumer_groups(["nobody"]),
+    "committed": lambda client, lib, admin: client.list_consumer_group_offsets(
+        [lib.ConsumerGroupTopicPartitions("readers")]
+    ),
+    "offsets": lambda client, lib, admin: client.list_offsets(
+        {
+            lib.TopicPartition("there", 0): admin.OffsetSpec.latest(),
+            lib.TopicPartition("there", 1): admin.OffsetSpec.earliest(),
+            lib.TopicPartition("there", 9): admin.OffsetSpec.earliest(),
+            lib.TopicPartition("nowhere", 0): admin.OffsetSpec.earliest(),
+        }
+    ),
+    "by time": lambda client, lib, admin: client.list_offsets(
+        {lib.TopicPartition("there", 0): admin.OffsetSpec.for_timestamp(1_700_000_000_004)}
+    ),
+    "newest": lambda client, lib, admin: client.list_offsets(
+        {lib.TopicPartition("there", 0): admin.OffsetSpec.max_timestamp()}
+    ),
+    "records": lambda client, lib, admin: client.delete_records(
+        [lib.TopicPartition("there", 0, 2), lib.TopicPartition("there", 1, 99), lib.TopicPartition("there", 9, 1)]
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")  # confluent_kafka's
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_have_the_same_results(cluster: MockCluster, call: str) -> None:
+    found = []
+    for lib in BOTH:
+        admin = importlib.import_module(f"{lib.__name__}.admin")
+        client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        found.append(shown(CALLS[call](client, lib, admin)))
+        del client
+    assert found[0] == found[1]
+
+
+WRONG = {
+    "no topics": lambda client, lib, admin: client.create_topics([]),
+    "topics that are none": lambda client, lib, admin: client.delete_topics(None),
+    "no partitions": lambda client, lib, admin: client.create_partitions([]),
+    "no such option": lambda client, lib, admin: client.delete_topics(["x"], bogus=1),
+    "a timeout that is none": lambda client, lib, admin: client.delete_topics(["x"], request_timeout="x"),
+    "a timeout that is too long": lambda client, lib, admin: client.delete_topics(["x"], request_timeout=1e9),
+    "states that are no set": lambda client, lib, admin: client.list_consumer_groups(states=["x"]),
+    "a type that isn't known": lambda client, lib, admin: client.list_consumer_groups(
+        types={lib.ConsumerGroupType.UNKNOWN}
+    ),
+    "two groups' offsets": lambda client, lib, admin: client.list_consumer_group_offsets(
+        [lib.ConsumerGroupTopicPartitions("a"), lib.ConsumerGroupTopicPartitions("b")]
+    ),
+    "no change": lambda client, lib, admin: client.incremental_alter_configs([admin.ConfigResource("topic", "there")]),
+    "a spec that is none": lambda client, lib, admin: client.list_offsets({lib.TopicPartition("there", 0): 1}),
+    "names that are no collection": lambda client, lib, admin: client.describe_topics(["there"]),
+    "a kind that isn't known": lambda client, lib, admin: admin.ConfigResource("bogus", "x"),
+    "an ACL with ANY": lambda client, lib, admin: admin.AclBinding("any", "n", "literal", "u", "h", "read", "allow"),
+    "an ACL without a name": lambda client, lib, admin: admin.AclBinding(
+        "topic", None, "literal", "u", "h", "read", "allow"
+    ),
+    "a filter with UNKNOWN": lambda client, lib, admin: admin.AclBindingFilter(
+        "unknown", None, "any", None, None, "any", "any"
+    ),
+}
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_wrong_calls_raise_the_same(cluster: MockCluster, call: str) -> None:
+    found = []
+    for lib in BOTH:
+        admin = importlib.import_module(f"{lib.__name__}.admin")
+        client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        with pytest.raises((TypeError, ValueError)) as raised:
+            WRONG[call](client, lib, admin)
+        found.append(raised.type)
+        del client
+    assert found[0] is found[1]
