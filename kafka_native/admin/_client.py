@@ -313,10 +313,30 @@ class AdminClient:
         :param require_stable: Wait for transactions that are about to change them (KIP-447).
         :return: A future by the group's id. A partition without an offset has OFFSET_INVALID.
         """
-        group = _one_group(list_consumer_group_offsets_request)
+        group = _one_group(list_consumer_group_offsets_request, "listing")
         make = partial(offset_errands.fetch_offsets, _flag("require_stable", require_stable))
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(group.group_id, group)], make, offset_errands.list_consumer_group_offsets, timeout_s)
+        return self._begin(
+            [(group.group_id, _once(group))], make, offset_errands.list_consumer_group_offsets, timeout_s
+        )
+
+    def alter_consumer_group_offsets(
+        self,
+        alter_consumer_group_offsets_request: list[ConsumerGroupTopicPartitions],
+        *,
+        request_timeout: float = -1,
+    ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
+        """Commits offsets for a group that has no members.
+
+        :param alter_consumer_group_offsets_request: One group, and its partitions with their new offsets.
+        :return: A future by the group's id. A partition has an ``error`` where its offset wasn't committed:
+            UNKNOWN_MEMBER_ID while the group has members.
+        """
+        group = _one_group(alter_consumer_group_offsets_request, "altering")
+        make = offset_errands.commit_offsets
+        timeout_s = self._request_timeout(request_timeout)
+        items = [(group.group_id, _once(group))]
+        return self._begin(items, make, offset_errands.alter_consumer_group_offsets, timeout_s)
 
     # --- offsets and records ---
 
@@ -547,27 +567,40 @@ def _check_partitions(given: Iterable[Any]) -> None:
             raise ValueError("'partition' cannot be negative")
 
 
-def _one_group(given: Any) -> ConsumerGroupTopicPartitions:
-    """The one group of a request, if it can be."""
+def _one_group(given: Any, doing: str) -> ConsumerGroupTopicPartitions:
+    """The one group of a request for "listing" or "altering" offsets, if it can be."""
     if given is None:
         raise TypeError("request cannot be None")
     if not isinstance(given, list | tuple) or not all(isinstance(e, ConsumerGroupTopicPartitions) for e in given):
         raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
     if len(given) != 1:
-        raise ValueError("Currently we support listing offsets for a single consumer group only")
+        raise ValueError(f"Currently we support {doing} offsets for a single consumer group only")
     group: ConsumerGroupTopicPartitions = given[0]
     if not isinstance(group.group_id, str):
         raise TypeError("'group_id' must be a string")
     if not group.group_id:
         raise ValueError("'group_id' cannot be empty")
+    if group.topic_partitions is None and doing == "altering":
+        raise ValueError("'topic_partitions' cannot be null")
     if group.topic_partitions is not None:
         if not isinstance(group.topic_partitions, list):
             raise TypeError("'topic_partitions' must be a list or None")
         if not group.topic_partitions:
             raise ValueError("'topic_partitions' cannot be empty")
         _check_partitions(group.topic_partitions)
-        if any(each.offset != OFFSET_INVALID for each in group.topic_partitions):
+        offsets = [each.offset for each in group.topic_partitions]
+        if doing == "altering" and min(offsets) < 0:
+            raise ValueError("Element of 'topic_partitions' must not have negative value for 'offset' field")
+        if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
             raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
+    return group
+
+
+def _once(group: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
+    """The group, or why it can't be asked about."""
+    partitions = group.topic_partitions or []
+    if len(set(partitions)) < len(partitions):
+        return KafkaError(KafkaError._INVALID_ARG, "Duplicate partitions not allowed")
     return group
 
 

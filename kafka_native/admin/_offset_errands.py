@@ -8,9 +8,10 @@ from typing import Any
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._topic_errands import told
-from kafka_native.control.errands import Errand, Settle, Steps
-from kafka_native.control.offset_wire import asked_offsets
-from kafka_native.control.positions import NOWHERE
+from kafka_native.control.errands import MOVED, UNANSWERED, Errand, Settle, Steps
+from kafka_native.control.member import Member
+from kafka_native.control.offset_wire import asked_offsets, commit_message, commit_results
+from kafka_native.control.positions import NOWHERE, Key, place_of
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import (
     DeleteRecordsRequest,
@@ -70,6 +71,39 @@ def _offsets(reply: Any, asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTo
             partitions.append(TopicPartition(topic, number, OFFSET_INVALID))
         else:
             partitions.append(TopicPartition(topic, number, place.offset, place.metadata, place.epoch))
+    return ConsumerGroupTopicPartitions(asked.group_id, partitions)
+
+
+def commit_offsets(groups: list[ConsumerGroupTopicPartitions]) -> Request:
+    """The request, about one group, as nobody who is a member of it."""
+    (group,) = groups
+    places = {(each.topic, each.partition): place_of(each) for each in group.topic_partitions or ()}
+    return commit_message(Member(group.group_id), places, {})
+
+
+def alter_consumer_group_offsets(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """OffsetCommit, to the coordinator."""
+
+    def outcomes(reply: Any, target: int | None) -> dict[str, Any]:
+        codes = commit_results(reply, lambda topic_id: None)
+        return {group: _committed(codes, asked) for group, asked in items.items()}
+
+    return errand.rounds(
+        items, errand.coordinators, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=True
+    )
+
+
+def _committed(codes: dict[Key, int], asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
+    """Each partition with its error; one error where the coordinator wouldn't do any of it."""
+    for code in codes.values():
+        if code in MOVED:
+            return KafkaError(code)
+    partitions = []
+    for each in asked.topic_partitions or ():
+        key = (each.topic, each.partition)
+        partitions.append(each.with_error(told(codes[key]) if key in codes else UNANSWERED))
     return ConsumerGroupTopicPartitions(asked.group_id, partitions)
 
 

@@ -112,6 +112,12 @@ def test_groups_offsets_and_records(kafka: Cluster, new_topic: TopicMaker, proto
         committed = of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
         assert [(each, each.offset) for each in committed.topic_partitions] == [(place, 6)]
 
+        wait_for(lambda: empty(admin, group), "an empty group")
+        moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 8)])
+        assert [each.error for each in of(admin.alter_consumer_group_offsets([moved])).topic_partitions] == [None]
+        committed = of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        assert [each.offset for each in committed.topic_partitions] == [8]
+
         assert of(admin.list_offsets({place: OffsetSpec.latest()})).offset == 10
         assert of(admin.list_offsets({place: OffsetSpec.for_timestamp(1_000_003)})).offset == 3
         newest = of(admin.list_offsets({place: OffsetSpec.max_timestamp()}))
@@ -119,12 +125,14 @@ def test_groups_offsets_and_records(kafka: Cluster, new_topic: TopicMaker, proto
         assert of(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
         assert of(admin.list_offsets({place: OffsetSpec.earliest()})).offset == 4
 
-        wait_for(
-            lambda: of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.EMPTY, "an empty group"
-        )
         assert of(admin.delete_consumer_groups([group])) is None
         assert group not in {each.group_id for each in admin.list_consumer_groups().result(WAIT_S).valid}
         assert of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.DEAD
+
+
+def empty(admin: AdminClient, group: str) -> bool:
+    """Whether it has no members any more."""
+    return bool(of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.EMPTY)
 
 
 def stable(admin: AdminClient, group: str) -> Any:

@@ -242,6 +242,31 @@ def test_committed_offsets_are_told(version: int) -> None:
             assert result_of(admin.list_consumer_group_offsets([nobody])["nobody"]).topic_partitions == []
 
 
+def test_offsets_are_committed_for_a_group_without_members(client: Client) -> None:
+    topic = client.topic(2)
+    fill(client, topic, 3, partition=0)
+    wanted = [TopicPartition(topic, 0, 2, "noted", 0), TopicPartition(topic, 1, 0), TopicPartition("never-was", 0, 1)]
+
+    def moved(reply: Any) -> None:
+        for each in reply.topics:
+            for partition in each.partitions:
+                partition.error_code = KafkaError.NOT_COORDINATOR
+
+    client.cluster.edit_responses(ApiKey.OFFSET_COMMIT, moved)
+    with admin_of(client) as admin:
+        done = result_of(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("moved", wanted)])["moved"])
+        errors = [each.error and each.error.code() for each in done.topic_partitions]
+        assert errors == [None, None, KafkaError.UNKNOWN_TOPIC_OR_PART]
+        found = result_of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("moved")])["moved"])
+        kept = sorted((each.partition, each.offset, each.metadata) for each in found.topic_partitions)
+        assert kept == [(0, 2, "noted"), (1, 0, None)]
+        with member(client, "busy", topic):
+            stable(admin, "busy", 2)
+            asked = ConsumerGroupTopicPartitions("busy", wanted[:1])
+            (refused,) = result_of(admin.alter_consumer_group_offsets([asked])["busy"]).topic_partitions
+            assert refused.error.code() == KafkaError.UNKNOWN_MEMBER_ID
+
+
 def test_bad_requests_for_committed_offsets(client: Client) -> None:
     one = ConsumerGroupTopicPartitions
     with admin_of(client) as admin:

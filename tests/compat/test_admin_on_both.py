@@ -41,7 +41,7 @@ def shown(value: Any) -> Any:
     if type(value).__name__ == "KafkaError":
         return value.name()
     if type(value).__name__ == "TopicPartition":
-        return (value.topic, value.partition)
+        return (value.topic, value.partition, shown(value.error))
     if type(value).__name__ == "Future":
         error = value.exception(WAIT_S)
         return shown(value.result()) if error is None else (type(error).__name__, shown(error.args[0]))
@@ -85,6 +85,20 @@ CALLS = {
     "delete group": lambda client, lib, admin: client.delete_consumer_groups(["nobody"]),
     "committed": lambda client, lib, admin: client.list_consumer_group_offsets(
         [lib.ConsumerGroupTopicPartitions("readers")]
+    ),
+    "commit": lambda client, lib, admin: client.alter_consumer_group_offsets(
+        [
+            lib.ConsumerGroupTopicPartitions(
+                "others",
+                [lib.TopicPartition("nowhere", 0, 5), lib.TopicPartition("there", 0, 5, "noted", 3)],
+            )
+        ]
+    ),
+    "what was committed": lambda client, lib, admin: client.list_consumer_group_offsets(
+        [lib.ConsumerGroupTopicPartitions("others")]
+    ),
+    "a partition twice": lambda client, lib, admin: client.alter_consumer_group_offsets(
+        [lib.ConsumerGroupTopicPartitions("others", [lib.TopicPartition("there", 0, 5)] * 2)]
     ),
     "offsets": lambda client, lib, admin: client.list_offsets(
         {
@@ -131,6 +145,12 @@ WRONG = {
     ),
     "two groups' offsets": lambda client, lib, admin: client.list_consumer_group_offsets(
         [lib.ConsumerGroupTopicPartitions("a"), lib.ConsumerGroupTopicPartitions("b")]
+    ),
+    "offsets of no partitions": lambda client, lib, admin: client.alter_consumer_group_offsets(
+        [lib.ConsumerGroupTopicPartitions("a")]
+    ),
+    "no offsets": lambda client, lib, admin: client.alter_consumer_group_offsets(
+        [lib.ConsumerGroupTopicPartitions("a", [lib.TopicPartition("there", 0)])]
     ),
     "no change": lambda client, lib, admin: client.incremental_alter_configs([admin.ConfigResource("topic", "there")]),
     "a spec that is none": lambda client, lib, admin: client.list_offsets({lib.TopicPartition("there", 0): 1}),

@@ -36,7 +36,6 @@ PENDING = {
             "create_acls",
             "describe_acls",
             "delete_acls",
-            "alter_consumer_group_offsets",
             "describe_user_scram_credentials",
             "alter_user_scram_credentials",
             "elect_leaders",
