@@ -98,6 +98,8 @@ def properties(node: int, brokers: list[int], controllers: list[int], log_dir: s
         "leader.imbalance.check.interval.seconds": "1",
         "leader.imbalance.per.broker.percentage": "0",
         "log.cleaner.enable": "false",
+        # Records with timestamps of long ago stay: by default a check each five minutes takes those older than a week.
+        "log.retention.ms": "-1",
     }
 
 

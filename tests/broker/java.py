@@ -63,4 +63,5 @@ def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
     )
     said = (done.stdout[-2000:] + done.stderr[-4000:]).decode(errors="replace")
     assert done.returncode == 0, f"{main_class} ended with {done.returncode}:\n{said}"
+    print(done.stderr[-4000:].decode(errors="replace"))  # a tool may end well after an error
     return done.stdout

@@ -58,6 +58,7 @@ class OldKafka:
             "log.dirs": str(self._directory / "data"),
             "num.partitions": "1",
             "log.cleaner.enable": "false",
+            "log.retention.hours": "876000",  # a hundred years, for old timestamps; not all versions know "for ever"
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",

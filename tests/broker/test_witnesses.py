@@ -149,10 +149,16 @@ def console_consumer(tool: Tool, kafka: Cluster, topic: str, count: int) -> list
     return said.removesuffix(LINE.encode()).split(LINE.encode())
 
 
+def check_lines(lines: list[bytes]) -> None:
+    """The console consumer has printed each record of the samples once: first which ones, which is short to tell."""
+    found = Counter(map(place, lines))
+    assert found == dict.fromkeys(((p, o) for p in ALL_EXPECTED for o in range(len(SAMPLES))), 1)
+    assert sorted(lines) == sorted(formatted(record) for records in ALL_EXPECTED.values() for record in records)
+
+
 def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> None:
     lines = console_consumer(tool, kafka, ours, ALL_COUNT)
-    assert Counter(map(place, lines)) == Counter({(p, o): 1 for p in range(len(CODECS)) for o in range(len(SAMPLES))})
-    assert sorted(lines) == sorted(formatted(record) for records in ALL_EXPECTED.values() for record in records)
+    check_lines(lines)
     for partition in range(len(CODECS)):
         mine = [line for line in lines if FIELD.join(("", f"Partition:{partition}", "")).encode() in line]
         assert mine == [formatted(record) for record in ALL_EXPECTED[partition]]
