@@ -148,6 +148,7 @@ class Consumer(Assigning):
         aren't UTF-8 in a ``string``): that one isn't lost, ask for it as ``binary``.
         :raises RuntimeError: The consumer is closed.
         """
+        self._check_open()
         waited_s = -1.0 if timeout is None else timeout
         return ArrowBatch(self._take_columns(plan_of(columns), checked_records(max_records), waited_s))
 
@@ -177,7 +178,6 @@ class Consumer(Assigning):
     def _take_columns(
         self, plan: ColumnPlan, most: int, timeout: float, *, first_will_do: bool = False, iterating: bool = False
     ) -> ColumnBatch:
-        self._check_open()
         return take_columns(
             self, plan, self._column_memory, most, timeout, first_will_do=first_will_do, iterating=iterating
         )
