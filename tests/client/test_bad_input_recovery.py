@@ -212,4 +212,4 @@ def test_refused_configuration_starts_nothing(kind: type[Producer | Consumer], c
         kind({"bootstrap.servers": "127.0.0.1:1", **conf})
     [name] = conf
     assert str(name) in str(caught.value) or "string" in str(caught.value)
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # one of an earlier test may have ended
