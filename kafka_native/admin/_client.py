@@ -456,7 +456,7 @@ class AdminClient:
 
         :param items: Keys, and what they stand for in a request.
         :param make: The request for some of these.
-        :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``.
+        :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``, whose ``make`` is given keys.
         """
         self._client.check_open(CLOSED_TEXT)
         futures: dict[K, Future[Any]] = {key: Future() for key, _ in items}
@@ -478,8 +478,11 @@ class AdminClient:
             for future in futures.values():
                 _complete(future, error)
 
+        def make_of(keys: list[K]) -> Request:
+            return make([wanted[key] for key in keys])
+
         def steps(errand: Errand) -> Steps[None]:
-            yield from steps_of(make, wanted, settle, errand)
+            yield from steps_of(make_of, wanted, settle, errand)
             end(KafkaException(UNANSWERED))
 
         if wanted:

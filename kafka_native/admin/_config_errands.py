@@ -105,7 +105,7 @@ def of_resources(
             placed.update((yield from (errand.controller(rest) if change else errand.anywhere(rest))))
         return placed
 
-    return errand.rounds(items, place, lambda some: make([items[key] for key in some]), outcomes, settle, change=change)
+    return errand.rounds(items, place, make, outcomes, settle, change=change)
 
 
 def _entries_of(resource: Any) -> dict[str, ConfigEntry] | None:

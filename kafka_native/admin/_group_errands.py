@@ -69,7 +69,12 @@ def _each_broker(
         return {target: told(reply.error_code) or reply}
 
     yield from errand.rounds(
-        [each.node_id for each in cluster.brokers], place, make, outcomes, replies.__setitem__, change=False
+        [each.node_id for each in cluster.brokers],
+        place,
+        lambda nodes: make([]),
+        outcomes,
+        replies.__setitem__,
+        change=False,
     )
     return replies
 

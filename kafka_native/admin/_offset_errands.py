@@ -51,9 +51,7 @@ def list_consumer_group_offsets(
     def outcomes(reply: Any, target: int | None) -> dict[str, Any]:
         return {group: _offsets(reply, asked) for group, asked in items.items()}
 
-    return errand.rounds(
-        items, errand.coordinators, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=False
-    )
+    return errand.rounds(items, errand.coordinators, make, outcomes, settle, change=False)
 
 
 def _offsets(reply: Any, asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
@@ -90,9 +88,7 @@ def alter_consumer_group_offsets(
         codes = commit_results(reply, lambda topic_id: None)
         return {group: _committed(codes, asked) for group, asked in items.items()}
 
-    return errand.rounds(
-        items, errand.coordinators, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=True
-    )
+    return errand.rounds(items, errand.coordinators, make, outcomes, settle, change=True)
 
 
 def _committed(codes: dict[Key, int], asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
@@ -135,9 +131,7 @@ def list_offsets(
             for each in topic.partitions
         }
 
-    return errand.rounds(
-        items, errand.leaders, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=False
-    )
+    return errand.rounds(items, errand.leaders, make, outcomes, settle, change=False)
 
 
 def _found(partition: ListOffsetsResponse.Topic.Partition) -> ListOffsetsResultInfo:
@@ -174,6 +168,4 @@ def delete_records(
             for each in topic.partitions
         }
 
-    return errand.rounds(
-        items, errand.leaders, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=True
-    )
+    return errand.rounds(items, errand.leaders, make, outcomes, settle, change=True)

@@ -95,9 +95,7 @@ def change_topics(
         topics = reply.topics if isinstance(reply, CreateTopicsResponse) else _results(reply)
         return {each.name: told(each.error_code, each.error_message) for each in topics}
 
-    return errand.rounds(
-        items, errand.controller, lambda keys: make([items[key] for key in keys]), outcomes, settle, change=True
-    )
+    return errand.rounds(items, errand.controller, make, outcomes, settle, change=True)
 
 
 def _results(reply: DeleteTopicsResponse | CreatePartitionsResponse) -> list[Any]:
@@ -118,10 +116,14 @@ def describe_topics(
 ) -> Steps[None]:
     """Metadata, from any broker."""
     reply = yield from errand.cluster(items, include_topic_authorized_operations=operations)
-    nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in reply.brokers}
+    nodes = _nodes_of(reply)
     for topic in reply.topics:
         if topic.name in items:
             settle(topic.name, told(topic.error_code) or _topic_of(topic, nodes))
+
+
+def _nodes_of(reply: MetadataResponse) -> dict[int, Node]:
+    return {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in reply.brokers}
 
 
 def _topic_of(topic: MetadataResponse.Topic, nodes: dict[int, Node]) -> TopicDescription:
@@ -161,9 +163,7 @@ def describe_cluster(
         if reply.error_code:
             return {None: KafkaError(reply.error_code, reply.error_message)}
         nodes = {each.broker_id: Node(each.broker_id, each.host, each.port, each.rack) for each in reply.brokers}
-        allowed = operations_of(reply.cluster_authorized_operations)
-        controller = nodes.get(reply.controller_id)
-        return {None: DescribeClusterResult(controller, list(nodes.values()), reply.cluster_id, allowed)}
+        return {None: _cluster_of(reply, nodes)}
 
     found: list[Any] = []
     yield from errand.rounds(
@@ -177,6 +177,9 @@ def describe_cluster(
 
 def _described_before(operations: bool, errand: Errand) -> Steps[DescribeClusterResult]:
     reply = yield from errand.cluster([], include_cluster_authorized_operations=operations)
-    nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in reply.brokers}
+    return _cluster_of(reply, _nodes_of(reply))
+
+
+def _cluster_of(reply: DescribeClusterResponse | MetadataResponse, nodes: dict[int, Node]) -> DescribeClusterResult:
     allowed = operations_of(reply.cluster_authorized_operations)
     return DescribeClusterResult(nodes.get(reply.controller_id), list(nodes.values()), reply.cluster_id, allowed)
