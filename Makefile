@@ -76,9 +76,11 @@ test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer
 RUNTIME_address := libasan.so
 RUNTIME_thread := libtsan.so
 OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
-OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
-# GCC 12's TSan runtime maps its own memory with a race: two threads at once, and it ends the process with this. Then once more.
-RUNTIME_FAILED := 'ThreadSanitizer failed to allocate'
+# intercept_tls_get_addr=0: GCC 12's runtime takes what stands before a thread's TLS block for its header when the block lies 16 bytes
+# behind a page's start, and ends the process over the size read there ("failed to allocate"). glibc allocates these blocks by malloc,
+# which the runtime sees anyway.
+OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system \
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:intercept_tls_get_addr=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
 # Older TSan runtimes don't live with the address randomisation of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 
@@ -88,15 +90,10 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 	rm -rf build/$*/kafka_native build/$*/tests build/$*/report.*
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
 	cp -R tests docs csrc setup.py pyproject.toml build/$*/
-	cd build/$* && for try in 1 2; do \
-	    rm -f report.*; \
-	    KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
+	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS) \
-	    && exit 0; \
-	    cat report.* 2>/dev/null; \
-	    if grep -qs 'WARNING: ThreadSanitizer' report.* || ! grep -qs $(RUNTIME_FAILED) report.*; then exit 1; fi; \
-	done; exit 1
+	    || { cat report.* 2>/dev/null; exit 1; }
 
 fuzz: build $(VENV)/.test-ready ## every reader under libFuzzer for FUZZ_SECONDS each (needs clang)
 	@.ci/debian-packages clang=clang
