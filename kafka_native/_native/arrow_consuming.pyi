@@ -1,9 +1,10 @@
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, final
 
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native._native.message import Message
 
+@final
 class ColumnPlan:
     count: int
     names: tuple[str, ...]
@@ -11,9 +12,11 @@ class ColumnPlan:
     def __init__(self, columns: Iterable[tuple[str, str]]) -> None: ...
     def __arrow_c_schema__(self) -> Any: ...
 
+@final
 class ColumnMemory:
     awaited: bool
 
+@final
 class ColumnBatch:
     plan: ColumnPlan
     positions: dict[tuple[str, int], int]
@@ -25,7 +28,10 @@ class ColumnBatch:
     def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...
     def __arrow_c_stream__(self, requested_schema: Any = ...) -> Any: ...
 
+@final
 class ColumnTaker: ...
+
+@final
 class Feed: ...
 
 def take_columns(

@@ -1,10 +1,13 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivering import DeliveryCore
 
+@final
 class Source: ...
+
+@final
 class Call: ...
 
 def produce_rows(

@@ -1,5 +1,8 @@
+from typing import final
+
 from kafka_native.errors import KafkaError
 
+@final
 class ArrowReport:
     rows: int
     delivered: int

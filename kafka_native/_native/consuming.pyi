@@ -1,10 +1,13 @@
 from collections.abc import Callable, Iterator
+from typing import final
 
 from kafka_native._native.engine import Cursor, Engine
 from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError
 
 class Taker: ...
+
+@final
 class MessageTaker(Taker): ...
 
 class ConsumerCore:

@@ -1,5 +1,8 @@
+from typing import final
+
 from kafka_native._native.engine import Engine
 
+@final
 class Report: ...
 
 class DeliveryCore:

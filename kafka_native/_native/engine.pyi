@@ -1,6 +1,8 @@
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
+
+from typing_extensions import Self
 
 from kafka_native.errors import KafkaError
 
@@ -29,7 +31,7 @@ class Engine:
     cursors: list[Cursor | None]
     callbacks: deque[Callable[[], object]]
     notices: deque[tuple[str | None, int | None, int, KafkaError]]
-    def __init__(self, settings: dict[str, Any], error_of: Callable[[int, int, str | None], KafkaError]) -> None: ...
+    def __new__(cls, settings: dict[str, Any], error_of: Callable[[int, int, str | None], KafkaError]) -> Self: ...
     @property
     def outstanding(self) -> int: ...
     @property
@@ -81,12 +83,14 @@ class Engine:
     def cursor(self, topic: str, topic_id: bytes, partition: int) -> Cursor: ...
     def drop_cursor(self, cursor: Cursor) -> None: ...
 
+@final
 class Topic:
     owner: Engine
     name: str
     def set_partitions(self, topic_id: bytes, leaders: list[int], epochs: list[int]) -> None: ...
     def fail(self, status: int, error_code: int, text: str) -> None: ...
 
+@final
 class Cursor:
     owner: Engine
     topic: str

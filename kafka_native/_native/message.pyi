@@ -1,7 +1,10 @@
 from enum import IntEnum
-from typing import Any
+from typing import Any, final
 
+@final
 class Batch: ...
+
+@final
 class Own: ...
 
 class MessageStatus(IntEnum):
@@ -9,6 +12,7 @@ class MessageStatus(IntEnum):
     POSSIBLY_PERSISTED = 1
     PERSISTED = 2
 
+@final
 class Message:
     def __init__(
         self,
@@ -44,7 +48,7 @@ class Message:
     def set_error(self, error: Any) -> None: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
     __hash__: None  # type: ignore[assignment]
 
 def live_chunks() -> int: ...

@@ -1,9 +1,10 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 from kafka_native._native.delivering import DeliveryCore
 from kafka_native._native.engine import Engine
 
+@final
 class Columns: ...
 
 class ProducerCore(DeliveryCore):

@@ -1,6 +1,6 @@
 """Types of the compiled codec; see wire.pyx."""
 
-from typing import Any
+from typing import Any, final
 
 from kafka_native._native.layout import Layout
 from kafka_native._native.layout import ProtocolError as ProtocolError
@@ -8,19 +8,20 @@ from kafka_native._native.layout import ProtocolError as ProtocolError
 MAX_ELEMENTS: int
 KINDS: tuple[str, ...]
 
+@final
 class Plan:
     @property
     def name(self) -> str: ...
     @property
     def version(self) -> int: ...
-    def __init__(
-        self,
+    def __new__(
+        cls,
         layout: Layout,
         name: str,
         version: int,
         flexible: bool,
         fields: list[tuple[str, str, str | None, Plan | None, int, bool, bool, bool, bool]],
-    ) -> None: ...
+    ) -> Plan: ...
 
 def decode(plan: Plan, data: bytes | bytearray | memoryview, offset: int = 0, whole: bool = True) -> Any: ...
 def decode_prefix(plan: Plan, data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[Any, int]: ...

@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 import inspect
+import subprocess
+import sys
 from pathlib import Path
-from types import ModuleType
-
-import pytest
 
 import kafka_native
 from tests.tidy import tree
 
-BINDINGS = tree.sources(".pyx", under="kafka_native/")
+ALLOWED = Path(__file__).with_name("stubtest_allowlist.txt")
 
 
-def compiled(path: Path) -> ModuleType:
-    return importlib.import_module(".".join(path.with_suffix("").parts))
-
-
-def own_names(module: ModuleType) -> set[str]:
-    """What a compiled module itself defines: not what it imports, not Cython's plumbing."""
-    return {
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and not isinstance(value, ModuleType)
-        and getattr(value, "__module__", module.__name__) == module.__name__
-        and name != "annotations"
-    }
-
-
-def stub_body(path: Path) -> list[ast.stmt]:
-    return ast.parse(tree.text_of(path.with_suffix(".pyi"))).body
-
-
-def names_of(body: list[ast.stmt]) -> set[str]:
-    """The public names that a stub, or a class in it, declares."""
-    found = set()
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-        elif isinstance(node, ast.Assign):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return {name for name in found if not name.startswith("_")}
-
-
-@pytest.mark.parametrize("path", BINDINGS, ids=str)
-def test_stub_and_compiled_module_agree(path: Path) -> None:
-    assert (tree.ROOT / path.with_suffix(".pyi")).exists(), "no stub"
-    module = compiled(path)
-    body = stub_body(path)
-    assert names_of(body) >= {name for name in own_names(module) if callable(getattr(module, name))}
-    assert {name for name in names_of(body) if not hasattr(module, name) and not name[0].isupper()} == set()
-    for node in body:
-        if isinstance(node, ast.ClassDef) and isinstance(getattr(module, node.name, None), type):
-            built = getattr(module, node.name)
-            members = {name for name in vars(built) if not name.startswith("_")}
-            assert names_of(node.body) >= members, f"{node.name}: the stub lacks {members - names_of(node.body)}"
-            methods = names_of([one for one in node.body if isinstance(one, ast.FunctionDef)])
-            missing = {name for name in methods if not hasattr(built, name)}
-            assert missing == set(), f"{node.name}: the module lacks {missing}"
+def test_stubs_and_compiled_modules_agree() -> None:
+    command = [sys.executable, "-m", "mypy.stubtest", "kafka_native._native", "--concise", "--ignore-disjoint-bases"]
+    told = subprocess.run(
+        [*command, "--allowlist", str(ALLOWED)], capture_output=True, text=True, cwd=tree.ROOT, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def undocumented() -> list[str]:
