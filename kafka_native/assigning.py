@@ -226,22 +226,19 @@ class Assigning(ConsumerCore):
         self._ask(ask, timeout)
 
     def pause(self, partitions: list[TopicPartition]) -> None:
-        """Hands out no messages of these partitions until `resume()`; their positions stay. A rebalance keeps it.
+        """Hands out no messages of these partitions until `resume()`; their positions stay.
 
-        :raises KafkaException: _UNKNOWN_PARTITION when one isn't assigned: then none is paused.
+        A rebalance keeps it; a partition that isn't assigned yet will be paused when it is. `unsubscribe()` forgets it.
         """
         keys = keys_of(partitions)
         self._check_usable()
-        self._do(lambda: self._consuming.fetching.pause_many(keys))
+        self._run(lambda: self._consuming.fetching.pause(keys))
 
     def resume(self, partitions: list[TopicPartition]) -> None:
-        """Undoes `pause()`.
-
-        :raises KafkaException: _UNKNOWN_PARTITION when one isn't assigned: then none is resumed.
-        """
+        """Undoes `pause()`, of partitions that aren't assigned any more, too."""
         keys = keys_of(partitions)
         self._check_usable()
-        self._do(lambda: self._consuming.fetching.resume_many(keys))
+        self._run(lambda: self._consuming.fetching.resume(keys))
 
     def paused(self) -> list[TopicPartition]:
         """Those of the assigned partitions that are paused."""

@@ -247,7 +247,7 @@ class Consuming:
 
         def left() -> None:
             if not self.subscription.wanted:
-                self.rebalance.forget_pauses()
+                self.fetching.forget_pauses()
             done()
 
         self.membership.leave(reason, left, now)

@@ -87,6 +87,7 @@ class Fetching:
         self._hinted: int | None = None  # the one partition that metadata are about to tell of
         self.assigned: dict[Key, Assigned] = {}
         self._by_topic: dict[str, dict[int, Assigned]] = {}
+        self._paused: set[Key] = set()  # by the application, assigned or not: a rebalance keeps it
         self.initial_offsets: dict[Key, Place] = dict(initial_offsets or {})
         self.ask_committed: AskCommitted | None = None
         """Set by `Committing`: asks for the group's offsets. None: there is no group."""
@@ -110,9 +111,10 @@ class Fetching:
             place = Place(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
             self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
-                topic, partition, place, place, given
+                topic, partition, place, place, given, paused=key in self._paused
             )
-            self._todo[key] = None
+            if key not in self._paused:
+                self._todo[key] = None
             self._metadata.want(topic, now, create=self._create_topics)
 
     def remove(self, keys: Iterable[Key]) -> None:
@@ -173,41 +175,28 @@ class Fetching:
 
         self.lookup_times(wanted, on_found, deadline)
 
-    def pause(self, topic: str, partition: int) -> KafkaError | None:
-        """Fetches and hands out no more until resumed; the position stays."""
-        return self.pause_many([(topic, partition)])
-
-    def pause_many(self, keys: Iterable[Key]) -> KafkaError | None:
-        """`pause()` of all of these, or, where one isn't assigned, of none."""
-        wanted, error = self._checked(keys)
-        for assigned in wanted:
-            if not assigned.paused:
+    def pause(self, keys: Iterable[Key]) -> None:
+        """Fetches and hands out no more of these until resumed; positions stay. They need not be assigned yet."""
+        for key in keys:
+            self._paused.add(key)
+            assigned = self.assigned.get(key)
+            if assigned is not None and not assigned.paused:
                 self._restart(assigned, None)
                 assigned.paused = True
-                self._todo.pop(assigned.key, None)
-        return error
+                self._todo.pop(key, None)
 
-    def resume(self, topic: str, partition: int) -> KafkaError | None:
+    def resume(self, keys: Iterable[Key]) -> None:
         """Undoes `pause()`."""
-        return self.resume_many([(topic, partition)])
-
-    def resume_many(self, keys: Iterable[Key]) -> KafkaError | None:
-        """`resume()` of all of these, or, where one isn't assigned, of none."""
-        wanted, error = self._checked(keys)
-        for assigned in wanted:
-            if assigned.paused:
+        for key in keys:
+            self._paused.discard(key)
+            assigned = self.assigned.get(key)
+            if assigned is not None and assigned.paused:
                 assigned.paused = False
                 self._work_on(assigned)
-        return error
 
-    def _checked(self, keys: Iterable[Key]) -> tuple[list[Assigned], KafkaError | None]:
-        wanted = []
-        for topic, partition in keys:
-            assigned = self.assigned.get((topic, partition))
-            if assigned is None:
-                return [], KafkaError(KafkaError._UNKNOWN_PARTITION, f"{topic} [{partition}] isn't assigned")
-            wanted.append(assigned)
-        return wanted, None
+    def forget_pauses(self) -> None:
+        """The subscription ends: what was paused under it isn't when it comes back."""
+        self._paused = {key for key, assigned in self.assigned.items() if assigned.paused}
 
     def lookup_times(
         self, times: Iterable[tuple[str, int, int]], done: Callable[[list[Found]], None], deadline: float

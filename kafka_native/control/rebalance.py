@@ -38,9 +38,6 @@ class Partitions(Protocol):
     def remove(self, keys: list[Key]) -> None:
         """Reads these no more."""
 
-    def pause(self, topic: str, partition: int) -> object:
-        """Hands out nothing of it until it is resumed."""
-
 
 class Commits(Protocol):
     """What commits: `committing.Committing`."""
@@ -96,7 +93,6 @@ class Rebalance:
         self._post = post
         self._clock = clock
         self._steps: deque[Step] = deque()
-        self._paused: set[Key] = set()
         self._held: set[Key] = set()  # handed over by an assignment, and by no later step given up
         self.listeners: dict[Kind, Listener] = {}
         """The application's callbacks; a kind that isn't there is done without one.
@@ -130,10 +126,6 @@ class Rebalance:
         for step in self._steps:
             step.dropped = True
         self._begin(Step(Kind.LOSE, sorted(self.owned), done))
-
-    def forget_pauses(self) -> None:
-        """The subscription ends: what was paused under it isn't when it comes back."""
-        self._paused.clear()
 
     def _begin(self, step: Step) -> None:
         self._steps.append(step)
@@ -190,12 +182,10 @@ class Rebalance:
         if step.kind is Kind.ASSIGN:
             if not step.dropped and not handled:
                 self.add(step.keys)
-            self._restore_pauses(step.keys)
             self._end(step)
         elif step.kind is Kind.REVOKE and not step.dropped:
             self.remove(step.keys, lambda: self._end(step))
         elif step.begun or not step.dropped:  # or the one that came after gives up what is left, and says so
-            self._remember_pauses(step.keys)
             self._fetching.remove([key for key in step.keys if key in self._fetching.assigned])
             self._end(step)
         else:
@@ -211,23 +201,12 @@ class Rebalance:
     def remove(self, keys: Iterable[Key], done: Callable[[], None]) -> None:
         """Takes partitions away and commits what is stored of them (enable.auto.commit); then ``done``."""
         gone = [key for key in keys if key in self._fetching.assigned]
-        self._remember_pauses(gone)
         for key in gone:
             cursor = self._fetching.assigned[key].cursor
             if cursor is not None:
                 cursor.stop()  # nothing is handed out behind what is committed
         self._committing.flush(gone, done)
         self._fetching.remove(gone)
-
-    def _remember_pauses(self, keys: Iterable[Key]) -> None:
-        assigned = self._fetching.assigned
-        self._paused.update(key for key in keys if key in assigned and assigned[key].paused)
-
-    def _restore_pauses(self, keys: Iterable[Key]) -> None:
-        for key in keys:
-            if key in self._paused and key in self._fetching.assigned:
-                self._fetching.pause(*key)
-        self._paused.difference_update(self._fetching.assigned)
 
     def _end(self, step: Step) -> None:
         self._steps.remove(step)

@@ -223,10 +223,10 @@ def test_pause_keeps_the_position_and_resume_goes_on_there():
     cluster = Consuming()
     cluster.assign(("t", 0, 0))
     cluster.engine.cursors[0].position = 12
-    assert cluster.fetching.pause("t", 0) is None
+    cluster.fetching.pause([("t", 0)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
-    assert cluster.fetching.resume("t", 0) is None
+    cluster.fetching.resume([("t", 0)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 12, 5)
 
@@ -353,28 +353,45 @@ def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched()
     cluster = Consuming()
     cluster.assign(("t", 0, 10))
     cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it handed out
-    cluster.fetching.pause("t", 0)
-    cluster.fetching.resume("t", 0)
+    cluster.fetching.pause([("t", 0)])
+    cluster.fetching.resume([("t", 0)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
 
 
-def test_pause_of_many_is_all_or_nothing_and_lasts_through_a_new_leader():
+def test_pauses_outlast_the_assignment_until_the_subscription_ends():
+    cluster = Consuming()
+    cluster.fetching.pause([("t", 0), ("t", 1), ("t", 2)])
+    cluster.fetching.resume([("t", 1), ("t", 7)])  # of partitions that aren't assigned, too
+    cluster.assign(("t", 0, 5), ("t", 1, 5))
+    cluster.go()
+    assert {key: one.paused for key, one in cluster.fetching.assigned.items()} == {("t", 0): True, ("t", 1): False}
+    assert len(cluster.engine.cursors) == 1, "what is paused from the start isn't fetched"
+    cluster.fetching.remove([("t", 0), ("t", 1)])
+    cluster.fetching.add([("t", 0, 5)], cluster.clock.now)
+    assert cluster.fetching.assigned["t", 0].paused
+    cluster.fetching.forget_pauses()
+    cluster.fetching.add([("t", 2, 5)], cluster.clock.now)
+    assert {key: one.paused for key, one in cluster.fetching.assigned.items()} == {("t", 0): True, ("t", 2): False}
+    cluster.fetching.resume([("t", 0)])
+    cluster.go()
+    assert cluster.fetching.assigned["t", 0].offset == 5
+
+
+def test_pause_of_many_lasts_through_a_new_leader():
     cluster = Consuming()
     cluster.assign(("t", 0, 0), ("t", 1, 0))
-    assert cluster.fetching.pause_many([("t", 0), ("t", 7)]) == KafkaError._UNKNOWN_PARTITION
-    assert not cluster.fetching.assigned["t", 0].paused
     cluster.engine.cursors[0].position = 12
-    assert cluster.fetching.pause_many([("t", 0), ("t", 1)]) is None
+    cluster.fetching.pause([("t", 0), ("t", 1)])
     cluster.metadata.refresh(cluster.clock.now)
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
-    assert cluster.fetching.resume_many([("t", 0), ("t", 1)]) is None
+    cluster.fetching.resume([("t", 0), ("t", 1)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 12, 6)
-    assert cluster.fetching.resume("t", 0) is None
+    cluster.fetching.resume([("t", 0)])
     cluster.go()
     assert len(cluster.engine.cursors[0].log) == 3
 
@@ -383,8 +400,8 @@ def test_resume_does_not_bring_back_a_partition_that_was_given_up():
     cluster = Consuming(reset=None)
     cluster.assign(("t", 0, 100))
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
-    cluster.fetching.pause("t", 0)
-    cluster.fetching.resume("t", 0)
+    cluster.fetching.pause([("t", 0)])
+    cluster.fetching.resume([("t", 0)])
     cluster.go()
     assert len(cluster.told) == 1
     assert cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
@@ -448,8 +465,8 @@ def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_drop
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.offsets(3000)
     assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
-    cluster.fetching.pause("t", 0)
-    cluster.fetching.resume("t", 0)
+    cluster.fetching.pause([("t", 0)])
+    cluster.fetching.resume([("t", 0)])
     cluster.go()
     assert cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)
     cluster.stop(1, 60, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
@@ -464,8 +481,8 @@ def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
     cursor.position = 100
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.offsets(3000)
-    cluster.fetching.pause("t", 0)
-    cluster.fetching.resume("t", 0)
+    cluster.fetching.pause([("t", 0)])
+    cluster.fetching.resume([("t", 0)])
     cluster.go()
     assert cursor.log[-1] == ("start", cluster.pool.handle(1), 3000, 5)
     assert "out of range" in cluster.logged[0]

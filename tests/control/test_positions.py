@@ -100,10 +100,10 @@ class World(Consuming):
             self.world.cursor.position_epoch = self.random.choice((-1, self.epoch))
 
     def pause(self) -> None:
-        self.fetching.pause("t", 0)
+        self.fetching.pause([("t", 0)])
 
     def resume(self) -> None:
-        self.fetching.resume("t", 0)
+        self.fetching.resume([("t", 0)])
 
     def stop_fetching(self) -> None:
         if self.world.running:

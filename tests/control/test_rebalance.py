@@ -19,7 +19,6 @@ class Partition:
 
     def __init__(self) -> None:
         self.cursor = None
-        self.paused = False
 
 
 class FakeFetching:
@@ -34,9 +33,6 @@ class FakeFetching:
     def remove(self, keys: list[Key]) -> None:
         for key in keys:
             del self.assigned[key]
-
-    def pause(self, topic: str, number: int) -> None:
-        self.assigned[topic, number].paused = True
 
 
 class Group:
@@ -239,21 +235,6 @@ def test_losing_commits_nothing() -> None:
     group.rebalance.lose(group.done("lost"))
     assert group.log == ["assigned", "lost"]
     assert group.rebalance.owned == set()
-
-
-def test_pauses_survive_a_rebalance_that_gives_the_partition_back() -> None:
-    group = Group()
-    group.rebalance.assign([A, B, C], group.done(""))
-    group.fetching.pause(*A)
-    group.fetching.pause(*C)
-    group.rebalance.revoke([A, B, C], group.done(""))
-    group.poll()
-    group.flushes.pop()()
-    group.rebalance.assign([A, B], group.done(""))
-    assert {key: one.paused for key, one in group.fetching.assigned.items()} == {A: True, B: False}
-    group.rebalance.forget_pauses()
-    group.rebalance.assign([C], group.done(""))
-    assert not group.fetching.assigned[C].paused
 
 
 def test_steps_begun_in_done_come_after_those_that_wait() -> None:
