@@ -156,6 +156,13 @@ class Client:
         message = MetadataRequest(
             topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"])
         )
+        return _cluster_of(self._metadata(message, timeout))
+
+    def cluster_id(self, timeout: float) -> str | None:
+        """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
+        return self._metadata(MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout).cluster_id
+
+    def _metadata(self, message: MetadataRequest, timeout: float) -> MetadataResponse:
         try:
             reply = self._ask_metadata(message, timeout)
             if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
@@ -170,7 +177,7 @@ class Client:
                 KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there"
             ) from None
         self.main.post(lambda: self.main.metadata.take(reply))  # who was told of a broker may send it something next
-        return _cluster_of(reply)
+        return reply
 
     def _ask_metadata(self, message: MetadataRequest, timeout: float) -> MetadataResponse:
         """Asks any broker; once more if its connection ends under the question, as an idle one may at any time."""

@@ -397,6 +397,11 @@ class Consumer(Assigning):
         self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
+    def cluster_id(self, timeout: float = -1) -> str | None:
+        """The cluster's id; see `Producer.cluster_id`."""
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        return self._client.cluster_id(timeout)
+
     def fatal_error(self) -> KafkaError | None:
         """What has ended this consumer for good, None: nothing. For instance, another one has its group.instance.id.
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from kafka_native._native.message import Message
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.error import ConsumeError, KeyDeserializationError, ValueDeserializationError
-from kafka_native.serialization import MessageField, Serdes, SerializationContext
+from kafka_native.serialization import CLUSTER_ID_S, MessageField, Serdes, SerializationContext
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,7 +29,7 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         self._serdes = Serdes(conf, "deserializer")
         try:
             super().__init__(self._serdes.config)
-            self._serdes.tell(partial(_cluster_id, self))
+            self._serdes.tell(partial(self.cluster_id, CLUSTER_ID_S))
         except BaseException:
             self._serdes.close()
             raise
@@ -83,8 +83,3 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         message.set_key(key)
         message.set_value(value)
         return message
-
-
-def _cluster_id(consumer: Consumer) -> str | None:
-    """For deserializers whose subjects depend on it; waits for a broker for a minute at most."""
-    return consumer.list_topics(timeout=60).cluster_id

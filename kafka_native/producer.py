@@ -145,6 +145,15 @@ class Producer(ProducerCore):
         self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
+    def cluster_id(self, timeout: float = -1) -> str | None:
+        """The cluster's id (KIP-78), None of one before 0.10.1.
+
+        :param timeout: Seconds to wait; negative waits for ever.
+        :raises KafkaException: No broker answered in time.
+        """
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        return self._client.cluster_id(timeout)
+
     def fatal_error(self) -> KafkaError | None:
         """What has ended this producer for good: its guarantees can't be kept any more. None: nothing.
 

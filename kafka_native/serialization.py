@@ -198,6 +198,10 @@ class StringDeserializer(Deserializer):
             raise SerializationError(str(error)) from error
 
 
+CLUSTER_ID_S = 60.0
+"""How long serializers wait for a broker to tell them the cluster's id."""
+
+
 class Serdes:
     """The two serializers, or deserializers, of a client's configuration, and the configuration without them.
 

@@ -10,7 +10,7 @@ from kafka_native._native.message import Message
 from kafka_native.error import KeySerializationError, ValueSerializationError
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
-from kafka_native.serialization import HeadersType, MessageField, Serdes, SerializationContext
+from kafka_native.serialization import CLUSTER_ID_S, HeadersType, MessageField, Serdes, SerializationContext
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -38,7 +38,7 @@ class SerializingProducer(Producer, Generic[K, V]):
         self._serdes = Serdes(conf, "serializer")
         try:
             super().__init__(self._serdes.config)
-            self._serdes.tell(partial(_cluster_id, self))
+            self._serdes.tell(partial(self.cluster_id, CLUSTER_ID_S))
         except BaseException:
             self._serdes.close()
             raise
@@ -91,8 +91,3 @@ class SerializingProducer(Producer, Generic[K, V]):
             return super().close(timeout)
         finally:
             self._serdes.close()
-
-
-def _cluster_id(producer: Producer) -> str | None:
-    """For serializers whose subjects depend on it; waits for a broker for a minute at most."""
-    return producer.list_topics(timeout=60).cluster_id

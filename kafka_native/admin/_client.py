@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-import operator
 import queue
 import time
+import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, overload
 
 from kafka_native.admin import _config_errands as config_errands
 from kafka_native.admin import _group_errands as group_errands
 from kafka_native.admin import _offset_errands as offset_errands
+from kafka_native.admin import _security_errands as security_errands
 from kafka_native.admin import _topic_errands as topic_errands
+from kafka_native.admin._acl import AclBinding, AclBindingFilter
+from kafka_native.admin._checks import (
+    alterations_of,
+    bindings,
+    broker_id,
+    check_partitions,
+    checked_timeout,
+    distinct,
+    flag,
+    list_of,
+    once,
+    one_group,
+    set_of,
+    user_names,
+)
 from kafka_native.admin._cluster import DescribeClusterResult
 from kafka_native.admin._config import ConfigEntry, ConfigResource
 from kafka_native.admin._group import ConsumerGroupDescription, ListConsumerGroupsResult
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from kafka_native.admin._metadata import GroupMetadata
 from kafka_native.admin._records import DeletedRecords
+from kafka_native.admin._scram import UserScramCredentialAlteration, UserScramCredentialsDescription
 from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription
 from kafka_native.client import Client
 from kafka_native.config import parse
@@ -33,22 +50,20 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.schema import Request
 from kafka_native.types import (
-    OFFSET_INVALID,
     ClusterMetadata,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ConsumerGroupType,
+    ElectionType,
     IsolationLevel,
     TopicCollection,
     TopicPartition,
 )
 
 K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 StepsOf: TypeAlias = Callable[[Callable[[list[Any]], Request], dict[Any, Any], Settle, Errand], Steps[None]]
 
 CLOSED_TEXT = "AdminClient has been closed"
-TIMEOUT_MAX_S = 3600.0
 
 
 class _Handle(Client):
@@ -124,6 +139,15 @@ class AdminClient:
         self._client.check_open(CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
+    def cluster_id(self, timeout: float = -1) -> str | None:
+        """The cluster's id (KIP-78), None of one before 0.10.1; waits for it.
+
+        :param timeout: Seconds to wait; negative waits for ever.
+        :raises KafkaException: No broker answered in time.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        return self._client.cluster_id(timeout)
+
     # --- topics ---
 
     def create_topics(
@@ -139,7 +163,7 @@ class AdminClient:
         :param new_topics: The topics.
         :return: A future a topic, by name: None when it is there; KafkaException, for instance TOPIC_ALREADY_EXISTS.
         """
-        topics = [(each.topic, topic_errands.new_topic(each)) for each in _list_of(new_topics, NewTopic)]
+        topics = [(each.topic, topic_errands.new_topic(each)) for each in list_of(new_topics, NewTopic)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         make = partial(topic_errands.create_topics, bool(validate_only), timeout_ms)
         return self._begin(topics, make, topic_errands.change_topics, timeout_s)
@@ -152,7 +176,7 @@ class AdminClient:
         :param topics: Their names.
         :return: A future a topic, by name: None when it is deleted; KafkaException, for instance UNKNOWN_TOPIC_OR_PART.
         """
-        names = [(each, each) for each in _list_of(topics, str)]
+        names = [(each, each) for each in list_of(topics, str)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         make = partial(topic_errands.delete_topics, timeout_ms)
         return self._begin(names, make, topic_errands.change_topics, timeout_s)
@@ -170,7 +194,7 @@ class AdminClient:
         :param new_partitions: The topics, and how many each shall have.
         :return: A future a topic, by name: None when it has them; KafkaException, for instance INVALID_PARTITIONS.
         """
-        topics = [(each.topic, topic_errands.more_partitions(each)) for each in _list_of(new_partitions, NewPartitions)]
+        topics = [(each.topic, topic_errands.more_partitions(each)) for each in list_of(new_partitions, NewPartitions)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         make = partial(topic_errands.create_partitions, bool(validate_only), timeout_ms)
         return self._begin(topics, make, topic_errands.change_topics, timeout_s)
@@ -186,8 +210,8 @@ class AdminClient:
         """
         if not isinstance(topics, TopicCollection):
             raise TypeError("Expected input to be instance of TopicCollection")
-        names = [(each, each) for each in _list_of(topics.topic_names, str, least=0)]
-        operations = _flag("include_authorized_operations", include_authorized_operations)
+        names = [(each, each) for each in list_of(topics.topic_names, str, least=0)]
+        operations = flag("include_authorized_operations", include_authorized_operations)
         steps_of = partial(topic_errands.describe_topics, operations)
         return self._begin(names, topic_errands.ask_topics, steps_of, self._request_timeout(request_timeout))
 
@@ -199,7 +223,7 @@ class AdminClient:
         :param include_authorized_operations: Also tell what this client may do to it (KIP-430).
         :return: One future.
         """
-        operations = _flag("include_authorized_operations", include_authorized_operations)
+        operations = flag("include_authorized_operations", include_authorized_operations)
         make = partial(topic_errands.ask_cluster, operations)
         steps_of = partial(topic_errands.describe_cluster, operations)
         return self._begin([(None, None)], make, steps_of, self._request_timeout(request_timeout))[None]
@@ -215,9 +239,32 @@ class AdminClient:
         :param broker: The broker to ask for all of them; -1: whoever it belongs to.
         :return: A future a resource: its settings by name.
         """
-        items = [(each, config_errands.described(each)) for each in _list_of(resources, ConfigResource)]
-        steps_of = partial(config_errands.of_resources, _broker(broker))
+        items = [(each, config_errands.described(each)) for each in list_of(resources, ConfigResource)]
+        steps_of = partial(config_errands.of_resources, broker_id(broker))
         return self._begin(items, config_errands.describe_configs, steps_of, self._request_timeout(request_timeout))
+
+    def alter_configs(
+        self,
+        resources: list[ConfigResource],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
+        broker: int = -1,
+    ) -> dict[ConfigResource, Future[None]]:
+        """Replaces all settings of topics, brokers and groups: what isn't named goes back to its default.
+
+        Deprecated: two programs that use it undo each other's changes. `incremental_alter_configs()` doesn't.
+
+        :param resources: Whose, with ``set_config`` for each setting.
+        :param broker: The broker to ask; -1: whoever it belongs to.
+        :return: A future a resource: None when it is done.
+        """
+        text = "alter_configs has been deprecated. Use incremental_alter_configs instead."
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        items = [(each, config_errands.replaced(each)) for each in list_of(resources, ConfigResource)]
+        make = partial(config_errands.alter_configs, bool(validate_only))
+        steps_of = partial(config_errands.of_resources, broker_id(broker))
+        return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     def incremental_alter_configs(
         self,
@@ -233,9 +280,9 @@ class AdminClient:
         :param broker: The broker to ask; -1: whoever it belongs to.
         :return: A future a resource: None when it is done.
         """
-        items = [(each, config_errands.altered(each)) for each in _list_of(resources, ConfigResource)]
+        items = [(each, config_errands.altered(each)) for each in list_of(resources, ConfigResource)]
         make = partial(config_errands.incremental_alter_configs, bool(validate_only))
-        steps_of = partial(config_errands.of_resources, _broker(broker))
+        steps_of = partial(config_errands.of_resources, broker_id(broker))
         return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     # --- groups ---
@@ -267,10 +314,10 @@ class AdminClient:
         :param types: Only groups of these protocols (KIP-848); None or empty for all.
         :return: One future: the groups, and an error for each broker that didn't answer.
         """
-        kinds = _set_of("types", types, ConsumerGroupType)
+        kinds = set_of("types", types, ConsumerGroupType)
         if ConsumerGroupType.UNKNOWN in kinds:
             raise ValueError("UNKNOWN type is not allowed")
-        state_names = [group_errands.STATE_NAMES[each] for each in _set_of("states", states, ConsumerGroupState)]
+        state_names = [group_errands.STATE_NAMES[each] for each in set_of("states", states, ConsumerGroupState)]
         make = partial(group_errands.list_groups, state_names, [group_errands.TYPE_NAMES[each] for each in kinds])
         timeout_s = self._request_timeout(request_timeout)
         return self._begin([(None, None)], make, group_errands.list_consumer_groups, timeout_s)[None]
@@ -284,8 +331,8 @@ class AdminClient:
         :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
         :return: A future a group, by id.
         """
-        operations = _flag("include_authorized_operations", include_authorized_operations)
-        groups = [(each, each) for each in _list_of(group_ids, str)]
+        operations = flag("include_authorized_operations", include_authorized_operations)
+        groups = [(each, each) for each in list_of(group_ids, str)]
         make = partial(group_errands.describe_groups, operations)
         steps_of = partial(group_errands.describe_consumer_groups, operations)
         return self._begin(groups, make, steps_of, self._request_timeout(request_timeout))
@@ -296,7 +343,7 @@ class AdminClient:
         :param group_ids: Their ids.
         :return: A future a group, by id: None when it is gone; KafkaException, for instance NON_EMPTY_GROUP.
         """
-        groups = [(each, each) for each in _list_of(group_ids, str)]
+        groups = [(each, each) for each in list_of(group_ids, str)]
         timeout_s = self._request_timeout(request_timeout)
         return self._begin(groups, group_errands.delete_groups, group_errands.delete_consumer_groups, timeout_s)
 
@@ -313,12 +360,10 @@ class AdminClient:
         :param require_stable: Wait for transactions that are about to change them (KIP-447).
         :return: A future by the group's id. A partition without an offset has OFFSET_INVALID.
         """
-        group = _one_group(list_consumer_group_offsets_request, "listing")
-        make = partial(offset_errands.fetch_offsets, _flag("require_stable", require_stable))
+        group = one_group(list_consumer_group_offsets_request, "listing")
+        make = partial(offset_errands.fetch_offsets, flag("require_stable", require_stable))
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(
-            [(group.group_id, _once(group))], make, offset_errands.list_consumer_group_offsets, timeout_s
-        )
+        return self._begin([(group.group_id, once(group))], make, offset_errands.list_consumer_group_offsets, timeout_s)
 
     def alter_consumer_group_offsets(
         self,
@@ -332,10 +377,10 @@ class AdminClient:
         :return: A future by the group's id. A partition has an ``error`` where its offset wasn't committed:
             UNKNOWN_MEMBER_ID while the group has members.
         """
-        group = _one_group(alter_consumer_group_offsets_request, "altering")
+        group = one_group(alter_consumer_group_offsets_request, "altering")
         make = offset_errands.commit_offsets
         timeout_s = self._request_timeout(request_timeout)
-        items = [(group.group_id, _once(group))]
+        items = [(group.group_id, once(group))]
         return self._begin(items, make, offset_errands.alter_consumer_group_offsets, timeout_s)
 
     # --- offsets and records ---
@@ -360,7 +405,7 @@ class AdminClient:
         for spec in topic_partition_offsets.values():
             if not isinstance(spec, OffsetSpec):
                 raise TypeError("Value must be a OffsetSpec")
-        _check_partitions(topic_partition_offsets)
+        check_partitions(topic_partition_offsets)
         timeout_s = self._request_timeout(request_timeout)
         items = [(each, (each, spec._value)) for each, spec in topic_partition_offsets.items()]
         make = partial(offset_errands.find_offsets, isolation_level.value, int(timeout_s * 1000))
@@ -378,11 +423,107 @@ class AdminClient:
         :param topic_partition_offsets: Partitions, and the offset that each is to begin at; OFFSET_END: the end.
         :return: A future a partition: where it begins now.
         """
-        partitions = _list_of(topic_partition_offsets, TopicPartition, least=0)
-        _check_partitions(partitions)
+        partitions = list_of(topic_partition_offsets, TopicPartition, least=0)
+        check_partitions(partitions)
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         make = partial(offset_errands.drop_records, timeout_ms)
         return self._begin([(each, each) for each in partitions], make, offset_errands.delete_records, timeout_s)
+
+    def elect_leaders(
+        self,
+        election_type: ElectionType,
+        partitions: list[TopicPartition] | None = None,
+        *,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> Future[dict[TopicPartition, KafkaError | None]]:
+        """Has partitions' leaders elected anew (KIP-460).
+
+        :param election_type: PREFERRED: the first replica, if it is in sync; UNCLEAN: any, even if messages are lost.
+        :param partitions: The partitions; None for all that need it.
+        :return: One future: what became of each, None: it was elected; ELECTION_NOT_NEEDED: it leads already.
+        """
+        if not isinstance(election_type, ElectionType):
+            raise TypeError("Expected 'election_type' to be of type 'ElectionType'")
+        wanted = None if partitions is None else list_of(partitions, TopicPartition, least=0)
+        check_partitions(wanted or ())
+        timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
+        make = partial(topic_errands.elect_leaders, election_type, timeout_ms)
+        return self._begin([(None, wanted)], make, topic_errands.hold_elections, timeout_s)[None]
+
+    # --- permissions and users ---
+
+    def create_acls(self, acls: list[AclBinding], *, request_timeout: float = -1) -> dict[AclBinding, Future[None]]:
+        """Makes permissions (KIP-140).
+
+        :param acls: The permissions, each once.
+        :return: A future a permission: None when it is made; KafkaException, for instance SECURITY_DISABLED.
+        """
+        items = [(each, security_errands.creation_of(each)) for each in bindings(acls)]
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin(items, security_errands.create_acls, security_errands.change_acls, timeout_s)
+
+    def describe_acls(
+        self, acl_binding_filter: AclBindingFilter, *, request_timeout: float = -1
+    ) -> Future[list[AclBinding]]:
+        """Tells the permissions that fit a filter (KIP-357).
+
+        :param acl_binding_filter: The filter.
+        :return: One future.
+        """
+        if not isinstance(acl_binding_filter, AclBindingFilter):
+            raise TypeError(f"expected an AclBindingFilter, not {type(acl_binding_filter).__name__}")
+        items = [(None, acl_binding_filter)]
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin(items, security_errands.describe_acls, security_errands.find_acls, timeout_s)[None]
+
+    def delete_acls(
+        self, acl_binding_filters: list[AclBindingFilter], *, request_timeout: float = -1
+    ) -> dict[AclBindingFilter, Future[list[AclBinding]]]:
+        """Deletes the permissions that fit filters.
+
+        :param acl_binding_filters: The filters, each once.
+        :return: A future a filter: what was deleted. KafkaException when one that fits couldn't be.
+        """
+        filters = distinct(acl_binding_filters, AclBindingFilter, "ACL binding filters")
+        items = [(each, security_errands.filter_of(each)) for each in filters]
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin(items, security_errands.delete_acls, security_errands.change_acls, timeout_s)
+
+    @overload
+    def describe_user_scram_credentials(
+        self, users: None = None, *, request_timeout: float = -1
+    ) -> Future[dict[str, UserScramCredentialsDescription]]: ...
+
+    @overload
+    def describe_user_scram_credentials(
+        self, users: list[str], *, request_timeout: float = -1
+    ) -> dict[str, Future[UserScramCredentialsDescription]]: ...
+
+    def describe_user_scram_credentials(self, users: list[str] | None = None, *, request_timeout: float = -1) -> Any:
+        """Tells users' SCRAM credentials, but for what is secret (KIP-554).
+
+        :param users: Their names; None for all users.
+        :return: A future a user, by name: KafkaException, for instance RESOURCE_NOT_FOUND; for None one future of all.
+        """
+        timeout_s = self._request_timeout(request_timeout)
+        steps_of = security_errands.describe_users
+        if users is None:
+            return self._begin([(None, None)], security_errands.describe_all, steps_of, timeout_s)[None]
+        items = [(each, each) for each in user_names(users)]
+        return self._begin(items, security_errands.describe_credentials, steps_of, timeout_s)
+
+    def alter_user_scram_credentials(
+        self, alterations: list[UserScramCredentialAlteration], *, request_timeout: float = -1
+    ) -> dict[str, Future[None]]:
+        """Makes, changes and deletes users' SCRAM credentials (KIP-554). Passwords are hashed here, not sent.
+
+        :param alterations: The changes. Apache Kafka takes one of each user at a time (DUPLICATE_RESOURCE).
+        :return: A future a user, by name: None when it is done.
+        """
+        items = security_errands.alterations_by_user(alterations_of(alterations))
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin(items, security_errands.alter_credentials, security_errands.alter_users, timeout_s)
 
     # --- the client itself ---
 
@@ -442,11 +583,11 @@ class AdminClient:
     def _timeouts(self, request_timeout: float, operation_timeout: float) -> tuple[float, int]:
         """The whole call's in seconds, the broker's in milliseconds."""
         timeout_s = self._request_timeout(request_timeout)
-        operation_s = _checked_timeout("operation_timeout", operation_timeout, -1)
+        operation_s = checked_timeout("operation_timeout", operation_timeout, -1)
         return timeout_s, int((timeout_s if operation_s < 0 else operation_s) * 1000)
 
     def _request_timeout(self, value: float) -> float:
-        given_s = _checked_timeout("request_timeout", value, 0)
+        given_s = checked_timeout("request_timeout", value, 0)
         return self._timeout_s if given_s < 0 else given_s
 
     def _begin(
@@ -522,95 +663,3 @@ def _complete(future: Future[Any], outcome: Any) -> None:
         future.set_exception(outcome)
     else:
         future.set_result(outcome)
-
-
-def _list_of(given: Any, kind: type[V], least: int = 1) -> list[V]:
-    """What was given, if it is a list (or tuple) of these with at least so many."""
-    if not isinstance(given, list | tuple):
-        raise TypeError(f"expected a list of {kind.__name__}, not {type(given).__name__}")
-    for each in given:
-        if not isinstance(each, kind):
-            raise TypeError(f"expected a list of {kind.__name__}, one of it is {type(each).__name__}")
-    if len(given) < least:
-        raise ValueError(f"Expected non-empty list of {kind.__name__}")
-    return list(given)
-
-
-def _set_of(name: str, given: Any, kind: type[V]) -> set[V]:
-    """What was given, if it is a set of these; None is an empty one."""
-    if given is None:
-        return set()
-    if not isinstance(given, set | frozenset) or not all(isinstance(each, kind) for each in given):
-        raise TypeError(f"'{name}' must be a set of {kind.__name__}")
-    return set(given)
-
-
-def _flag(name: str, given: Any) -> bool:
-    if not isinstance(given, bool):
-        raise TypeError(f"Expected {name} to be bool type, not {type(given).__name__}")
-    return given
-
-
-def _broker(given: Any) -> int:
-    """A broker's id, -1 for none."""
-    number = operator.index(given)
-    if not -1 <= number < 1 << 31:
-        raise ValueError(f"there is no broker {number}")
-    return number
-
-
-def _check_partitions(given: Iterable[Any]) -> None:
-    """TypeError and ValueError for what can't be a partition."""
-    for each in given:
-        if not isinstance(each, TopicPartition):
-            raise TypeError(f"partition must be a TopicPartition, not {type(each).__name__}")
-        if not each.topic:
-            raise ValueError("partition topic name cannot be empty")
-        if each.partition < 0:
-            raise ValueError("'partition' cannot be negative")
-
-
-def _one_group(given: Any, doing: str) -> ConsumerGroupTopicPartitions:
-    """The one group of a request for "listing" or "altering" offsets, if it can be."""
-    if given is None:
-        raise TypeError("request cannot be None")
-    if not isinstance(given, list | tuple) or not all(isinstance(e, ConsumerGroupTopicPartitions) for e in given):
-        raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
-    if len(given) != 1:
-        raise ValueError(f"Currently we support {doing} offsets for a single consumer group only")
-    group: ConsumerGroupTopicPartitions = given[0]
-    if not isinstance(group.group_id, str):
-        raise TypeError("'group_id' must be a string")
-    if not group.group_id:
-        raise ValueError("'group_id' cannot be empty")
-    if group.topic_partitions is None and doing == "altering":
-        raise ValueError("'topic_partitions' cannot be null")
-    if group.topic_partitions is not None:
-        if not isinstance(group.topic_partitions, list):
-            raise TypeError("'topic_partitions' must be a list or None")
-        if not group.topic_partitions:
-            raise ValueError("'topic_partitions' cannot be empty")
-        _check_partitions(group.topic_partitions)
-        offsets = [each.offset for each in group.topic_partitions]
-        if doing == "altering" and min(offsets) < 0:
-            raise ValueError("Element of 'topic_partitions' must not have negative value for 'offset' field")
-        if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
-            raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
-    return group
-
-
-def _once(group: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
-    """The group, or why it can't be asked about."""
-    partitions = group.topic_partitions or []
-    if len(set(partitions)) < len(partitions):
-        return KafkaError(KafkaError._INVALID_ARG, "Duplicate partitions not allowed")
-    return group
-
-
-def _checked_timeout(name: str, value: Any, least: int) -> float:
-    """-1 for the default."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if value != -1 and not 0 <= value <= TIMEOUT_MAX_S:
-        raise ValueError(f'Invalid value type for "{name}": expecting integer in range {least}..3600000')
-    return float(value)

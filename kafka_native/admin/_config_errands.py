@@ -13,6 +13,7 @@ from kafka_native.admin._topic_errands import told
 from kafka_native.control.errands import Errand, Settle, Steps
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.configs import (
+    AlterConfigsRequest,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
@@ -48,6 +49,19 @@ def described(resource: ConfigResource) -> DescribeConfigsRequest.Resource | Kaf
     )
 
 
+def replaced(resource: ConfigResource) -> AlterConfigsRequest.Resource | KafkaError:
+    """A resource with all its settings in the protocol's form, or why there is none."""
+    for name, value in resource.set_config_dict.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"expected settings as str, not {name!r}: {type(value).__name__}")
+    config = AlterConfigsRequest.Resource.Config
+    return _problem(resource) or AlterConfigsRequest.Resource(
+        resource_type=ON_WIRE[resource.restype],
+        resource_name=resource.name,
+        configs=[config(name=name, value=value) for name, value in resource.set_config_dict.items()],
+    )
+
+
 def altered(resource: ConfigResource) -> IncrementalAlterConfigsRequest.Resource | KafkaError:
     """A resource with its changes in the protocol's form, or why there is none."""
     changes = [_change(entry) for entry in resource.incremental_configs]
@@ -76,6 +90,11 @@ def describe_configs(resources: list[Any]) -> Request:
     return DescribeConfigsRequest(resources=resources, include_synonyms=True)
 
 
+def alter_configs(validate_only: bool, resources: list[Any]) -> Request:
+    """The request."""
+    return AlterConfigsRequest(resources=resources, validate_only=validate_only)
+
+
 def incremental_alter_configs(validate_only: bool, resources: list[Any]) -> Request:
     """The request."""
     return IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
@@ -86,7 +105,7 @@ def of_resources(
 ) -> Steps[None]:
     """The requests above: what is of a broker to that one, the rest to any, or a change to the controller."""
     keys: dict[Kind, ConfigResource] = {(items[key].resource_type, key.name): key for key in items}
-    change = any(isinstance(item, IncrementalAlterConfigsRequest.Resource) for item in items.values())
+    change = not any(isinstance(item, DescribeConfigsRequest.Resource) for item in items.values())
 
     def outcomes(reply: Any, target: int | None) -> dict[ConfigResource, Any]:
         results = reply.results if isinstance(reply, DescribeConfigsResponse) else reply.responses

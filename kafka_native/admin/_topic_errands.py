@@ -16,6 +16,7 @@ from kafka_native.protocol.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kafka_native.protocol.partitions import ElectLeadersRequest, ElectLeadersResponse
 from kafka_native.protocol.schema import Request
 from kafka_native.protocol.topics import (
     CreatePartitionsRequest,
@@ -25,7 +26,7 @@ from kafka_native.protocol.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from kafka_native.types import Node, TopicPartitionInfo, Uuid
+from kafka_native.types import ElectionType, Node, TopicPartition, TopicPartitionInfo, Uuid
 
 NOT_ASKED = -0x80000000
 """As authorized operations: the broker says none."""
@@ -183,3 +184,31 @@ def _described_before(operations: bool, errand: Errand) -> Steps[DescribeCluster
 def _cluster_of(reply: DescribeClusterResponse | MetadataResponse, nodes: dict[int, Node]) -> DescribeClusterResult:
     allowed = operations_of(reply.cluster_authorized_operations)
     return DescribeClusterResult(nodes.get(reply.controller_id), list(nodes.values()), reply.cluster_id, allowed)
+
+
+def elect_leaders(kind: ElectionType, timeout_ms: int, partitions: list[list[TopicPartition] | None]) -> Request:
+    """The request, with the one list of partitions."""
+    (wanted,) = partitions
+    topics: dict[str, list[int]] = {}
+    for each in wanted or ():
+        topics.setdefault(each.topic, []).append(each.partition)
+    named = [ElectLeadersRequest.TopicPartitions(topic=name, partitions=some) for name, some in topics.items()]
+    return ElectLeadersRequest(
+        election_type=kind.value, topic_partitions=None if wanted is None else named, timeout_ms=timeout_ms
+    )
+
+
+def hold_elections(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """ElectLeaders (KIP-460), to the controller."""
+
+    def outcomes(reply: ElectLeadersResponse, target: int | None) -> dict[None, Any]:
+        found: dict[TopicPartition, KafkaError | None] = {}
+        for topic in reply.replica_election_results:
+            for each in topic.partition_result:
+                error = told(each.error_code, each.error_message)
+                found[TopicPartition(topic.topic, each.partition_id).with_error(error)] = error
+        return {None: told(reply.error_code) or found}
+
+    return errand.rounds(items, errand.controller, make, outcomes, settle, change=True)

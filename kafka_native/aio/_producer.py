@@ -176,6 +176,10 @@ class AIOProducer(Sending):
         """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
         return await self._asking.ask(self._core.list_topics, topic, timeout)
 
+    async def cluster_id(self, timeout: float = -1) -> str | None:
+        """The cluster's id; see `Producer.cluster_id`."""
+        return await self._asking.ask(self._core.cluster_id, timeout)
+
     def fatal_error(self) -> KafkaError | None:
         """What has ended this producer for good, None: nothing; see `Producer.fatal_error`."""
         return self._core.fatal_error()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import legacy, versions
+from kafka_native.mock.access import Access
 from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Tamper
 from kafka_native.mock.group_registry import Groups
 from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
@@ -121,6 +122,7 @@ class MockCluster(GroupVerbs, LogVerbs):
         settings = Settings(rebalance_delay, group_heartbeat, group_session)
         settings.max_size = group_max_size
         self.groups = Groups(self.lock, settings, self.topics)
+        self.access = Access()
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
         self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)

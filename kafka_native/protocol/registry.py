@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FAMILIES = (
+    "acls",
     "configs",
     "coordinator",
     "fetch",
@@ -26,6 +27,7 @@ FAMILIES = (
     "telemetry",
     "topics",
     "transactions",
+    "users",
     "versions",
 )
 

@@ -100,6 +100,9 @@ def properties(node: int, brokers: list[int], controllers: list[int], log_dir: s
         "log.cleaner.enable": "false",
         # Records with timestamps of long ago stay: by default a check each five minutes takes those older than a week.
         "log.retention.ms": "-1",
+        # Permissions can be made and deleted; everybody here may do everything all the same.
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
     }
 
 

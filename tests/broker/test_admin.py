@@ -14,12 +14,15 @@ from kafka_native import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ConsumerGroupType,
+    ElectionType,
     KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
 )
 from kafka_native.admin import (
+    AclBinding,
+    AclBindingFilter,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -27,6 +30,10 @@ from kafka_native.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, wait_for
@@ -139,3 +146,104 @@ def stable(admin: AdminClient, group: str) -> Any:
     """Its description once it is stable."""
     described = of(admin.describe_consumer_groups([group]))
     return described if described.state is ConsumerGroupState.STABLE and described.members else None
+
+
+def acl_names(acls: Any) -> set[tuple[str, ...]]:
+    """Permissions of either library, in one form."""
+    return {(each.restype.name, each.name, each.resource_pattern_type.name, each.principal) for each in acls}
+
+
+def test_permissions(kafka: Cluster) -> None:
+    name = f"acl-{uuid.uuid4().hex[:8]}"
+    theirs = kafka.admin()
+    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+        literal = AclBinding("topic", name, "literal", f"User:{name}", "*", "read", "allow")
+        prefixed = AclBinding("group", name, "prefixed", f"User:{name}", "10.0.0.1", "all", "deny")
+        ours = AclBindingFilter("any", None, "any", f"User:{name}", None, "any", "any")
+        made = admin.create_acls([literal, prefixed])
+        try:
+            assert [future.result(WAIT_S) for future in made.values()] == [None, None]
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.SECURITY_DISABLED:
+                pytest.skip(f"{kafka.kind} has no authorizer")
+            raise
+        wait_for(lambda: len(admin.describe_acls(ours).result(WAIT_S)) == 2, "the permissions")
+        assert sorted(admin.describe_acls(ours).result(WAIT_S)) == sorted([literal, prefixed])
+        their_filter = confluent_kafka.admin.AclBindingFilter(
+            confluent_kafka.admin.ResourceType.ANY,
+            None,
+            confluent_kafka.admin.ResourcePatternType.ANY,
+            f"User:{name}",
+            None,
+            confluent_kafka.admin.AclOperation.ANY,
+            confluent_kafka.admin.AclPermissionType.ANY,
+        )
+        found = theirs.describe_acls(their_filter).result(WAIT_S)
+        assert acl_names(found) == acl_names([literal, prefixed])
+
+        matching = AclBindingFilter("group", f"{name}-and-more", "match", None, None, "any", "any")
+        gone = admin.delete_acls([matching, AclBindingFilter("topic", name, "literal", None, None, "any", "any")])
+        assert [future.result(WAIT_S) for future in gone.values()] == [[prefixed], [literal]]
+        wait_for(lambda: not theirs.describe_acls(their_filter).result(WAIT_S), "no permissions")
+
+
+def test_users(kafka: Cluster) -> None:
+    name = f"user-{uuid.uuid4().hex[:8]}"
+    theirs = kafka.admin()
+    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+        mechanisms = {ScramMechanism.SCRAM_SHA_256: 4096, ScramMechanism.SCRAM_SHA_512: 8192}
+        changes = [
+            UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, iterations), b"no secret")
+            for mechanism, iterations in mechanisms.items()
+        ]
+        with pytest.raises(KafkaException) as twice:
+            of(admin.alter_user_scram_credentials([*changes]))
+        assert twice.value.args[0].code() == KafkaError.DUPLICATE_RESOURCE
+        for change in changes:
+            assert of(admin.alter_user_scram_credentials([change])) is None
+
+        def told() -> bool:
+            future = theirs.describe_user_scram_credentials([name])[name]
+            if future.exception(WAIT_S) is not None:
+                return False
+            infos = future.result().scram_credential_infos
+            return {each.mechanism.name: each.iterations for each in infos} == {
+                mechanism.name: iterations for mechanism, iterations in mechanisms.items()
+            }
+
+        wait_for(told, "the credentials")
+        described = of(admin.describe_user_scram_credentials([name]))
+        assert {each.mechanism: each.iterations for each in described.scram_credential_infos} == mechanisms
+        assert name in admin.describe_user_scram_credentials().result(WAIT_S)
+        too_weak = UserScramCredentialUpsertion(name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 5), b"x")
+        with pytest.raises(KafkaException) as refused:
+            of(admin.alter_user_scram_credentials([too_weak]))
+        assert refused.value.args[0].code() == KafkaError.UNACCEPTABLE_CREDENTIAL
+        for mechanism in mechanisms:
+            assert of(admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)])) is None
+        wait_for(lambda: name not in admin.describe_user_scram_credentials().result(WAIT_S), "no such user")
+
+
+@pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
+def test_settings_replaced(kafka: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka, 1)
+    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+        for setting, value in (("cleanup.policy", "compact"), ("retention.ms", "99000")):
+            assert of(admin.alter_configs([ConfigResource("topic", topic, set_config={setting: value})])) is None
+            wait_for(lambda: settings(kafka, topic)[setting] == value, "the setting")  # noqa: B023 - at once
+        assert settings(kafka, topic)["cleanup.policy"] == "delete", "the second change has taken back the first"
+
+
+def test_elections(owned3: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(owned3, 2)
+    places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("nowhere", 0)]
+    with AdminClient({"bootstrap.servers": owned3.bootstrap}) as admin:
+        found = admin.elect_leaders(ElectionType.PREFERRED, places).result(WAIT_S)
+        codes = {(each.topic, each.partition): error and error.code() for each, error in found.items()}
+        assert codes == {
+            (topic, 0): KafkaError.ELECTION_NOT_NEEDED,
+            (topic, 1): KafkaError.ELECTION_NOT_NEEDED,
+            ("nowhere", 0): KafkaError.UNKNOWN_TOPIC_OR_PART,
+        }
+        assert admin.elect_leaders(ElectionType.UNCLEAN).result(WAIT_S) == {}, "nobody needs one"
+        assert admin.cluster_id(WAIT_S) == owned3.admin().cluster_id()

@@ -47,7 +47,28 @@ def shown(value: Any) -> Any:
         return shown(value.result()) if error is None else (type(error).__name__, shown(error.args[0]))
     if type(value).__name__ in {"Uuid", "str", "int", "float", "bool", "NoneType", "bytes"}:
         return str(value)
-    return (type(value).__name__, {name: shown(each) for name, each in vars(value).items()})
+    return (type(value).__name__, {name: shown(each) for name, each in sorted(vars(value).items())})
+
+
+def acl(admin: Any, name: str, principal: str, operation: str = "read", pattern: str = "literal") -> Any:
+    return admin.AclBinding("topic", name, pattern, principal, "*", operation, "allow")
+
+
+def acls(admin: Any, name: str | None, pattern: str = "any") -> Any:
+    return admin.AclBindingFilter("any", name, pattern, None, None, "any", "any")
+
+
+def credential(admin: Any, user: str, iterations: int = 4096, mechanism: str = "SCRAM_SHA_256") -> Any:
+    info = admin.ScramCredentialInfo(admin.ScramMechanism[mechanism], iterations)
+    return admin.UserScramCredentialUpsertion(user, info, b"a password")
+
+
+def no_credential(admin: Any, user: str) -> Any:
+    return admin.UserScramCredentialDeletion(user, admin.ScramMechanism.SCRAM_SHA_256)
+
+
+def replacing(admin: Any, name: str, **settings: str) -> Any:
+    return admin.ConfigResource("topic", name, set_config=settings)
 
 
 def config(admin: Any, *entries: tuple[str, str | None, str]) -> Any:
@@ -117,9 +138,30 @@ CALLS = {
     "records": lambda client, lib, admin: client.delete_records(
         [lib.TopicPartition("there", 0, 2), lib.TopicPartition("there", 1, 99), lib.TopicPartition("there", 9, 1)]
     ),
+    "cluster_id": lambda client, lib, admin: client.cluster_id(timeout=WAIT_S),
+    "replace": lambda client, lib, admin: client.alter_configs(
+        [replacing(admin, "there", **{"retention.ms": "7000"}), replacing(admin, "nowhere")]
+    ),
+    "what was replaced": lambda client, lib, admin: client.describe_configs([admin.ConfigResource("topic", "there")]),
+    "no election is needed": lambda client, lib, admin: client.elect_leaders(
+        lib.ElectionType.PREFERRED, [lib.TopicPartition("there", 0), lib.TopicPartition("nowhere", 0)]
+    ),
+    "elections where they are needed": lambda client, lib, admin: client.elect_leaders(lib.ElectionType.UNCLEAN),
+    "permissions": lambda client, lib, admin: client.create_acls(
+        [acl(admin, "t", "User:a"), acl(admin, "t", "who"), acl(admin, "t", "User:b", "all", "prefixed")]
+    ),
+    "all permissions": lambda client, lib, admin: client.describe_acls(acls(admin, None)),
+    "matching permissions": lambda client, lib, admin: client.describe_acls(acls(admin, "there", "match")),
+    "no such permission": lambda client, lib, admin: client.delete_acls([acls(admin, "else")]),
+    "user": lambda client, lib, admin: client.alter_user_scram_credentials(
+        [credential(admin, "ann"), credential(admin, "bob", 1), no_credential(admin, "cid")]
+    ),
+    "users": lambda client, lib, admin: client.describe_user_scram_credentials(["ann", "cid"]),
+    "all users": lambda client, lib, admin: client.describe_user_scram_credentials(),
 }
 
 
+@pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")  # confluent_kafka's
 @pytest.mark.parametrize("call", CALLS)
 def test_calls_have_the_same_results(cluster: MockCluster, call: str) -> None:
@@ -160,6 +202,20 @@ WRONG = {
     "an ACL without a name": lambda client, lib, admin: admin.AclBinding(
         "topic", None, "literal", "u", "h", "read", "allow"
     ),
+    "ACLs twice": lambda client, lib, admin: client.create_acls([acl(admin, "t", "User:a")] * 2),
+    "no ACLs": lambda client, lib, admin: client.create_acls([]),
+    "a filter that is none": lambda client, lib, admin: client.describe_acls("x"),
+    "filters twice": lambda client, lib, admin: client.delete_acls([acls(admin, "t")] * 2),
+    "an election of none": lambda client, lib, admin: client.elect_leaders("preferred"),
+    "an election of what is no list": lambda client, lib, admin: client.elect_leaders(lib.ElectionType.UNCLEAN, "x"),
+    "an election of no partition": lambda client, lib, admin: client.elect_leaders(
+        lib.ElectionType.UNCLEAN, [lib.TopicPartition("t", -5)]
+    ),
+    "users that are no list": lambda client, lib, admin: client.describe_user_scram_credentials("ann"),
+    "a user without a name": lambda client, lib, admin: client.describe_user_scram_credentials([""]),
+    "no changes of users": lambda client, lib, admin: client.alter_user_scram_credentials([]),
+    "a change of a user that is none": lambda client, lib, admin: client.alter_user_scram_credentials(["ann"]),
+    "no iterations": lambda client, lib, admin: client.alter_user_scram_credentials([credential(admin, "ann", 0)]),
     "a filter with UNKNOWN": lambda client, lib, admin: admin.AclBindingFilter(
         "unknown", None, "any", None, None, "any", "any"
     ),

@@ -22,25 +22,12 @@ from kafka_native.errors import KafkaError
 API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).resolve().parents[2]
 
-ADMIN = "calls of the admin client"
 SECURITY = "SASL"
 SHARE = "share groups (KIP-932)"
 TRANSACTIONS = "transactions"
 
 # What is still to come, by the work that brings it. A name that exists may not stay in this list.
 PENDING = {
-    **{
-        f"confluent_kafka.admin.AdminClient.{name}": ADMIN
-        for name in (
-            "alter_configs",
-            "create_acls",
-            "describe_acls",
-            "delete_acls",
-            "describe_user_scram_credentials",
-            "alter_user_scram_credentials",
-            "elect_leaders",
-        )
-    },
     "confluent_kafka.admin.AdminClient.set_sasl_credentials": SECURITY,
     "confluent_kafka.cimpl._AdminClientImpl": "never: AdminClient is one class here",
     "confluent_kafka.cimpl.ShareConsumer": SHARE,

@@ -17,6 +17,14 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 SAYS = {
+    "permissions.py": [
+        "made: User:shop WRITE orders-",
+        "made: User:billing READ billing",
+        "orders-eu: ['User:shop']",
+        "deleted: 2",
+        "shop: [('SCRAM_SHA_512', 8192)]",
+        "elections that failed: []",
+    ],
     "admin.py": [
         "made: orders",
         "refused: no topic's name TOPIC_EXCEPTION",

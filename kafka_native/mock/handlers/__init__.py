@@ -12,6 +12,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.call import Call, Reply
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.mock.handlers import (
+    access,
     configs,
     consumer_groups,
     fetch,
@@ -65,12 +66,19 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DELETE_RECORDS: offsets.delete_records,
     ApiKey.INIT_PRODUCER_ID: produce.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    ApiKey.DESCRIBE_ACLS: access.describe_acls,
+    ApiKey.CREATE_ACLS: access.create_acls,
+    ApiKey.DELETE_ACLS: access.delete_acls,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.ALTER_CONFIGS: configs.alter_configs,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
+    ApiKey.ELECT_LEADERS: topics.elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: topics.list_partition_reassignments,
     ApiKey.OFFSET_DELETE: group_offsets.offset_delete,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: access.describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: access.alter_user_scram_credentials,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,

@@ -1,4 +1,4 @@
-"""DescribeConfigs and IncrementalAlterConfigs, for topics and brokers."""
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs, for topics and brokers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.topics import TOPIC_DEFAULTS
 from kafka_native.protocol.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
@@ -15,6 +17,7 @@ from kafka_native.protocol.configs import (
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
+    from kafka_native.mock.topics import Topic
 
 TOPIC = 2
 BROKER = 4
@@ -70,6 +73,21 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
     return ErrorCode.INVALID_REQUEST
 
 
+def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace all settings of topics."""
+    response = AlterConfigsResponse()
+    for resource in request.resources:
+        answer = AlterConfigsResponse.Resource(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        response.responses.append(answer)
+        with call.cluster.lock:
+            topic = _topic_to_change(call, resource, answer)
+            if topic is not None and not request.validate_only:
+                topic.configs = {each.name: each.value for each in resource.configs if each.value is not None}
+    return response
+
+
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     """Change settings of topics."""
     response = IncrementalAlterConfigsResponse()
@@ -79,20 +97,31 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
         )
         response.responses.append(answer)
         with call.cluster.lock:
-            topic = call.cluster.topics.get(resource.resource_name) if resource.resource_type == TOPIC else None
-            if topic is None:
-                is_topic = resource.resource_type == TOPIC
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
+            topic = _topic_to_change(call, resource, answer)
+            if topic is None or request.validate_only:
                 continue
-            bad = [one for one in resource.configs if one.name not in TOPIC_DEFAULTS or one.config_operation > _DELETE]
-            if bad:
-                answer.error_code = ErrorCode.INVALID_CONFIG
-                answer.error_message = f"{bad[0].name} can't be changed this way"
-                continue
-            if not request.validate_only:
-                for config in resource.configs:
-                    if config.config_operation == _DELETE or config.value is None:
-                        topic.configs.pop(config.name, None)
-                    else:
-                        topic.configs[config.name] = config.value
+            for config in resource.configs:
+                if config.config_operation == _DELETE or config.value is None:
+                    topic.configs.pop(config.name, None)
+                else:
+                    topic.configs[config.name] = config.value
     return response
+
+
+def _topic_to_change(
+    call: Call,
+    resource: AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource,
+    answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
+) -> Topic | None:
+    """The topic that a change is for; None, and the answer says why, where it can't be made."""
+    is_topic = resource.resource_type == TOPIC
+    topic = call.cluster.topics.get(resource.resource_name) if is_topic else None
+    if topic is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
+        return None
+    for one in resource.configs:
+        if one.name not in TOPIC_DEFAULTS or getattr(one, "config_operation", _SET) > _DELETE:
+            answer.error_code = ErrorCode.INVALID_CONFIG
+            answer.error_message = f"{one.name} can't be changed this way"
+            return None
+    return topic

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions and ListPartitionReassignments."""
+"""CreateTopics, DeleteTopics, CreatePartitions, ElectLeaders and ListPartitionReassignments."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.log import Refused
-from kafka_native.mock.topics import TOPIC_DEFAULTS
-from kafka_native.protocol.partitions import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from kafka_native.mock.topics import NO_LEADER, TOPIC_DEFAULTS
+from kafka_native.protocol.partitions import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.topics import (
     CreatePartitionsRequest,
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 _FROM_TOPIC = 1
 _FROM_DEFAULT = 5
 _FIRST_WITH_IDS = 6
+_PREFERRED = 0
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -139,3 +145,46 @@ def list_partition_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     """No partition is ever on its way here."""
     return ListPartitionReassignmentsResponse(error_message=None)
+
+
+def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Have the first replica lead that is up; an unclean election takes whoever is up where nobody leads."""
+    response = ElectLeadersResponse()
+    with call.cluster.lock:
+        for name, numbers in _to_elect(call, request):
+            answer = ElectLeadersResponse.Topic(topic=name)
+            for number in numbers:
+                code = _elect(call, request.election_type, name, number)
+                if code != ErrorCode.ELECTION_NOT_NEEDED or request.topic_partitions is not None:
+                    answer.partition_result.append(
+                        ElectLeadersResponse.Topic.Partition(partition_id=number, error_code=code, error_message=None)
+                    )
+            if answer.partition_result:
+                response.replica_election_results.append(answer)
+    return response
+
+
+def _to_elect(call: Call, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
+    if request.topic_partitions is not None:
+        return [(each.topic, each.partitions) for each in request.topic_partitions]
+    return [(name, list(range(len(topic.partitions)))) for name, topic in call.cluster.topics.items()]
+
+
+def _elect(call: Call, kind: int, name: str, number: int) -> ErrorCode:
+    topic = call.cluster.topics.get(name)
+    partition = None if topic is None else topic.partition(number)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    up = partition.in_sync()
+    if kind == _PREFERRED:
+        wanted = partition.replicas[0]
+        if partition.leader != wanted and wanted not in up:
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    else:
+        wanted = partition.leader if partition.leader != NO_LEADER else next(iter(up), NO_LEADER)
+        if wanted == NO_LEADER:
+            return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    if partition.leader == wanted:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    partition.lead(wanted)
+    return ErrorCode.NO_ERROR

@@ -1,0 +1,177 @@
+"""Arguments of AdminClient's calls: TypeError and ValueError for what can't be."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from kafka_native.admin._acl import AclBinding, AclBindingFilter
+from kafka_native.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kafka_native.errors import KafkaError
+from kafka_native.types import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
+
+V = TypeVar("V")
+
+TIMEOUT_MAX_S = 3600.0
+ITERATIONS_MOST = 1_000_000
+"""Of a SCRAM credential; more would keep the caller for minutes."""
+
+
+def list_of(given: Any, kind: type[V], least: int = 1) -> list[V]:
+    """What was given, if it is a list (or tuple) of these with at least so many."""
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"expected a list of {kind.__name__}, not {type(given).__name__}")
+    for each in given:
+        if not isinstance(each, kind):
+            raise TypeError(f"expected a list of {kind.__name__}, one of it is {type(each).__name__}")
+    if len(given) < least:
+        raise ValueError(f"Expected non-empty list of {kind.__name__}")
+    return list(given)
+
+
+def set_of(name: str, given: Any, kind: type[V]) -> set[V]:
+    """What was given, if it is a set of these; None is an empty one."""
+    if given is None:
+        return set()
+    if not isinstance(given, set | frozenset) or not all(isinstance(each, kind) for each in given):
+        raise TypeError(f"'{name}' must be a set of {kind.__name__}")
+    return set(given)
+
+
+def flag(name: str, given: Any) -> bool:
+    """What was given, if it is a bool."""
+    if not isinstance(given, bool):
+        raise TypeError(f"Expected {name} to be bool type, not {type(given).__name__}")
+    return given
+
+
+def broker_id(given: Any) -> int:
+    """A broker's id, -1 for none."""
+    number = operator.index(given)
+    if not -1 <= number < 1 << 31:
+        raise ValueError(f"there is no broker {number}")
+    return number
+
+
+def check_partitions(given: Iterable[Any]) -> None:
+    """TypeError and ValueError for what can't be a partition."""
+    for each in given:
+        if not isinstance(each, TopicPartition):
+            raise TypeError(f"partition must be a TopicPartition, not {type(each).__name__}")
+        if not each.topic:
+            raise ValueError("partition topic name cannot be empty")
+        if each.partition < 0:
+            raise ValueError("'partition' cannot be negative")
+
+
+def one_group(given: Any, doing: str) -> ConsumerGroupTopicPartitions:
+    """The one group of a request for "listing" or "altering" offsets, if it can be."""
+    if given is None:
+        raise TypeError("request cannot be None")
+    if not isinstance(given, list | tuple) or not all(isinstance(e, ConsumerGroupTopicPartitions) for e in given):
+        raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
+    if len(given) != 1:
+        raise ValueError(f"Currently we support {doing} offsets for a single consumer group only")
+    group: ConsumerGroupTopicPartitions = given[0]
+    if not isinstance(group.group_id, str):
+        raise TypeError("'group_id' must be a string")
+    if not group.group_id:
+        raise ValueError("'group_id' cannot be empty")
+    if group.topic_partitions is None and doing == "altering":
+        raise ValueError("'topic_partitions' cannot be null")
+    if group.topic_partitions is not None:
+        if not isinstance(group.topic_partitions, list):
+            raise TypeError("'topic_partitions' must be a list or None")
+        if not group.topic_partitions:
+            raise ValueError("'topic_partitions' cannot be empty")
+        check_partitions(group.topic_partitions)
+        offsets = [each.offset for each in group.topic_partitions]
+        if doing == "altering" and min(offsets) < 0:
+            raise ValueError("Element of 'topic_partitions' must not have negative value for 'offset' field")
+        if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
+            raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
+    return group
+
+
+def once(group: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
+    """The group, or why it can't be asked about."""
+    partitions = group.topic_partitions or []
+    if len(set(partitions)) < len(partitions):
+        return KafkaError(KafkaError._INVALID_ARG, "Duplicate partitions not allowed")
+    return group
+
+
+def checked_timeout(name: str, value: Any, least: int) -> float:
+    """-1 for the default."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
+    if value != -1 and not 0 <= value <= TIMEOUT_MAX_S:
+        raise ValueError(f'Invalid value type for "{name}": expecting integer in range {least}..3600000')
+    return float(value)
+
+
+def distinct(given: Any, kind: type[V], what: str) -> list[V]:
+    """A list of these, each there once."""
+    found = list_of(given, kind)
+    if len(set(found)) < len(found):
+        raise ValueError(f"duplicate {what} not allowed")
+    return found
+
+
+def bindings(given: Any) -> list[AclBinding]:
+    """Permissions to be made: no filters."""
+    found = distinct(given, AclBinding, "ACL bindings")
+    if any(isinstance(each, AclBindingFilter) for each in found):
+        raise TypeError("expected a list of AclBinding, one of it is AclBindingFilter, which finds them")
+    return found
+
+
+def user_names(given: Any) -> list[str]:
+    """Users to be described."""
+    users = list_of(given, str, least=0)
+    if not all(users):
+        raise ValueError("'user' cannot be empty")
+    return users
+
+
+def alterations_of(given: Any) -> list[UserScramCredentialAlteration]:
+    """Changes of SCRAM credentials. No error says a password."""
+    found = list_of(given, UserScramCredentialAlteration)
+    for each in found:
+        if not isinstance(each.user, str):
+            raise TypeError("'user' must be a string")
+        if not each.user:
+            raise ValueError("'user' cannot be empty")
+        if isinstance(each, UserScramCredentialUpsertion):
+            _check_upsertion(each)
+        elif not isinstance(each, UserScramCredentialDeletion):
+            raise TypeError("expected a UserScramCredentialUpsertion or a UserScramCredentialDeletion")
+        elif not isinstance(each.mechanism, ScramMechanism):
+            raise TypeError("Expected the mechanism to be ScramMechanism Type")
+    return found
+
+
+def _check_upsertion(upsertion: UserScramCredentialUpsertion) -> None:
+    for name, secret in (("password", upsertion.password), ("salt", upsertion.salt)):
+        if secret is None and name == "salt":
+            continue
+        if not isinstance(secret, bytes):
+            raise TypeError(f"'{name}' must be bytes")
+        if not secret:
+            raise ValueError(f"'{name}' cannot be empty")
+    info = upsertion.scram_credential_info
+    if not isinstance(info, ScramCredentialInfo):
+        raise TypeError("Expected credential_info to be ScramCredentialInfo Type")
+    if isinstance(info.iterations, bool) or not isinstance(info.iterations, int):
+        raise TypeError("Iterations should be an integer")
+    if not 1 <= info.iterations <= ITERATIONS_MOST:
+        raise ValueError(f"Iterations should be positive, and at most {ITERATIONS_MOST}")
+    if not isinstance(info.mechanism, ScramMechanism):
+        raise TypeError("Expected the mechanism to be ScramMechanism Type")
