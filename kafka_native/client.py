@@ -16,13 +16,16 @@ from functools import partial
 from typing import Any
 
 from kafka_native._native.engine import Engine
+from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
+from kafka_native.control.statistics import Statistics
 from kafka_native.control.versions import Fallback
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     OFFSET_INVALID,
     BrokerMetadata,
@@ -84,6 +87,17 @@ class Client:
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
         self.main = MainThread(self.engine, pool, metadata, self.name, self.logger)
+        self.statistics = Statistics(
+            self.main,
+            name=self.name,
+            client_id=config.text("client.id"),
+            kind=kind,
+            interval_s=config.integer("statistics.interval.ms") / 1000,
+            stats_cb=config.function("stats_cb"),
+            call_back=self.call_back,
+            fatal=lambda: self.fatal,
+        )
+        self.main.managers.append(self.statistics)
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         _clients.add(self)
@@ -120,10 +134,18 @@ class Client:
 
     def on_throttled(self, broker: Broker, seconds: float) -> None:
         """Control thread: a quota holds this client back; told to ``throttle_cb`` in the next poll() (KIP-219)."""
+        note_throttle(self.engine, broker.handle, round(seconds * 1000))
         self.logger.debug("%s: %s throttles this client for %.3f s", self.name, broker.name, seconds)
         if self._throttle_cb is not None:
             event = ThrottleEvent(broker.host, broker.node_id, seconds)
             self.call_back(partial(self._throttle_cb, event))
+
+    def metrics(self, closed_text: str) -> ClientMetrics:
+        """What the client has counted; RuntimeError with ``closed_text`` once it is closed."""
+        self.check_open(closed_text)
+        if self.main.is_current():
+            return self.statistics.metrics()
+        return self.main.run(self.statistics.metrics)
 
     def check_open(self, closed_text: str) -> None:
         """RuntimeError for a client that is closed, or that belongs to the parent of a fork."""

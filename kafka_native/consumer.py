@@ -26,6 +26,7 @@ from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ConsumerHooks, intercept
+from kafka_native.statistics import ClientMetrics
 from kafka_native.types import OFFSET_INVALID, ClusterMetadata, ConsumerGroupMetadata, TopicPartition
 
 CLOSE_S = 30.0
@@ -93,6 +94,7 @@ class Consumer(Assigning):
             partial(_give_back, self._client, self._consuming.fetching),
             settings.integer("max.poll.records"),
         )
+        self._client.statistics.consuming = self._consuming
         self._callback_messages = settings.integer("consume.callback.max.messages")
         self._column_memory = ColumnMemory()
         self._stores_itself = settings.flag("enable.auto.offset.store")
@@ -401,6 +403,16 @@ class Consumer(Assigning):
         """The cluster's id; see `Producer.cluster_id`."""
         self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.cluster_id(timeout)
+
+    def metrics(self) -> ClientMetrics:
+        """What this client has counted: the document of ``stats_cb``, typed.
+
+        It works without ``statistics.interval.ms``; only the windows of latencies and batch sizes are empty then. With
+        it they hold what came since the last call, or, with a ``stats_cb``, since its last document.
+
+        :raises RuntimeError: The client is closed.
+        """
+        return self._client.metrics(CLOSED_TEXT)
 
     def fatal_error(self) -> KafkaError | None:
         """What has ended this consumer for good, None: nothing. For instance, another one has its group.instance.id.

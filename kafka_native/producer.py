@@ -21,6 +21,7 @@ from kafka_native.control.settings import connection_settings, consumer_settings
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
+from kafka_native.statistics import ClientMetrics
 from kafka_native.types import ClusterMetadata
 
 CLOSED_TEXT = "Producer has been closed"
@@ -153,6 +154,16 @@ class Producer(ProducerCore):
         """
         self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.cluster_id(timeout)
+
+    def metrics(self) -> ClientMetrics:
+        """What this client has counted: the document of ``stats_cb``, typed.
+
+        It works without ``statistics.interval.ms``; only the windows of latencies and batch sizes are empty then. With
+        it they hold what came since the last call, or, with a ``stats_cb``, since its last document.
+
+        :raises RuntimeError: The client is closed.
+        """
+        return self._client.metrics(CLOSED_TEXT)
 
     def fatal_error(self) -> KafkaError | None:
         """What has ended this producer for good: its guarantees can't be kept any more. None: nothing.

@@ -105,6 +105,7 @@ static struct kn_batch *close_open(struct kn_accumulator *accumulator)
     accumulator->buffer_hint_bytes = hint < SMALLEST_BUFFER_BYTES ? SMALLEST_BUFFER_BYTES : hint;
     if (batch->opaques) accumulator->opaque_hint = batch->writer.record_count;
     accumulator->open = NULL;
+    accumulator->closed_messages += batch->writer.record_count;
     return batch;
 }
 
@@ -464,6 +465,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
             batch = node ? KN_LIST_ENTRY(node, struct kn_batch, node) : close_open(accumulator);
             if (numbered) number_batch(&accumulator->sequence, batch);
             accumulator->in_flight++;
+            accumulator->in_flight_messages += batch->writer.record_count;
             accumulator->in_flight_broker = broker;
         }
         *next_us = accumulator->notified_us = next_look_us(accumulator);
@@ -493,8 +495,9 @@ void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_
 }
 
 /* Under lock: a taken batch is back. When it was the last one out there, a new leader that was held off may start. */
-static void batch_is_back(struct kn_accumulator *accumulator, struct kn_notice *notice)
+static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_batch *batch, struct kn_notice *notice)
 {
+    accumulator->in_flight_messages -= batch->writer.record_count;
     struct kn_broker *from = accumulator->in_flight_broker;
     if (--accumulator->in_flight == 0) accumulator->in_flight_broker = NULL;
     int64_t at_us = next_look_us(accumulator);
@@ -527,7 +530,7 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
     if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node); /* its parts have its numbers */
     /* Not without end: a compressed batch may have been refused although its records are small. */
     if (at == 0 && accumulator->batch_limit_bytes > size_bytes / 2 && size_bytes / 2 > SMALLEST_BUFFER_BYTES) accumulator->batch_limit_bytes = size_bytes / 2;
-    batch_is_back(accumulator, &notice);
+    batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
     kn_batch_free(batch);
@@ -540,7 +543,7 @@ void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch 
     batch->next_try_us = next_try_us;
     kn_mutex_lock(&accumulator->lock);
     kn_list_insert_before(place_of(accumulator, batch->id), &batch->node);
-    batch_is_back(accumulator, &notice);
+    batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
@@ -551,7 +554,11 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
     kn_mutex_lock(&accumulator->lock);
     forget_sequence(batch);
     if (batch->base_sequence >= 0 && batch->persistence == KN_PERSISTED) accumulator->sequence.proved = 1;
-    batch_is_back(accumulator, &notice);
+    if (batch->status == KN_OK && batch->error_code == 0) {
+        accumulator->delivered_messages += batch->writer.record_count;
+        accumulator->delivered_bytes += batch->budget_bytes;
+    }
+    batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
     kn_engine_deliver(accumulator->topic->engine, batch);

@@ -66,6 +66,9 @@ struct kn_accumulator {
     int64_t stuck_bytes;               /* of keyless records that stuck to this partition, minus batch_limit_bytes for each time they moved on for it */
     int redirected;                    /* staging: the partition table is published, append says KN_ERR_STALE */
     struct kn_sequence sequence;       /* idempotence */
+    int64_t closed_messages;           /* ever, in batches that were closed */
+    int64_t delivered_messages, delivered_bytes; /* ever; bytes of keys, values and headers */
+    int64_t in_flight_messages;
 };
 
 #define KN_STAGING (-1)

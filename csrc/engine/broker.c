@@ -45,8 +45,10 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
     broker->port = port;
     broker->host = strdup(host);
     broker->connection = kn_connection_new(&engine->config.connection, engine->pool);
-    if (!broker->host || !broker->connection || kn_wake_init(&broker->wake)) {
+    if (engine->config.statistics) broker->windows = kn_broker_windows_new();
+    if (!broker->host || !broker->connection || (engine->config.statistics && !broker->windows) || kn_wake_init(&broker->wake)) {
         kn_connection_free(broker->connection);
+        free(broker->windows);
         free(broker->host);
         free(broker);
         return NULL;
@@ -57,7 +59,9 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
     kn_list_init(&broker->roused);
     kn_sender_init(&broker->sender, broker);
     kn_fetcher_init(&broker->fetcher, broker);
+    kn_connection_measure(broker->connection, broker->windows);
     atomic_init(&broker->state, KN_BROKER_INIT);
+    atomic_init(&broker->state_since_us, kn_clock_us());
     atomic_fetch_add(&live_count, 1);
     return broker;
 }
@@ -80,6 +84,7 @@ void kn_broker_free(struct kn_broker *broker)
     kn_sender_deinit(&broker->sender);
     kn_fetcher_deinit(&broker->fetcher);
     kn_connection_free(broker->connection);
+    free(broker->windows);
     kn_event_free(broker->down_event);
     kn_wake_deinit(&broker->wake);
     kn_mutex_deinit(&broker->lock);
@@ -97,6 +102,7 @@ static enum kn_broker_state broker_state(const struct kn_broker *broker)
 
 static void broker_set_state(struct kn_broker *broker, enum kn_broker_state state)
 {
+    kn_note(&broker->state_since_us, kn_clock_us());
     atomic_store_explicit(&broker->state, (int)state, memory_order_release);
 }
 
@@ -218,16 +224,12 @@ static int64_t broker_backoff_us(const struct kn_broker *broker)
     return backoff_us - backoff_us / 5 + (int64_t)kn_random_below((uint32_t)(backoff_us / 1000 * 400 + 1));
 }
 
-static void broker_count_traffic(struct kn_broker *broker, int64_t now_us)
+static void broker_note_use(struct kn_broker *broker, int64_t now_us)
 {
-    const struct kn_connection_stats *now = kn_connection_stats(broker->connection);
-    struct kn_connection_stats *seen = &broker->seen;
-    if (now->tx != seen->tx || now->rx != seen->rx) broker->last_used_us = now_us;
-    if (now->tx != seen->tx) atomic_fetch_add_explicit(&broker->tx, now->tx - seen->tx, memory_order_relaxed);
-    if (now->tx_bytes != seen->tx_bytes) atomic_fetch_add_explicit(&broker->tx_bytes, now->tx_bytes - seen->tx_bytes, memory_order_relaxed);
-    if (now->rx != seen->rx) atomic_fetch_add_explicit(&broker->rx, now->rx - seen->rx, memory_order_relaxed);
-    if (now->rx_bytes != seen->rx_bytes) atomic_fetch_add_explicit(&broker->rx_bytes, now->rx_bytes - seen->rx_bytes, memory_order_relaxed);
-    *seen = *now;
+    struct kn_connection_stats *stats = kn_connection_stats(broker->connection);
+    int64_t traffic = kn_counted(&stats->tx) + kn_counted(&stats->rx);
+    if (traffic != broker->traffic_seen) broker->last_used_us = now_us;
+    broker->traffic_seen = traffic;
 }
 
 /* The connection is gone, or never came to be. `text` NULL: the connection's own. `quiet`: nobody's fault (idle), so no failure is counted. */
@@ -247,10 +249,10 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
     kn_beat_on_down(broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);
-    broker_count_traffic(broker, now_us);
+    broker_note_use(broker, now_us);
     kn_fetcher_on_down(&broker->fetcher);
     broker->sender.produce_version = broker->fetcher.fetch_version = -1;
-    if (was != KN_BROKER_CONNECTING) atomic_fetch_add_explicit(&broker->disconnects, 1, memory_order_relaxed);
+    if (was != KN_BROKER_CONNECTING) kn_count(&broker->disconnects, 1);
     /* What worked before is tried again at once, but no more often than reconnect.backoff.ms allows. */
     broker->connect_at_us = (broker->failures ? now_us : broker->connected_us) + broker_backoff_us(broker);
     /* Requests for that one connection have nothing to wait for. */
@@ -290,7 +292,6 @@ static void broker_connected(struct kn_broker *broker, int64_t now_us)
     broker->connected_us = now_us;
     broker->ready_by_us = now_us + (int64_t)broker->engine->config.connection.setup_timeout_ms * 1000;
     broker_set_state(broker, KN_BROKER_HANDSHAKE);
-    atomic_fetch_add_explicit(&broker->connects, 1, memory_order_relaxed);
     event->generation = broker->generation;
     snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", broker->host, (unsigned)broker->port, kn_connection_peer_text(broker->connection));
     kn_engine_post_event(broker->engine, event);
@@ -304,6 +305,7 @@ static void broker_connect(struct kn_broker *broker, int64_t now_us)
         return;
     }
     broker_set_state(broker, KN_BROKER_CONNECTING);
+    kn_count(&broker->connects, 1);
     int status = kn_connection_open(broker->connection, broker->host, broker->port, now_us);
     if (status) {
         broker_down(broker, status, NULL, 0, now_us);
@@ -502,8 +504,12 @@ static int64_t broker_expire_unsent(struct kn_broker *broker, int64_t now_us)
     while (node != &broker->unsent) {
         struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
         node = node->next;
-        if (request->deadline_us <= now_us) request_fail(request, KN_ERR_TIMED_OUT);
-        else if (request->deadline_us < next_us) next_us = request->deadline_us;
+        if (request->deadline_us <= now_us) {
+            kn_count(&broker->unsent_timeouts, 1);
+            request_fail(request, KN_ERR_TIMED_OUT);
+        } else if (request->deadline_us < next_us) {
+            next_us = request->deadline_us;
+        }
     }
     return next_us;
 }
@@ -557,7 +563,7 @@ int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
     }
     int64_t beat_us = kn_beat_step(broker, now_us); /* first: its frame goes out with the work's */
     next_us = broker_work(broker, now_us); /* in every state: what was fetched before the connection went is still opened */
-    broker_count_traffic(broker, now_us);
+    broker_note_use(broker, now_us);
     next_us = earlier(next_us, beat_us);
     next_us = earlier(next_us, broker_check_idle(broker, now_us));
     next_us = earlier(next_us, broker_expire_unsent(broker, now_us));
@@ -598,7 +604,7 @@ static short broker_sleep(struct kn_broker *broker, int64_t next_us)
     if (waiting) left_us = 0;
     else if (lost_us >= 0 && (left_us < 0 || left_us > lost_us)) left_us = lost_us;
     int ready = kn_wake_poll(fds, 2, left_us);
-    atomic_fetch_add_explicit(&broker->wakeups, 1, memory_order_relaxed);
+    kn_count(&broker->wakeups, 1);
     if (ready <= 0) return 0;
     if (fds[0].revents) kn_wake_clear(&broker->wake);
     return fds[1].revents;

@@ -81,7 +81,7 @@ struct kn_broker {
     int64_t connected_us;       /* when this or the last connection came up */
     int64_t ready_by_us;        /* HANDSHAKE: give up then */
     int64_t last_used_us;
-    struct kn_connection_stats seen; /* what the atomics have already counted */
+    int64_t traffic_seen;       /* requests and responses when it was used last */
     int stopping;
     pthread_t owner;            /* KN_DEBUG: the thread that may step, once it runs */
     int has_owner;
@@ -89,7 +89,11 @@ struct kn_broker {
     struct kn_fetcher fetcher;
     /* atomic */
     atomic_int state;           /* enum kn_broker_state, for everybody to read */
-    _Atomic int64_t tx, tx_bytes, rx, rx_bytes, connects, disconnects, wakeups;
+    _Atomic int64_t state_since_us;
+    _Atomic int64_t connects, disconnects, wakeups; /* connects: attempts */
+    _Atomic int64_t retries;    /* batches that go back for another try */
+    _Atomic int64_t unsent_timeouts, partial_batches;
+    struct kn_broker_windows *windows; /* immutable; NULL: no statistics */
 };
 
 struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_t node_id, const char *host, uint16_t port);

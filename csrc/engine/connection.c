@@ -62,6 +62,7 @@ struct kn_connection {
     size_t frame_bytes;
     int idle_close;
     struct kn_connection_stats stats;
+    struct kn_broker_windows *windows; /* NULL: no statistics */
     char peer[KN_ADDRESS_TEXT_BYTES];
     char text[240];
 };
@@ -96,7 +97,8 @@ int kn_connection_unsent_requests(const struct kn_connection *connection) { retu
 const char *kn_connection_error_text(const struct kn_connection *connection) { return connection->text; }
 const char *kn_connection_peer_text(const struct kn_connection *connection) { return connection->peer; }
 int kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->idle_close; }
-const struct kn_connection_stats *kn_connection_stats(const struct kn_connection *connection) { return &connection->stats; }
+struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection) { return &connection->stats; }
+void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows) { connection->windows = windows; }
 int kn_connection_fd(const struct kn_connection *connection) { return connection->stream.fd; }
 
 /* "host:port (address): ..." */
@@ -215,6 +217,18 @@ int kn_connection_open(struct kn_connection *connection, const char *host, uint1
 
 /* --- requests --- */
 
+static void count_queued(struct kn_connection *connection, const struct kn_request *request, int by)
+{
+    kn_count(&connection->stats.queued, by);
+    kn_count(&connection->stats.queued_messages, (int64_t)by * request->message_count);
+}
+
+static void count_waiting(struct kn_connection *connection, const struct kn_request *request, int by)
+{
+    kn_count(&connection->stats.waiting, by);
+    kn_count(&connection->stats.waiting_messages, (int64_t)by * request->message_count);
+}
+
 void kn_connection_send(struct kn_connection *connection, struct kn_request *request, int64_t now_us)
 {
     (void)now_us;
@@ -223,6 +237,8 @@ void kn_connection_send(struct kn_connection *connection, struct kn_request *req
     kn_frame_head_patch(request->pieces[0].iov_base, request->frame_bytes, request->correlation_id);
     kn_list_push_back(&connection->queued, &request->node);
     connection->request_count++;
+    count_queued(connection, request, 1);
+    if (connection->windows) request->queued_us = kn_clock_us();
     connection->unsent_bytes += request->frame_bytes;
     if (request->deadline_us < connection->check_at_us) connection->check_at_us = request->deadline_us;
 }
@@ -239,7 +255,13 @@ static void connection_complete(struct kn_connection *connection, struct kn_requ
 static void connection_request_written(struct kn_connection *connection, struct kn_request *request, int64_t now_us)
 {
     request->sent_us = now_us;
-    connection->stats.tx++;
+    kn_count(&connection->stats.tx, 1);
+    if (request->api_key >= 0 && request->api_key < KN_STATS_APIS) kn_count(&connection->stats.requests[request->api_key], 1);
+    count_queued(connection, request, -1);
+    if (connection->windows) {
+        request->sent_us = kn_clock_us(); /* now_us is when the turn began: too coarse for latencies */
+        kn_histogram_record(&connection->windows->outbuf_latency, request->sent_us - request->queued_us, 1);
+    }
     if (request->flags & KN_REQUEST_NO_REPLY) {
         connection_complete(connection, request, KN_OK, NULL, kn_span_of("", 0));
         return;
@@ -247,13 +269,15 @@ static void connection_request_written(struct kn_connection *connection, struct 
     kn_list_remove(&request->node);
     kn_list_push_back(&connection->in_flight, &request->node);
     connection->in_flight_count++;
+    count_waiting(connection, request, 1);
 }
 
 /* Advances the queue's pieces over `size_bytes` that the kernel took. */
 static void connection_wrote(struct kn_connection *connection, size_t size_bytes, int64_t now_us)
 {
     connection->unsent_bytes -= size_bytes;
-    connection->stats.tx_bytes += (int64_t)size_bytes;
+    kn_count(&connection->stats.tx_bytes, (int64_t)size_bytes);
+    kn_note(&connection->stats.last_tx_us, now_us);
     while (size_bytes) {
         struct kn_request *request = KN_LIST_ENTRY(kn_list_first(&connection->queued), struct kn_request, node);
         request->was_written = 1;
@@ -293,7 +317,8 @@ static int connection_write(struct kn_connection *connection, int64_t now_us)
         size_t total_bytes;
         int count = connection_gather(connection, pieces, &total_bytes);
         ssize_t sent = connection->stream.transport->write(&connection->stream, pieces, count);
-        connection->stats.writes++;
+        kn_count(&connection->stats.writes, 1);
+        if (sent == KN_STREAM_FAILED) kn_count(&connection->stats.tx_errors, 1);
         if (sent == KN_STREAM_FAILED) return connection_fail_errno(connection, "write failed", connection->stream.error);
         if (sent == KN_STREAM_AGAIN) {
             connection->write_blocked = 1;
@@ -328,10 +353,12 @@ static int connection_judge(struct kn_connection *connection, const uint8_t *hea
                                (unsigned)kn_frame_u32(head), max_bytes);
     }
     if (status) return connection_fail(connection, status, "%s", why);
+    if (!request) kn_count(&connection->stats.rx_unmatched, 1);
     if (!request) return connection_fail(connection, KN_ERR_PROTOCOL, "it sent a response that nobody asked for");
     if (have_bytes < KN_FRAME_PREFIX_BYTES) return KN_OK;
     int32_t correlation_id = (int32_t)kn_frame_u32(head + KN_FRAME_LENGTH_BYTES);
     if (correlation_id == request->correlation_id) return KN_OK;
+    kn_count(&connection->stats.rx_unmatched, 1);
     return connection_fail(connection, KN_ERR_PROTOCOL, "correlation id %d came where %d was due (API %d v%d)", (int)correlation_id,
                            (int)request->correlation_id, request->api_key, request->api_version);
 }
@@ -348,7 +375,9 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
         connection_fail(connection, status, "the header of a response is malformed (API %d v%d)", request->api_key, request->api_version);
     } else {
         connection->in_flight_count--;
-        connection->stats.rx++;
+        kn_count(&connection->stats.rx, 1);
+        count_waiting(connection, request, -1);
+        if (connection->windows) kn_histogram_record(&connection->windows->rtt, kn_clock_us() - request->sent_us, 1);
         connection_complete(connection, request, KN_OK, chunk, body);
     }
     kn_chunk_unref(chunk);
@@ -405,7 +434,8 @@ static int connection_read_pieces(struct kn_connection *connection, struct iovec
 
 static int connection_received(struct kn_connection *connection, size_t got_bytes)
 {
-    connection->stats.rx_bytes += (int64_t)got_bytes;
+    kn_count(&connection->stats.rx_bytes, (int64_t)got_bytes);
+    kn_note(&connection->stats.last_rx_us, connection->now_us);
     if (connection->frame) {
         size_t missing = connection->frame_bytes - connection->frame->size_bytes;
         size_t taken = got_bytes < missing ? got_bytes : missing;
@@ -444,7 +474,7 @@ static int connection_read(struct kn_connection *connection)
         size_t asked_bytes;
         int count = connection_read_pieces(connection, pieces, &asked_bytes);
         ssize_t got = connection->stream.transport->read(&connection->stream, pieces, count);
-        connection->stats.reads++;
+        kn_count(&connection->stats.reads, 1);
         if (got == KN_STREAM_AGAIN) return KN_OK;
         if (got == KN_STREAM_FAILED) return connection_fail_errno(connection, "read failed", connection->stream.error);
         if (got == 0) return connection_peer_closed(connection);
@@ -487,6 +517,7 @@ int kn_connection_step(struct kn_connection *connection, short revents, int64_t 
         if (status || connection->state != KN_CONNECTION_UP) return status;
     } else {
         if (revents & (POLLIN | POLLHUP | POLLERR)) status = connection_read(connection);
+        if (status && !connection->idle_close) kn_count(&connection->stats.rx_errors, 1);
         if (status) return status;
         if (revents & POLLOUT) connection->write_blocked = 0;
     }
@@ -522,6 +553,10 @@ void kn_connection_close(struct kn_connection *connection, int status)
     connection->ahead_at = connection->ahead_end = 0;
     connection->unsent_bytes = 0;
     connection->in_flight_count = 0;
+    kn_note(&connection->stats.queued, 0);
+    kn_note(&connection->stats.queued_messages, 0);
+    kn_note(&connection->stats.waiting, 0);
+    kn_note(&connection->stats.waiting_messages, 0);
     struct kn_list failed;
     kn_list_init(&failed);
     kn_list_splice_back(&failed, &connection->in_flight);
@@ -530,6 +565,7 @@ void kn_connection_close(struct kn_connection *connection, int status)
     while ((node = kn_list_first(&failed))) {
         struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
         int cut_off = status == KN_ERR_TIMED_OUT && request->deadline_us > connection->now_us;
+        if (status == KN_ERR_TIMED_OUT && !cut_off) kn_count(&connection->stats.timeouts, 1);
         connection_complete(connection, request, cut_off ? KN_ERR_TRANSPORT : status, NULL, kn_span_of("", 0));
     }
 }

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/span.h"
 #include "engine/chunk.h"
+#include "engine/counting.h"
 
 struct kn_request;
 struct kn_transport;
@@ -35,6 +36,8 @@ struct kn_request {
     int64_t deadline_us;
     int32_t generation;        /* != 0: for that connection only (the broker's bookkeeping while it waits) */
     int64_t sent_us;           /* when the last byte was written */
+    int64_t queued_us;         /* with windows: when it was queued */
+    int32_t message_count;     /* of a Produce */
     struct iovec *pieces;      /* the whole frame, first piece starts with the 4-byte length; advanced in place by writes */
     int piece_count;
     int piece_next;
@@ -57,9 +60,16 @@ struct kn_connection_config {
     const struct kn_transport *transport; /* NULL: plain TCP */
 };
 
-struct kn_connection_stats { /* since kn_connection_new() */
-    int64_t tx, tx_bytes, rx, rx_bytes; /* requests written, responses read */
-    int64_t reads, writes;              /* system calls */
+struct kn_connection_stats { /* since kn_connection_new(); written by its thread, read by any (kn_counted()) */
+    _Atomic int64_t tx, tx_bytes, rx, rx_bytes; /* requests written, responses read */
+    _Atomic int64_t reads, writes;              /* system calls */
+    _Atomic int64_t tx_errors, rx_errors;       /* writes that failed; reads that did, responses that can't be right, or were cut off */
+    _Atomic int64_t rx_unmatched;               /* of the latter: another correlation id than the one that was due, or none was */
+    _Atomic int64_t timeouts;                   /* requests */
+    _Atomic int64_t last_tx_us, last_rx_us;     /* 0: never */
+    _Atomic int64_t queued, queued_messages;    /* now: to be written, the one that is half written among them */
+    _Atomic int64_t waiting, waiting_messages;  /* now: for their responses */
+    _Atomic int64_t requests[KN_STATS_APIS];    /* written, by API key */
 };
 
 enum kn_connection_state { KN_CONNECTION_CLOSED, KN_CONNECTION_CONNECTING, KN_CONNECTION_UP };
@@ -90,7 +100,9 @@ const char *kn_connection_error_text(const struct kn_connection *connection);
 const char *kn_connection_peer_text(const struct kn_connection *connection); /* address and port of the peer, "" before it is known */
 /* The last step() failed because the peer closed while nothing was queued, in flight or half received: not an error. */
 int kn_connection_was_idle_close(const struct kn_connection *connection);
-const struct kn_connection_stats *kn_connection_stats(const struct kn_connection *connection);
+struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection);
+/* Latencies are recorded there from now on; NULL: no longer. */
+void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows);
 int kn_connection_fd(const struct kn_connection *connection); /* for a forked child to close; -1 */
 
 #endif

@@ -36,6 +36,8 @@ struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int
     atomic_init(&cursor->high_watermark, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->last_stable_offset, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->log_start_offset, KN_OFFSET_UNKNOWN);
+    atomic_init(&cursor->fetch_offset, KN_OFFSET_UNKNOWN);
+    atomic_init(&cursor->eof_offset, KN_OFFSET_UNKNOWN);
     atomic_fetch_add(&live_cursors, 1);
     return cursor;
 }
@@ -111,6 +113,9 @@ void kn_segment_free(struct kn_segment *segment)
 {
     if (!segment) return;
     struct kn_cursor *cursor = segment->cursor;
+    if (segment->message_count && segment->batch_next == 0 && kn_segment_is_stale(segment)) {
+        atomic_fetch_add_explicit(&cursor->dropped_messages, segment->message_count, memory_order_relaxed);
+    }
     for (int32_t i = 0; i < segment->batch_count; i++) kn_chunk_unref(segment->batches[i].chunk);
     if (segment->size_bytes) {
         atomic_fetch_sub_explicit(&cursor->queued_bytes, segment->size_bytes, memory_order_relaxed);

@@ -37,6 +37,10 @@ struct kn_cursor {
     _Atomic int64_t high_watermark; /* -1001: unknown */
     _Atomic int64_t last_stable_offset;
     _Atomic int64_t log_start_offset;
+    _Atomic int64_t fetch_offset;   /* where the next Fetch goes on; -1001: nowhere yet */
+    _Atomic int64_t eof_offset;     /* the end of the partition as it was reached last; -1001: never */
+    _Atomic int64_t received_messages, received_bytes; /* ever, opened for the application */
+    _Atomic int64_t dropped_messages; /* ever, of those: fetched under an older epoch */
 };
 
 /* A piece of a fetch response: the opened batches of one partition, ready for the application. Data, end-of-partition or an error. */

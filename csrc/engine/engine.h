@@ -61,6 +61,7 @@ struct kn_engine_config {
     int8_t isolation_level;            /* 0 read_uncommitted, 1 read_committed */
     size_t decompressed_max_bytes;
     char rack[256];                    /* client.rack */
+    int statistics;                    /* statistics.interval.ms is set: latencies and sizes are recorded */
 };
 
 struct kn_engine {
@@ -80,6 +81,7 @@ struct kn_engine {
     struct kn_budget budget;           /* messages not yet settled */
     _Atomic int64_t undelivered;       /* messages settled whose report waits in `deliveries` */
     _Atomic int64_t queued_bytes;      /* fetched, not yet consumed */
+    _Atomic int64_t received_messages, received_bytes; /* fetched, ever */
     atomic_int starved;                /* a fetcher waits for queued_bytes to fall */
     atomic_int fetcher_count;          /* brokers that something is fetched from */
     atomic_int flushing;               /* > 0: linger doesn't apply */

@@ -34,6 +34,7 @@ size_t kn_fetch_job_scan(struct kn_fetch_job *job)
     }
     kn_cursor_queued(job->cursor, job->message_count);
     if (status == KN_ERR_INVALID) job->batch_count++; /* opening it will say so */
+    job->is_partial = status == KN_ERR_TRUNCATED && kn_span_left(&span) > 0;
     if (job->batch_count || kn_span_left(&span) < BATCH_PREFIX_BYTES) return 0;
     kn_span_i64(&span);
     int32_t length = kn_span_i32(&span);
@@ -116,6 +117,25 @@ static int aborted_filter_drops(struct kn_aborted_filter *filter, const struct k
     return 0;
 }
 
+/* The batch is for the application, but for what it has of before the position. */
+static int64_t wanted_of(const struct kn_fetch_job *job, const struct kn_batch_view *view)
+{
+    int64_t count = messages_of(view, job->offset);
+    int64_t before = job->offset > view->base_offset ? job->offset - view->base_offset : 0;
+    return before < count ? count - before : 0;
+}
+
+/* For statistics, once a part. Not kn_count(): two brokers' threads may be at one cursor for a moment, and at the engine always. */
+static void count_received(struct kn_fetch_job *job, int64_t size_bytes)
+{
+    struct kn_cursor *cursor = job->cursor;
+    atomic_fetch_add_explicit(&cursor->received_messages, job->opened_count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cursor->received_bytes, size_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cursor->engine->received_messages, job->opened_count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cursor->engine->received_bytes, size_bytes, memory_order_relaxed);
+    job->opened_count = 0;
+}
+
 /* Opens one batch into the segment; batches that are not for the application only count for next_offset. */
 static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view, struct kn_segment *segment)
 {
@@ -134,6 +154,7 @@ static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view, stru
     batch->view = *view;
     batch->chunk = chunk;
     segment->size_bytes += (int64_t)view->records_bytes;
+    job->opened_count += wanted_of(job, view);
     return KN_OK;
 }
 
@@ -190,6 +211,7 @@ int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_
     status = open_part(job, segment, capacity, &message_count, failed_offset, next_offset);
 
     int64_t size_bytes = segment->size_bytes;
+    if (segment->batch_count) count_received(job, size_bytes);
     segment->size_bytes = 0;
     if (segment->next_offset == job->offset) { /* nothing moved: nothing to tell */
         kn_segment_free(segment);

@@ -18,9 +18,11 @@ struct kn_fetch_job { /* one partition's result, waiting to be opened */
     int64_t next_offset;      /* what the batches' headers promise */
     int32_t batch_count;
     int64_t message_count;    /* counted in the cursor's queued_messages */
+    int64_t opened_count;     /* messages for the application, not counted yet as received */
     int16_t version;          /* of the Fetch */
     struct kn_chunk *chunk;   /* a reference; result borrows from it */
     int is_begun, is_done;    /* opened in part; nothing is left to open */
+    int is_partial;           /* a batch is cut off at its end */
     int is_void;              /* one before it failed: not to be opened */
     struct kn_span rest;      /* batches not yet opened */
     struct kn_aborted_filter *filter; /* owned; NULL: nothing was aborted */

@@ -124,6 +124,7 @@ int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint
     if (!slot && !(slot = new_slot(fetcher, cursor))) return KN_ERR_NOMEM;
     slot->epoch = epoch;
     slot->offset = offset;
+    kn_note(&cursor->fetch_offset, offset);
     slot->leader_epoch = leader_epoch;
     slot->sent_offset = KN_OFFSET_UNKNOWN;
     slot->eof_offset = KN_OFFSET_UNKNOWN;
@@ -282,6 +283,12 @@ static void note_offsets(struct kn_cursor *cursor, const struct kn_fetch_result 
     if (result->log_start_offset >= 0) atomic_store_explicit(&cursor->log_start_offset, result->log_start_offset, memory_order_relaxed);
 }
 
+static void note_progress(struct kn_cursor *cursor, const struct kn_fetch_job *job)
+{
+    kn_note(&cursor->fetch_offset, job->next_offset);
+    if (job->next_offset >= job->result.high_watermark) kn_note(&cursor->eof_offset, job->next_offset);
+}
+
 /* A batch that is larger than what we ask for arrives whole from any broker since 0.10.1; from older ones only a larger request gets it. */
 static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, size_t wanted_bytes)
 {
@@ -313,13 +320,16 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
         kn_cursor_unref(job.cursor);
         return KN_OK;
     }
+    if (result->records_bytes == 0 && slot->offset >= result->high_watermark) kn_note(&slot->cursor->eof_offset, slot->offset);
     if (result->records_bytes == 0 && !fetcher->broker->engine->config.partition_eof) return KN_OK;
     struct kn_fetch_job *job = add_job(fetcher);
     if (!job) return KN_ERR_NOMEM;
     *job = (struct kn_fetch_job){.cursor = kn_cursor_ref(slot->cursor), .epoch = slot->epoch, .offset = slot->offset,
                                  .version = response->version, .chunk = kn_chunk_ref(chunk), .result = *result};
     grow_fetch(fetcher, slot, kn_fetch_job_scan(job));
+    if (job->is_partial) kn_count(&fetcher->broker->partial_batches, 1);
     slot->offset = job->next_offset;
+    note_progress(slot->cursor, job);
     fetcher->job_bytes += (int64_t)result->records_bytes;
     /* A full request asks in this order: who had its turn is asked last. */
     kn_list_remove(&slot->node);

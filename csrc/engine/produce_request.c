@@ -91,6 +91,7 @@ struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *con
     if (flexible) request->flags |= KN_REQUEST_FLEXIBLE_REPLY;
     request->deadline_us = deadline_us(config, batches, batch_count, now_us);
     request->on_done = on_done;
+    for (int32_t i = 0; i < batch_count; i++) request->message_count += batches[i]->writer.record_count;
     struct kn_produce_request body = {
         .version = request->api_version,
         .acks = config->acks,
@@ -180,6 +181,7 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
     int expired = timeout_us > 0 && batch->created_us + timeout_us <= now_us;
     if (may_retry && !refusing && !expired && !sender->purging && batch->attempts <= config->retries) {
         int written = error_code != 0 || batch->sent_us != 0;
+        kn_count(&sender->broker->retries, 1);
         kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts) : now_us);
         return;
     }

@@ -138,6 +138,7 @@ static void send_request(struct kn_sender *sender, struct picks *picks, int64_t 
         }
         return;
     }
+    kn_count_batches(sender->broker->windows, picks->batches, picks->count);
     sender->in_flight++;
     kn_broker_send(sender->broker, &produce->request, now_us);
 }

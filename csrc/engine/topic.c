@@ -23,6 +23,8 @@ struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_
     topic->name[name_bytes] = 0;
     topic->name_bytes = name_bytes;
     topic->engine = engine;
+    topic->created_us = kn_clock_us();
+    if (engine->config.statistics) topic->windows = kn_topic_windows_new(); /* without memory for them, they stay empty */
     topic->token = token;
     topic->partitioner = engine->config.partitioner;
     topic->sticky_linger_ms = engine->config.sticky_linger_ms;
@@ -50,6 +52,7 @@ void kn_topic_free(struct kn_topic *topic)
         table = older;
     }
     kn_mutex_deinit(&topic->lock);
+    free(topic->windows);
     free(topic->name);
     free(topic);
 }
@@ -307,7 +310,10 @@ static void drain_list(struct kn_topic *topic, const struct kn_partition_table *
 static void steal_staged(struct kn_topic *topic, struct kn_list *into)
 {
     kn_list_splice_back(into, &topic->staging.waiting);
-    if (topic->staging.open) kn_list_push_back(into, &topic->staging.open->node);
+    if (topic->staging.open) {
+        topic->staging.closed_messages += topic->staging.open->writer.record_count;
+        kn_list_push_back(into, &topic->staging.open->node);
+    }
     topic->staging.open = NULL;
 }
 

@@ -31,6 +31,8 @@ struct kn_topic {
     uint64_t token;              /* the binding's */
     enum kn_partitioner partitioner;
     int32_t sticky_linger_ms;    /* sticky.partitioning.linger.ms; 0: keyless records don't stick */
+    int64_t created_us;
+    struct kn_topic_windows *windows; /* NULL: no statistics */
     struct kn_list node;         /* in the engine's list of topics, under the engine's lock */
     /* atomic */
     _Atomic(struct kn_partition_table *) table; /* NULL: unknown, records are staged */

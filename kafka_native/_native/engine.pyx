@@ -124,6 +124,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.partition_eof = settings["partition_eof"]
     to.isolation_level = settings["isolation_level"]
     to.decompressed_max_bytes = settings["decompressed_max_bytes"]
+    to.statistics = settings["statistics"]
 
 
 cdef class Engine:

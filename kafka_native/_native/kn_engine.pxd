@@ -262,6 +262,7 @@ cdef extern from "engine/engine.h" nogil:
         int8_t isolation_level
         size_t decompressed_max_bytes
         char *rack
+        int statistics
     struct kn_engine:
         kn_engine_config config
         kn_codec_table codecs

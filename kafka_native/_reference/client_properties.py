@@ -446,9 +446,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=0,
         minimum=0,
         maximum=86_400_000,
-        state=State.INERT,
-        note="planned",
-        doc="How often stats_cb is called; 0 never.",
+        state=State.EFFECTIVE,
+        note="control.statistics; latencies and sizes: csrc/engine/counting",
+        doc="How often stats_cb is called; 0: never, and latencies and sizes aren't recorded, for metrics() either.",
     ),
     Property(
         "enabled_events",
@@ -485,8 +485,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "callable",
         BOTH,
         LOW,
-        state=State.INERT,
-        note="planned",
+        state=State.EFFECTIVE,
+        note="poll(), flush(), consume()",
         doc="Called with a JSON text of statistics every statistics.interval.ms.",
     ),
     Property(

@@ -49,6 +49,7 @@ from kafka_native.control.versions import adapted
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.schema import Request
+from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
     ConsumerGroupState,
@@ -527,8 +528,18 @@ class AdminClient:
 
     # --- the client itself ---
 
+    def metrics(self) -> ClientMetrics:
+        """What this client has counted: the document of ``stats_cb``, typed.
+
+        It works without ``statistics.interval.ms``; only the windows of latencies and batch sizes are empty then. With
+        it they hold what came since the last call, or, with a ``stats_cb``, since its last document.
+
+        :raises RuntimeError: The client is closed.
+        """
+        return self._client.metrics(CLOSED_TEXT)
+
     def poll(self, timeout: float = -1) -> int:
-        """Makes the callbacks that are due (``error_cb``, ``throttle_cb``). Futures don't need it.
+        """Makes the callbacks that are due (``error_cb``, ``throttle_cb``, ``stats_cb``). Futures don't need it.
 
         :param timeout: Seconds to wait for one; negative waits for ever.
         :return: How many were made. What one raises comes out of here.

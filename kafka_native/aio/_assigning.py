@@ -9,6 +9,7 @@ from kafka_native._native.message import Message
 from kafka_native.aio._loop import Asking
 from kafka_native.consumer import Consumer, OnCommit
 from kafka_native.errors import KafkaError
+from kafka_native.statistics import ClientMetrics
 from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition
 
 T = TypeVar("T")
@@ -146,6 +147,10 @@ class AIOAssigning:
     async def consumer_group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group; see `Consumer.consumer_group_metadata`."""
         return await self._asking.ask(self._core.consumer_group_metadata)
+
+    async def metrics(self) -> ClientMetrics:
+        """What this client has counted; see `Consumer.metrics`."""
+        return await self._asking.ask(self._core.metrics)
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""

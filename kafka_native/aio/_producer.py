@@ -16,6 +16,7 @@ from kafka_native._native.message import Message
 from kafka_native.aio._loop import Asking, Watch, deadline_of
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
+from kafka_native.statistics import ClientMetrics
 from kafka_native.types import ClusterMetadata
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
@@ -171,6 +172,10 @@ class AIOProducer(Sending):
     async def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Gives up messages that are not delivered yet; their reports fail. See `Producer.purge`."""
         await self._asking.ask(self._core.purge, in_queue, in_flight, blocking)
+
+    async def metrics(self) -> ClientMetrics:
+        """What this client has counted; see `Producer.metrics`."""
+        return await self._asking.ask(self._core.metrics)
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""

@@ -196,6 +196,10 @@ class BrokerPool:
         broker = self.nodes.get(node_id)
         return -1 if broker is None else broker.handle
 
+    def brokers(self) -> list[Broker]:
+        """All that are known: bootstrap servers, nodes and the connections to coordinators."""
+        return list(self._by_handle.values())
+
     def by_handle(self, handle: int) -> Broker | None:
         """The broker behind an engine's handle, None when it has left meanwhile."""
         return self._by_handle.get(handle)

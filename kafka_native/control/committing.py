@@ -184,9 +184,9 @@ class Committing:
     def stored(self, keys: Iterable[Key]) -> list[TopicPartition]:
         """What would be committed of these partitions; OFFSET_INVALID where there is nothing."""
         assigned = self._fetching.assigned
-        return [_partition_of(key, self._stored(assigned[key]) if key in assigned else None) for key in keys]
+        return [_partition_of(key, self.place_stored(assigned[key]) if key in assigned else None) for key in keys]
 
-    def _stored(self, assigned: Assigned) -> Place | None:
+    def place_stored(self, assigned: Assigned) -> Place | None:
         """With enable.auto.offset.store what was handed out counts, unless something was stored since."""
         if assigned.stored is not None and (not self._auto_store or assigned.stored_at == assigned.position):
             return assigned.stored
@@ -199,7 +199,7 @@ class Committing:
         changed = {}
         for key in keys:
             assigned = self._fetching.assigned.get(key)
-            place = None if assigned is None else self._stored(assigned)
+            place = None if assigned is None else self.place_stored(assigned)
             if assigned is None or place is None:
                 continue
             if place != (assigned.committed if acknowledged else assigned.sent):

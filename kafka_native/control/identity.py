@@ -42,6 +42,8 @@ class Identity:
         self._now = 0.0
         self.producer_id = NO_PRODUCER
         self.epoch = NO_PRODUCER
+        self.granted = 0
+        """How many ids and epochs there were."""
 
     def on_out_of_sequence(self, event: Event) -> None:
         """A partition can't go on under this id and epoch: its next batches get numbers of another epoch.
@@ -55,6 +57,20 @@ class Identity:
             self._ask_at = 0.0
             return
         self.epoch += 1
+        self._grant()
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an id."""
+        return self.producer_id != NO_PRODUCER
+
+    @property
+    def asking(self) -> bool:
+        """Whether a request for one is under way."""
+        return not self.known and self._ask_at == NEVER
+
+    def _grant(self) -> None:
+        self.granted += 1
         self._engine.grant(self.producer_id, self.epoch)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
@@ -81,4 +97,4 @@ class Identity:
         self._backoff.reset()
         self._ask_at = NEVER
         self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
-        self._engine.grant(self.producer_id, self.epoch)
+        self._grant()

@@ -84,6 +84,10 @@ class MainThread:
         self._stopping = True
         self.engine.kick_control()
 
+    def is_current(self) -> bool:
+        """Whether the caller is on this thread."""
+        return threading.current_thread() is self._thread
+
     # --- for application threads ---
 
     def post(self, work: Callable[[], None]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from kafka_native.control.calls import NEVER, Call
@@ -30,6 +31,14 @@ class Membership(Protocol):
     @property
     def assignor_protocol(self) -> str:
         """How partitions change hands: ``NONE`` (no group joined yet), ``EAGER`` or ``COOPERATIVE``."""
+
+    @property
+    def state(self) -> Enum:
+        """Where the member is on its way into the group and out; the two protocols have states of their own."""
+
+    @property
+    def rebalance_reason(self) -> str:
+        """Why it has joined last, as far as that is known."""
 
     def subscribe(self, now: float) -> None:
         """The application's subscription is another one than before: join with it, or rejoin."""

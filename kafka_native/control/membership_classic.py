@@ -156,6 +156,11 @@ class ClassicMembership:
         """``EAGER`` or ``COOPERATIVE`` from the first subscription on, ``NONE`` before."""
         return self._protocol if self._subscribed_once else "NONE"
 
+    @property
+    def rebalance_reason(self) -> str:
+        """What it has joined or is to join for, as the coordinator is told (KIP-800)."""
+        return self._reason or self._sent_reason
+
     # --- what the application does ---
 
     def subscribe(self, now: float) -> None:

@@ -185,6 +185,11 @@ class ConsumerMembership:
         """``COOPERATIVE`` from the first subscription on, ``NONE`` before, as librdkafka has it."""
         return "COOPERATIVE" if self._subscribed_once else "NONE"
 
+    @property
+    def rebalance_reason(self) -> str:
+        """Unknown: the coordinator decides."""
+        return ""
+
     # --- what the application does ---
 
     def subscribe(self, now: float) -> None:

@@ -57,6 +57,7 @@ class Topic:
     id: bytes = NO_ID
     partitions: list[Partition] = field(default_factory=list)
     known: bool = False
+    updated_at: float | None = None
     missing_since: float | None = None
     failed: KafkaError | None = None
 
@@ -274,6 +275,7 @@ class Metadata:
         topic.failed = None
         changed = self._is_another(topic, source) or not topic.known
         topic.known = True
+        topic.updated_at = self._clock()
         while len(topic.partitions) < len(source.partitions):
             topic.partitions.append(Partition())
             changed = True

@@ -94,6 +94,10 @@ class Rebalance:
         self._clock = clock
         self._steps: deque[Step] = deque()
         self._held: set[Key] = set()  # handed over by an assignment, and by no later step given up
+        self.count = 0
+        """How many steps there were that concern any partition."""
+        self.last_at: float | None = None
+        """When the last of these began."""
         self.listeners: dict[Kind, Listener] = {}
         """The application's callbacks; a kind that isn't there is done without one.
 
@@ -113,6 +117,11 @@ class Rebalance:
         """Whether a step has not ended yet."""
         return bool(self._steps)
 
+    @property
+    def kind(self) -> Kind | None:
+        """Of the step that is under way, None: none is."""
+        return self._steps[0].kind if self._steps else None
+
     def assign(self, added: Iterable[Key], done: Callable[[], None]) -> None:
         """These partitions are this member's from now on, besides what it has."""
         self._begin(Step(Kind.ASSIGN, sorted(added), done))
@@ -128,6 +137,9 @@ class Rebalance:
         self._begin(Step(Kind.LOSE, sorted(self.owned), done))
 
     def _begin(self, step: Step) -> None:
+        if step.keys:
+            self.count += 1
+            self.last_at = self._clock()
         self._steps.append(step)
         if len(self._steps) == 1:
             self._run(step)

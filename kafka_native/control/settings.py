@@ -30,6 +30,7 @@ def connection_settings(config: Config) -> dict[str, Any]:
         "reconnect_backoff_max_ms": config["reconnect.backoff.max.ms"],
         "request_timeout_ms": config["socket.timeout.ms"],
         "connections_max_idle_ms": config["connections.max.idle.ms"],
+        "statistics": config["statistics.interval.ms"] != 0,
     }
 
 

@@ -325,19 +325,19 @@ def warnings_about(
 
 
 def test_property_without_effect_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
-    assert len(warnings_about("statistics.interval.ms", {"statistics.interval.ms": 1000}, caplog)) == 1
-    assert warnings_about("statistics.interval.ms", {"statistics.interval.ms": 1000}, caplog) == []
+    assert len(warnings_about("enabled_events", {"enabled_events": 1000}, caplog)) == 1
+    assert warnings_about("enabled_events", {"enabled_events": 1000}, caplog) == []
 
 
 def test_default_or_harmless_value_is_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
-    assert warnings_about("statistics.interval.ms", {"statistics.interval.ms": 0}, caplog) == []
+    assert warnings_about("enabled_events", {"enabled_events": 0}, caplog) == []
     assert warnings_about("enable.auto.commit", {"enable.auto.commit": False}, caplog) == []
-    assert warnings_about("statistics.interval.ms", {"statistics.interval.ms": 1000}, caplog) != []
+    assert warnings_about("enabled_events", {"enabled_events": 1000}, caplog) != []
 
 
 def test_warnings_go_to_the_users_logger(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("mine")
-    assert parse({**PLAIN, "logger": logger, "statistics.interval.ms": 5}, "producer").log is logger
+    assert parse({**PLAIN, "logger": logger, "enabled_events": 5}, "producer").log is logger
     assert [r.name for r in caplog.records] == ["mine"]
     assert ours({"logger": 5}) == KafkaError._INVALID_ARG
 

@@ -49,10 +49,10 @@ static int nothing_received(struct bench *bench)
 /* The answer to `correlation_id` arrives at now_us. */
 static void answer(struct bench *bench, int32_t correlation_id, const char *body, int64_t now_us)
 {
-    int64_t rx = atomic_load(&bench->broker->rx);
+    int64_t rx = kn_connection_stats(bench->broker->connection)->rx;
     peer_reply(bench->peer, correlation_id, body, strlen(body));
-    for (int i = 0; i < 100 && atomic_load(&bench->broker->rx) == rx; i++) turn(bench, 100, now_us);
-    CHECK_EQ(atomic_load(&bench->broker->rx), rx + 1);
+    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->connection)->rx == rx; i++) turn(bench, 100, now_us);
+    CHECK_EQ(kn_connection_stats(bench->broker->connection)->rx, rx + 1);
 }
 
 /* The next event is a REPLY of this beat, with this body. */

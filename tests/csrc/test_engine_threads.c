@@ -6,6 +6,7 @@
 #endif
 #include "engine_server.h"
 #include "engine/engine.h"
+#include "engine/stats.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -26,7 +27,33 @@ struct rig {
     _Atomic int opened;             /* OPENs sent */
     _Atomic long reports_ok, reports_failed;
     _Atomic int *reported;          /* by message id, for those with an opaque */
+    int64_t told_latencies, told_batches; /* messages in the statistics' windows so far */
+    int64_t told_tx;
 };
+
+/* What the control plane does for statistics, in the middle of the traffic. */
+static void take_statistics(struct rig *rig)
+{
+    struct kn_broker_snapshot broker;
+    struct kn_topic_snapshot topic;
+    struct kn_partition_snapshot partition;
+    struct kn_client_snapshot client;
+    for (int i = 0; i < BROKERS; i++) {
+        kn_stats_broker(kn_engine_broker(rig->engine, i), kn_clock_us(), 1, &broker);
+        rig->told_latencies += broker.int_latency.cnt;
+        CHECK(broker.stateage >= 0 && broker.outbuf_cnt >= 0 && broker.waitresp_cnt >= 0);
+        CHECK(broker.rtt.min <= broker.rtt.p50 && broker.rtt.p50 <= broker.rtt.p99_99 && broker.rtt.p99_99 <= broker.rtt.max);
+    }
+    kn_stats_client(rig->engine, &client);
+    CHECK(client.tx >= rig->told_tx);
+    rig->told_tx = client.tx;
+    kn_stats_topic(rig->topic, kn_clock_us(), 1, &topic);
+    rig->told_batches += topic.batchcnt.sum;
+    for (int32_t i = KN_STAGING; i < (int32_t)topic.partition_count; i++) {
+        kn_stats_partition(rig->topic, i, &partition);
+        CHECK(partition.msgs >= partition.txmsgs + partition.msgq_cnt && partition.msgs_inflight >= 0);
+    }
+}
 
 /* Plays the control plane: opens every connection after one request on it, and expires. */
 static void *control_main(void *argument)
@@ -37,6 +64,7 @@ static void *control_main(void *argument)
         kn_queue_wait(&rig->engine->events, 20);
         if (kn_clock_us() > expire_us) {
             kn_engine_expire(rig->engine, kn_clock_us());
+            take_statistics(rig);
             expire_us = kn_clock_us() + 100000;
         }
         struct kn_list *node;
@@ -92,6 +120,7 @@ static struct rig *rig_new(int64_t log_end, void (*configure)(struct kn_engine_c
     config.batch_bytes = 16384;
     config.queue_messages_max = 3000;
     config.report_all = 1;
+    config.statistics = 1;
     config.reconnect_backoff_ms = 5;
     config.reconnect_backoff_max_ms = 20;
     config.retry_backoff_ms = 2;
@@ -204,6 +233,9 @@ static void test_every_record_is_stored_once_and_reported_once(void)
     for (uint32_t id = 0; id < PRODUCERS * PER_PRODUCER; id++) CHECK_EQ(times_stored(rig, id), 1);
     CHECK_EQ(atomic_load(&kn_engine_broker(rig->engine, 0)->connects), 1);
     rig_end_threads(rig);
+    take_statistics(rig);
+    CHECK_EQ(rig->told_latencies, PRODUCERS * PER_PRODUCER);
+    CHECK_EQ(rig->told_batches, PRODUCERS * PER_PRODUCER);
     rig_free(rig);
 }
 

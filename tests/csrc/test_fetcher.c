@@ -148,10 +148,10 @@ static void put_partition(struct answer *answer, int32_t partition, int error_co
 
 static void send_answer(struct bench *bench, struct answer *answer, int64_t now_us)
 {
-    int64_t rx = atomic_load(&bench->broker->rx);
+    int64_t rx = kn_connection_stats(bench->broker->connection)->rx;
     peer_reply(bench->peer, asked.correlation_id, answer->buffer->data, answer->buffer->size_bytes);
     kn_buffer_give(answer->buffer);
-    for (int i = 0; i < 100 && atomic_load(&bench->broker->rx) == rx && state(bench) == KN_BROKER_UP; i++) turn(bench, 100, now_us);
+    for (int i = 0; i < 100 && kn_connection_stats(bench->broker->connection)->rx == rx && state(bench) == KN_BROKER_UP; i++) turn(bench, 100, now_us);
 }
 
 /* An answer without partitions. */

@@ -21,7 +21,7 @@ LAYERS = [
     {"arrow", "interceptors", "serialization"},
     {"error"},
     {"protocol"},
-    {"config", "logging", "stats"},
+    {"config", "logging", "statistics"},
     {"security"},
     {"control"},
     {"client"},

@@ -1,0 +1,45 @@
+/* Counting for statistics, where it happens: counters, and windows of latencies and sizes.
+ *
+ * Thread: a counter has one writer, its broker's thread, and is stored and read as a relaxed atomic: a move, no locked instruction. What is counted of a
+ * partition that is produced to is plain and under the lock that is held anyway. Windows exist with statistics.interval.ms only; they are recorded once a
+ * request or batch, never once a message. Who frees: windows belong to their broker or topic. Who reads: stats.h.
+ */
+#ifndef KN_ENGINE_COUNTING_H
+#define KN_ENGINE_COUNTING_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "base/histogram.h"
+
+struct kn_batch;
+
+#define KN_STATS_APIS 128 /* requests are counted by their API key; those of a higher one not at all */
+
+/* A counter with one writer. */
+static inline void kn_count(_Atomic int64_t *counter, int64_t by)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+static inline void kn_note(_Atomic int64_t *gauge, int64_t value) { atomic_store_explicit(gauge, value, memory_order_relaxed); }
+static inline int64_t kn_counted(_Atomic int64_t *counter) { return atomic_load_explicit(counter, memory_order_relaxed); }
+
+struct kn_broker_windows {
+    struct kn_histogram int_latency;    /* microseconds from produce() to a request */
+    struct kn_histogram outbuf_latency; /* microseconds from there until it is written */
+    struct kn_histogram rtt;            /* microseconds from there to its answer */
+    struct kn_histogram throttle;       /* milliseconds */
+};
+
+struct kn_topic_windows {
+    struct kn_histogram batchsize; /* bytes as sent */
+    struct kn_histogram batchcnt;  /* messages */
+};
+
+struct kn_broker_windows *kn_broker_windows_new(void); /* NULL: no memory */
+struct kn_topic_windows *kn_topic_windows_new(void);
+/* Broker thread: these batches go into a request, the first time or again. With windows NULL, as below: nothing is recorded. */
+void kn_count_batches(struct kn_broker_windows *windows, struct kn_batch *const *batches, int32_t count);
+/* A request was held back by a quota. */
+void kn_count_throttle(struct kn_broker_windows *windows, int64_t throttle_ms);
+
+#endif

@@ -1,0 +1,105 @@
+# cython: freethreading_compatible=False
+"""What the engine has counted, as dicts: csrc/engine/stats.h has the names. For `kafka_native.control.statistics`.
+
+Thread: the control thread. With ``end``, the windows of latencies and sizes end, and the next ones begin.
+"""
+from libc.stdint cimport int32_t, int64_t
+
+from kafka_native._native.engine cimport Cursor, Engine, Topic
+from kafka_native._native.kn_engine cimport kn_broker, kn_clock_us, kn_cursor, kn_engine, kn_engine_broker, kn_topic
+
+
+cdef extern from "base/histogram.h" nogil:
+    struct kn_window:
+        int64_t min, max, avg, sum, stddev, p50, p75, p90, p95, p99, p99_99, outofrange, hdrsize, cnt
+
+cdef extern from "engine/counting.h" nogil:
+    enum:
+        KN_STATS_APIS
+    struct kn_broker_windows:
+        pass
+    void kn_count_throttle(kn_broker_windows *windows, int64_t throttle_ms)
+
+cdef extern from "engine/stats.h" nogil:
+    struct kn_broker_snapshot:
+        int64_t state, stateage, outbuf_cnt, outbuf_msg_cnt, waitresp_cnt, waitresp_msg_cnt
+        int64_t tx, txbytes, txerrs, txretries, txidle, req_timeouts
+        int64_t rx, rxbytes, rxerrs, rxcorriderrs, rxpartial, rxidle
+        int64_t wakeups, connects, disconnects
+        kn_window int_latency, outbuf_latency, rtt, throttle
+        int64_t requests[KN_STATS_APIS]
+    struct kn_topic_snapshot:
+        int64_t age, partition_count
+        kn_window batchsize, batchcnt
+    struct kn_partition_snapshot:
+        int64_t msgq_cnt, msgq_bytes, xmit_msgq_cnt, xmit_msgq_bytes, txmsgs, txbytes, msgs, msgs_inflight, next_seq
+    struct kn_cursor_snapshot:
+        int64_t fetchq_cnt, fetchq_size, next_offset, eof_offset, lo_offset, hi_offset, ls_offset, rxmsgs, rxbytes, rx_ver_drops
+    struct kn_client_snapshot:
+        int64_t replyq, msg_cnt, msg_size, msg_max, msg_size_max, tx, tx_bytes, rx, rx_bytes, txmsgs, txmsg_bytes, rxmsgs, rxmsg_bytes
+    void kn_stats_broker(kn_broker *broker, int64_t now_us, int end, kn_broker_snapshot *snapshot)
+    void kn_stats_topic(kn_topic *topic, int64_t now_us, int end, kn_topic_snapshot *snapshot)
+    void kn_stats_partition(kn_topic *topic, int32_t partition, kn_partition_snapshot *snapshot)
+    void kn_stats_cursor(kn_cursor *cursor, kn_cursor_snapshot *snapshot)
+    void kn_stats_client(kn_engine *engine, kn_client_snapshot *snapshot)
+
+cdef extern from "engine/broker.h" nogil:
+    """
+    static struct kn_broker_windows *windows_of(struct kn_broker *broker) { return broker->windows; }
+    """
+    kn_broker_windows *windows_of(kn_broker *broker)
+
+
+cdef kn_broker *_broker(Engine engine, int handle) except NULL:
+    cdef kn_broker *broker = kn_engine_broker(engine._alive(), handle)
+    if broker == NULL:
+        raise IndexError(f"there is no broker {handle}")
+    return broker
+
+
+def client_snapshot(Engine engine not None):
+    """Queues and traffic of the whole client: sums over every broker and partition there ever was."""
+    cdef kn_client_snapshot snapshot
+    cdef kn_engine *it = engine._alive()
+    with nogil:
+        kn_stats_client(it, &snapshot)
+    return snapshot
+
+
+def broker_snapshot(Engine engine not None, int handle, bint end):
+    """A broker's connection; ``requests`` by API key, times in microseconds."""
+    cdef kn_broker_snapshot snapshot
+    cdef kn_broker *broker = _broker(engine, handle)
+    with nogil:
+        kn_stats_broker(broker, kn_clock_us(), end, &snapshot)
+    return snapshot
+
+
+def topic_snapshot(Topic topic not None, bint end):
+    """A topic that is produced to; ``age`` in milliseconds."""
+    cdef kn_topic_snapshot snapshot
+    topic.owner._alive()
+    with nogil:
+        kn_stats_topic(topic.topic, kn_clock_us(), end, &snapshot)
+    return snapshot
+
+
+def partition_snapshot(Topic topic not None, int32_t partition):
+    """A partition that is produced to; -1: what waits until the topic's partitions are known."""
+    cdef kn_partition_snapshot snapshot
+    topic.owner._alive()
+    with nogil:
+        kn_stats_partition(topic.topic, partition, &snapshot)
+    return snapshot
+
+
+def cursor_snapshot(Cursor cursor not None):
+    """A partition that is consumed."""
+    cdef kn_cursor_snapshot snapshot
+    kn_stats_cursor(cursor.cursor, &snapshot)
+    return snapshot
+
+
+def note_throttle(Engine engine not None, int handle, int64_t throttle_ms):
+    """A quota has held a request to this broker back."""
+    kn_count_throttle(windows_of(_broker(engine, handle)), throttle_ms)

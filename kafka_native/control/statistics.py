@@ -1,0 +1,395 @@
+"""Collects a client's statistics: for ``stats_cb`` every statistics.interval.ms, and for metrics().
+
+What was counted comes from the engine, what is decided from the managers. While a document waits for the application to
+poll, no other one is made: windows go on, so nothing of them is lost.
+
+Thread: the control thread, but for `_give()`, which the application's thread runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafka_native._native import snapshots
+from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.metadata import NO_LEADER
+from kafka_native.control.positions import NO_EPOCH
+from kafka_native.control.rebalance import Kind
+from kafka_native.protocol.api_keys import ApiKey
+from kafka_native.statistics import (
+    INTERNAL_PARTITION,
+    BrokerMetrics,
+    BrokerPartition,
+    ClientMetrics,
+    EosMetrics,
+    FatalMetrics,
+    GroupMetrics,
+    PartitionMetrics,
+    TopicMetrics,
+    Window,
+    to_json,
+)
+from kafka_native.types import OFFSET_INVALID
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Topic
+    from kafka_native.control.assigned import Assigned
+    from kafka_native.control.brokers import Broker
+    from kafka_native.control.consuming import Consuming
+    from kafka_native.control.main_thread import MainThread
+    from kafka_native.control.metadata import Topic as Known
+    from kafka_native.errors import KafkaError
+
+STATES = ("INIT", "DOWN", "CONNECT", "APIVERSION_QUERY", "UP", "DOWN")
+"""By enum kn_broker_state."""
+
+COMMON = (
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+)
+PRODUCING = (
+    ApiKey.PRODUCE,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+)
+CONSUMING = (
+    ApiKey.FETCH,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+)
+"""Requests that are told of also when there were none."""
+
+COORDINATOR = "GroupCoordinator"
+
+JOIN_STATES = {
+    "OUT": "init",
+    "STALE": "init",
+    "FAILED": "init",
+    "UNJOINED": "wait-join",
+    "JOINING": "wait-join",
+    "LEADING": "wait-metadata",
+    "SYNCING": "wait-sync",
+    "STABLE": "steady",
+    "JOINED": "steady",
+    "LOSING": "wait-unassign-call",
+    "LEAVING": "wait-unassign-call",
+}
+"""By the names of the memberships' states."""
+
+
+def api_name(key: int) -> str:
+    """A request's name, as librdkafka has it."""
+    try:
+        api = ApiKey(key)
+    except ValueError:
+        return f"Unknown-{key}?"
+    return "ApiVersion" if api is ApiKey.API_VERSIONS else api.name.title().replace("_", "")
+
+
+class Statistics:
+    """A manager: its `poll()` makes the documents that are due."""
+
+    def __init__(
+        self,
+        main: MainThread,
+        *,
+        name: str,
+        client_id: str,
+        kind: str,
+        interval_s: float,
+        stats_cb: Callable[[str], Any] | None,
+        call_back: Callable[[Callable[[], Any]], None],
+        fatal: Callable[[], KafkaError | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``call_back`` has a function called by the application's next poll(); ``interval_s`` 0: no documents."""
+        self._main = main
+        self._name = name
+        self._client_id = client_id
+        self._type = "consumer" if kind == "consumer" else "producer"
+        self._apis = sorted(COMMON + (CONSUMING if kind == "consumer" else PRODUCING))
+        self._interval_s = interval_s
+        self._stats_cb = stats_cb
+        self._call_back = call_back
+        self._fatal = fatal
+        self._clock = clock
+        self._made_at = clock()
+        self._due = self._made_at + interval_s if interval_s > 0 and stats_cb is not None else NEVER
+        self._waits = False  # a document, for the application
+        self._since: dict[str, tuple[str, float]] = {}
+        self.consuming: Consuming | None = None
+        """Set by a consumer."""
+
+    # --- documents ---
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        self._watch(now)
+        if now >= self._due:
+            self._due = max(self._due + self._interval_s, now)
+            if not self._waits:
+                self._waits = True
+                self._call_back(partial(self._give, to_json(self.collect(end=True))))
+        return [], self._due
+
+    def _give(self, text: str) -> Any:
+        self._waits = False
+        return None if self._stats_cb is None else self._stats_cb(text)
+
+    def metrics(self) -> ClientMetrics:
+        """For the application. Windows begin anew with each call, unless they belong to documents."""
+        return self.collect(end=self._due == NEVER)
+
+    def _watch(self, now: float) -> None:
+        """Notes when states change that don't say so themselves."""
+        states = {"group": self._group_state, "identity": self._identity_state}
+        for what, state in states.items():
+            is_now = state()
+            if what not in self._since or self._since[what][0] != is_now:
+                self._since[what] = (is_now, now)
+
+    def _age_ms(self, what: str, now: float) -> int:
+        return int((now - self._since.get(what, ("", self._made_at))[1]) * 1000)
+
+    # --- the client ---
+
+    def collect(self, *, end: bool) -> ClientMetrics:
+        """Everything as it is now; ``end``: windows end here."""
+        now = self._clock()
+        self._watch(now)
+        engine = self._main.engine
+        counted = snapshots.client_snapshot(engine)
+        counted["replyq"] += len(engine.callbacks) + len(engine.notices)
+        if self._type == "consumer":
+            counted |= {"msg_max": 0, "msg_size_max": 0}
+        topics = self._topics(now, end)
+        return ClientMetrics(
+            name=self._name,
+            client_id=self._client_id,
+            type=self._type,
+            ts=time.monotonic_ns() // 1000,
+            time=int(time.time()),
+            age=int((now - self._made_at) * 1_000_000),
+            simple_cnt=0,
+            metadata_cache_cnt=sum(topic.known for topic in self._main.metadata.topics.values()),
+            brokers=self._brokers(topics, end),
+            topics=topics,
+            cgrp=self._group(now),
+            eos=self._eos(now),
+            fatal=self._fatal_metrics(),
+            **counted,
+        )
+
+    def _fatal_metrics(self) -> FatalMetrics | None:
+        error = self._fatal()
+        return None if error is None else FatalMetrics(error.name(), error.str(), 1)
+
+    # --- brokers ---
+
+    def _brokers(self, topics: dict[str, TopicMetrics], end: bool) -> dict[str, BrokerMetrics]:
+        toppars: dict[int, dict[str, BrokerPartition]] = {}
+        for topic in topics.values():
+            for each in topic.partitions.values():
+                of_broker = toppars.setdefault(each.broker, {})
+                of_broker[f"{topic.topic}-{each.partition}"] = BrokerPartition(topic.topic, each.partition)
+        made = (self._broker(each, toppars, end) for each in self._main.pool.brokers())
+        return {each.name: each for each in made}
+
+    def _broker(self, broker: Broker, toppars: dict[int, dict[str, BrokerPartition]], end: bool) -> BrokerMetrics:
+        counted = snapshots.broker_snapshot(self._main.engine, broker.handle, end)
+        requests: list[int] = counted.pop("requests")
+        counted |= {name: Window(**counted[name]) for name in ("int_latency", "outbuf_latency", "rtt", "throttle")}
+        asked = {api_name(key): requests[key] for key in self._apis}
+        asked |= {api_name(key): count for key, count in enumerate(requests) if count}
+        source = "logical" if broker.dedicated else "configured" if broker.node_id < 0 else "learned"
+        return BrokerMetrics(
+            name=self._broker_name(broker),
+            nodeid=-1 if broker.dedicated else broker.node_id,
+            nodename=f"{broker.host}:{broker.port}",
+            source=source,
+            state=STATES[counted.pop("state")],
+            zbuf_grow=0,
+            buf_grow=0,
+            req=asked,
+            toppars=toppars.get(broker.node_id, {}) if source == "learned" else {},
+            **counted,
+        )
+
+    def _broker_name(self, broker: Broker) -> str:
+        """The group's coordinator has a name of its own; another one, say after it has moved, is told by its id."""
+        if not broker.dedicated:
+            return broker.name
+        target = None if self.consuming is None else self.consuming.coordinator.target
+        current = target is not None and self._main.pool.where(target)[0] == broker.node_id
+        return COORDINATOR if current else f"{COORDINATOR}/{broker.node_id}"
+
+    # --- topics ---
+
+    def _topics(self, now: float, end: bool) -> dict[str, TopicMetrics]:
+        if self._main.fetching is None:
+            return {topic.name: self._produced(topic, now, end) for topic in list(self._main.engine.topics)}
+        by_topic: dict[str, list[Assigned]] = {}
+        for assigned in self._main.fetching.assigned.values():
+            by_topic.setdefault(assigned.topic, []).append(assigned)
+        return {name: self._consumed(name, several, now) for name, several in by_topic.items()}
+
+    def _metadata_age_ms(self, known: Known | None, now: float) -> int:
+        return -1 if known is None or known.updated_at is None else int((now - known.updated_at) * 1000)
+
+    def _produced(self, topic: Topic, now: float, end: bool) -> TopicMetrics:
+        counted = snapshots.topic_snapshot(topic, end)
+        known = self._main.metadata.topics.get(topic.name)
+        partitions = [*range(counted["partition_count"]), INTERNAL_PARTITION]
+        return TopicMetrics(
+            topic=topic.name,
+            age=counted["age"],
+            metadata_age=self._metadata_age_ms(known, now),
+            batchsize=Window(**counted["batchsize"]),
+            batchcnt=Window(**counted["batchcnt"]),
+            partitions={each: self._produced_partition(topic, known, each) for each in partitions},
+        )
+
+    def _place(self, known: Known | None, partition: int) -> dict[str, Any]:
+        """Where a partition is, from metadata."""
+        if known is None or not 0 <= partition < len(known.partitions):
+            return {"unknown": partition != INTERNAL_PARTITION}
+        leader = known.partitions[partition]
+        return {"broker": leader.leader, "leader": leader.leader, "leader_epoch": leader.epoch}
+
+    def _produced_partition(self, topic: Topic, known: Known | None, partition: int) -> PartitionMetrics:
+        counted: dict[str, Any] = dict(snapshots.partition_snapshot(topic, partition))
+        next_seq = counted.pop("next_seq")
+        if self._main.identity is not None:
+            counted |= {"next_ack_seq": next_seq, "next_err_seq": next_seq, "acked_msgid": counted["txmsgs"]}
+        return PartitionMetrics(partition=partition, **self._place(known, partition), **counted)
+
+    def _consumed(self, name: str, several: list[Assigned], now: float) -> TopicMetrics:
+        known = self._main.metadata.topics.get(name)
+        partitions = {each.partition: self._consumed_partition(each, known) for each in several}
+        partitions[INTERNAL_PARTITION] = PartitionMetrics(partition=INTERNAL_PARTITION)
+        return TopicMetrics(
+            topic=name,
+            age=0 if known is None else int((now - known.wanted_since) * 1000),
+            metadata_age=self._metadata_age_ms(known, now),
+            batchsize=Window(),
+            batchcnt=Window(),
+            partitions=partitions,
+        )
+
+    def _consumed_partition(self, assigned: Assigned, known: Known | None) -> PartitionMetrics:
+        assert self._main.fetching is not None
+        place = self._place(known, assigned.partition)
+        counted: dict[str, Any] = {} if assigned.cursor is None else dict(snapshots.cursor_snapshot(assigned.cursor))
+        if counted:
+            counted["msgs"] = counted["rxmsgs"]
+        if assigned.replica != NO_LEADER:
+            place["broker"] = assigned.replica
+        stored = None if self.consuming is None else self.consuming.committing.place_stored(assigned)
+        committed = assigned.committed
+        end = counted.get("ls_offset" if self._main.fetching.read_committed else "hi_offset", OFFSET_INVALID)
+        offsets: dict[str, Any] = {
+            "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
+            "stored_leader_epoch": NO_EPOCH if stored is None else stored.epoch,
+            "committed_offset": OFFSET_INVALID if committed is None else committed.offset,
+            "committed_leader_epoch": NO_EPOCH if committed is None else committed.epoch,
+        }
+        return PartitionMetrics(
+            partition=assigned.partition,
+            desired=True,
+            fetch_state=_fetch_state(assigned),
+            query_offset=assigned.offset if assigned.offset < 0 else OFFSET_INVALID,
+            app_offset=assigned.position if assigned.position >= 0 else OFFSET_INVALID,
+            consumer_lag=_lag(end, offsets["committed_offset"]),
+            consumer_lag_stored=_lag(end, offsets["stored_offset"]),
+            **place,
+            **offsets,
+            **counted,
+        )
+
+    # --- the group, and a producer's identity ---
+
+    def _group_state(self) -> str:
+        if self.consuming is None or not self.consuming.member.group_id:
+            return ""
+        target = self.consuming.coordinator.target
+        if target is not None:
+            return "up" if self._main.pool.is_up(target) else "wait-broker-transport"
+        return "query-coord" if self.consuming.subscription.wanted else "init"
+
+    def _group(self, now: float) -> GroupMetrics | None:
+        state, consuming = self._group_state(), self.consuming
+        if not state or consuming is None:
+            return None
+        rebalance = consuming.rebalance
+        join_state = JOIN_STATES[consuming.membership.state.name]
+        if join_state == "steady" and rebalance.kind is not None:
+            join_state = "wait-assign-call" if rebalance.kind is Kind.ASSIGN else "wait-unassign-call"
+        return GroupMetrics(
+            state=state,
+            stateage=self._age_ms("group", now),
+            join_state=join_state,
+            rebalance_age=0 if rebalance.last_at is None else int((now - rebalance.last_at) * 1000),
+            rebalance_cnt=rebalance.count,
+            rebalance_reason=consuming.membership.rebalance_reason,
+            assignment_size=len(consuming.fetching.assigned),
+        )
+
+    def _identity_state(self) -> str:
+        identity = self._main.identity
+        if identity is None:
+            return ""
+        if self._fatal() is not None:
+            return "FatalError"
+        if identity.known:
+            return "Assigned"
+        return "WaitPID" if identity.asking else "RequestPID"
+
+    def _eos(self, now: float) -> EosMetrics | None:
+        identity = self._main.identity
+        if identity is None:
+            return None
+        return EosMetrics(
+            idemp_state=self._identity_state(),
+            idemp_stateage=self._age_ms("identity", now),
+            txn_state="Init",
+            txn_stateage=int((now - self._made_at) * 1000),
+            txn_may_enq=False,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            epoch_cnt=identity.granted,
+        )
+
+
+def _fetch_state(assigned: Assigned) -> str:
+    if assigned.paused or assigned.failed:
+        return "stopped"
+    if assigned.fetching:
+        return "active"
+    if assigned.waiting:
+        return "offset-query" if assigned.offset < 0 else "validate-epoch-wait"
+    return "offset-wait" if assigned.due > 0 else "none"
+
+
+def _lag(end: int, offset: int) -> int:
+    """-1: one of the two isn't known."""
+    return end - offset if 0 <= offset <= end else -1
