@@ -286,10 +286,10 @@ def test_failures_are_counted() -> None:
             assert producer.flush(WAIT_S) == 0
             assert node().txretries == before.txretries + 1
             cluster.disconnect(1)
+            wait_for(lambda: node().disconnects > before.disconnects)
             producer.produce("t", b"x")
             assert producer.flush(WAIT_S) == 0
             after = node()
-            assert after.disconnects > before.disconnects
             assert after.connects > before.connects
             assert (after.state, after.rxcorriderrs, after.req_timeouts) == ("UP", 0, 0)
             cluster.mix_up_responses(1, ApiKey.PRODUCE)
@@ -308,15 +308,14 @@ def test_what_stats_cb_raises_comes_out_of_poll(client: Client) -> None:
 
     def fail(text: str) -> None:
         calls.append(text)
-        raise ValueError("from stats_cb")
+        if len(calls) <= 2:  # close() makes callbacks, too
+            raise ValueError("from stats_cb")
 
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": fail}) as producer:
         for _ in range(2):
             with pytest.raises(ValueError, match="from stats_cb"):
                 poll_until(producer, lambda: False)
         assert len(calls) == 2
-        producer._client.statistics._due = float("inf")  # or close() would raise, too
-        producer._client.engine.callbacks.clear()
 
 
 def test_consume_and_flush_call_back_too(client: Client, documents: Documents) -> None:
