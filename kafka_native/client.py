@@ -13,12 +13,13 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.engine import Engine
 from kafka_native._native.snapshots import note_throttle
-from kafka_native.config import Config
+from kafka_native.config import Config, parse_bootstrap
 from kafka_native.control.brokers import Broker, BrokerPool
+from kafka_native.control.canonical import canonical_servers
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.statistics import Statistics
@@ -35,6 +36,9 @@ from kafka_native.types import (
     TopicMetadata,
     version,
 )
+
+if TYPE_CHECKING:
+    from kafka_native.mock import MockCluster
 
 HANDLE_CLOSED_TEXT = "Handle has been closed"
 """What `list_topics()` of any closed client says."""
@@ -57,6 +61,7 @@ class Client:
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
         self.logger: logging.Logger = config.logger or logging.getLogger(f"kafka_native.{config['client.id']}")
+        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logger)
         self.engine = Engine(dict(settings), _error_of)
         self.closed = False
         self.forked = False
@@ -66,7 +71,7 @@ class Client:
         self._closing = threading.Lock()
         pool = BrokerPool(
             self.engine,
-            config.bootstrap,
+            self._servers(),
             client_version=version(),
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
@@ -101,6 +106,19 @@ class Client:
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         _clients.add(self)
+
+    def _servers(self) -> list[tuple[str, int]]:
+        """Where to start from."""
+        if self._mock is not None:
+            return parse_bootstrap(self._mock.bootstrap_servers)
+        servers = self.config.bootstrap
+        if self.config.text("client.dns.lookup") != "resolve_canonical_bootstrap_servers_only":
+            return servers
+
+        def warn(host: str, error: OSError) -> None:
+            self.logger.warning("%s: %s has no canonical name: %s", self.name, host, error)
+
+        return canonical_servers(servers, self.config.text("broker.address.family"), warn)
 
     def on_error(self, error: KafkaError) -> None:
         """Control thread: takes an error to ``error_cb``, in the application's next poll(), or else to the log."""
@@ -163,6 +181,8 @@ class Client:
             if not self.forked:
                 self.main.stop()
                 self.engine.close()
+                if self._mock is not None:
+                    self._mock.close()
 
     def abandon(self) -> None:
         """In a forked child: nothing of this client works any more, and nothing is waited for."""
@@ -225,6 +245,16 @@ class Unmade:
         if instance is None:
             return self  # type: ignore[return-value]  # asked of the class: by what lists its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
+
+
+def _mock_cluster(brokers: int, logger: logging.Logger) -> MockCluster | None:
+    """The cluster that test.mock.num.brokers asks for; 0: none. Topics get four partitions, as librdkafka's do."""
+    if brokers == 0:
+        return None
+    from kafka_native.mock import MockCluster  # only who asks for it pays for it
+
+    logger.warning("test.mock.num.brokers: a mock cluster of %d brokers takes the place of bootstrap.servers", brokers)
+    return MockCluster(brokers, default_partitions=4)
 
 
 def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:

@@ -34,6 +34,7 @@ from .protocol import releases
 __all__ = ["PROPERTIES", "Config", "Property", "State", "parse", "parse_bootstrap"]
 
 Role = Literal["producer", "consumer"]
+Remark = tuple[int, str]  # what is logged about a configuration: logging's level and the text
 
 PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
     {
@@ -51,9 +52,9 @@ PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
 """Every property by name, aliases among them."""
 
 DEFAULT_PORT: Final = 9092
+"""The port of a bootstrap server that names none."""
 ALL_REPLICAS: Final = -1
 IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
-"""The port of a bootstrap server that names none."""
 
 _ATTRIBUTES: Final = {name.replace(".", "_"): name for name in PROPERTIES}
 _CLASSIC_ONLY: Final = {
@@ -199,16 +200,17 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
         raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
     values = {name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"}
     given: set[str] = set()
-    remarks: list[str] = []
+    remarks: list[Remark] = []
+    if conf.get("default.topic.config") is not None:
+        _check_state(PROPERTIES["default.topic.config"], None, remarks)
     for key, raw in _merged(conf).items():
         declared = _find(str(key), role)
         value = _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
         if not _belongs(declared, role):
             owner = "consumer" if declared.scope == CONSUMER else "producer"
             name = declared.alias_of or declared.name
-            remarks.append(
-                f"Configuration property {name} is a {owner} property and will be ignored by this {role} instance"
-            )
+            text = f"Configuration property {name} is a {owner} property and will be ignored by this {role} instance"
+            remarks.append((logging.WARNING, text))
             continue
         _check_state(declared, value, remarks)
         name = declared.alias_of or declared.name
@@ -216,10 +218,11 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
         given.add(name)
     _reconcile(values, given, role, remarks)
     config = Config(role, values, frozenset(given))
-    if not config.bootstrap:
-        remarks.append("No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster")
-    for remark in remarks:
-        config.log.warning("%s", remark)
+    if not config.bootstrap and not values["test.mock.num.brokers"]:
+        text = "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
+        remarks.append((logging.WARNING, text))
+    for level, text in remarks:
+        config.log.log(level, "%s", text)
     return config
 
 
@@ -269,23 +272,26 @@ def _find(name: str, role: Role) -> Property:
     _fail(f'No such configuration property: "{name}"', f'did you mean "{close[0]}"?' if close else None)
 
 
-def _check_state(declared: Property, value: object, remarks: list[str]) -> None:
-    """Refuse or remark on a property that this version doesn't act on."""
-    if value == declared.default or declared.state is State.EFFECTIVE:
-        return
+def _check_state(declared: Property, value: object, remarks: list[Remark]) -> None:
+    """Refuse what this version may not ignore; remark, once a process, on what is deprecated or does nothing."""
     name = declared.name
-    if declared.state is State.REFUSED:
+    if declared.state is State.REFUSED and value != declared.default:
         shown = "" if declared.sensitive or declared.kind == "callable" else f' value "{value}"'
         _fail(
             f'Configuration property "{name}"{shown} is not supported by this version',
             f"{declared.note}; remove it to go on without it" if declared.note else None,
             KafkaError._NOT_IMPLEMENTED,
         )
-    if value in declared.harmless or name in _warned:
+    idle = declared.state is State.INERT and value != declared.default and value not in declared.harmless
+    if name in _warned or not (declared.deprecated or idle):
         return
     _warned.add(name)
-    reason = f" ({declared.note})" if declared.note else ""
-    remarks.append(f"Configuration property {name} is accepted but has no effect in this version{reason}")
+    reason = f" ({declared.note})" if idle and declared.note else ""
+    if declared.deprecated:
+        text = f"Configuration property {name} is deprecated: {declared.doc}{reason}"
+    else:
+        text = f"Configuration property {name} is accepted but has no effect in this version{reason}"
+    remarks.append((logging.WARNING, text))
 
 
 def _convert(declared: Property, raw: object) -> object:
@@ -321,7 +327,8 @@ def _convert_callable(name: str, raw: object) -> object:
         return raw
     if name in ("on_delivery", "on_commit"):
         _fail(f"{name} requires a callable object")
-    raise TypeError(f"expected {name} property as a callable function")
+    kind = ValueError if name == "throttle_cb" else TypeError  # as confluent_kafka has it
+    raise kind(f"expected {name} property as a callable function")
 
 
 def _convert_logger(raw: object) -> object:
@@ -471,7 +478,7 @@ def _suggest(text: str, choices: tuple[str, ...]) -> str:
     return f'did you mean "{close[0]}"?' if close else f"one of {', '.join(choices)}"
 
 
-def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: list[str]) -> None:
+def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: list[Remark]) -> None:
     """Check and adjust properties that depend on each other, as librdkafka does when it makes a client."""
     prefix = f"Failed to create {role}: "
     if values["reconnect.backoff.max.ms"] < values["reconnect.backoff.ms"]:
@@ -479,39 +486,52 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
     first, longest = values["retry.backoff.ms"], values["retry.backoff.max.ms"]
     if first > longest:
         values["retry.backoff.ms"] = longest
-        remarks.append(
+        text = (
             f"Configuration `retry.backoff.ms` with value {first} is greater than configuration "
             f"`retry.backoff.max.ms` with value {longest}. "
             "A static backoff with value `retry.backoff.max.ms` will be applied."
         )
+        remarks.append((logging.WARNING, text))
     if role == "producer":
-        _reconcile_producer(values, given, prefix)
+        _reconcile_producer(values, given, prefix, remarks)
     else:
         _reconcile_consumer(values, given, prefix)
 
 
-def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str) -> None:
-    """Adjust what wasn't set to what idempotence needs; refuse what was set against it."""
-    if values["max.in.flight.requests.per.connection"] > IDEMPOTENT_IN_FLIGHT_MAX:
-        if "max.in.flight.requests.per.connection" in given:
-            _fail(
-                prefix + f"`max.in.flight` must be set <= {IDEMPOTENT_IN_FLIGHT_MAX} when `enable.idempotence` is true",
-                "brokers remember the numbers of five batches a partition",
-            )
-        values["max.in.flight.requests.per.connection"] = IDEMPOTENT_IN_FLIGHT_MAX
+def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None] | None:
+    """What of the user's own settings idempotence can't go with, and a hint."""
+    in_flight = "max.in.flight.requests.per.connection"
+    if in_flight in given and values[in_flight] > IDEMPOTENT_IN_FLIGHT_MAX:
+        text = f"`max.in.flight` must be set <= {IDEMPOTENT_IN_FLIGHT_MAX}"
+        return text, "brokers remember the numbers of five batches a partition"
     if values["message.send.max.retries"] < 1:
-        _fail(prefix + "`retries` must be set >= 1 when `enable.idempotence` is true")
+        return "`retries` must be set >= 1", None
     if values["request.required.acks"] != ALL_REPLICAS:
-        _fail(prefix + "`acks` must be set to `all` when `enable.idempotence` is true")
+        return "`acks` must be set to `all`", None
     if values["queuing.strategy"] != "fifo":
-        _fail(prefix + "`queuing.strategy` must be set to `fifo` when `enable.idempotence` is true")
+        return "`queuing.strategy` must be set to `fifo`", None
+    return None
 
 
-def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str) -> None:
+def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+    """Refuse what was set against idempotence; where it is only the default, that gives way and says so."""
+    conflict = _conflict(values, given)
+    if conflict is None:
+        most = min(values["max.in.flight.requests.per.connection"], IDEMPOTENT_IN_FLIGHT_MAX)
+        values["max.in.flight.requests.per.connection"] = most
+        return
+    text, hint = conflict
+    if "enable.idempotence" in given or values["enable.gapless.guarantee"]:
+        _fail(f"{prefix}{text} when `enable.idempotence` is true", hint)
+    values["enable.idempotence"] = False
+    remarks.append((logging.INFO, f"enable.idempotence is off: for it, {text}"))
+
+
+def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
     if values["enable.gapless.guarantee"] and not values["enable.idempotence"]:
         _fail(prefix + "`enable.idempotence` must be true when `enable.gapless.guarantee` is true")
     if values["enable.idempotence"]:
-        _reconcile_idempotence(values, given, prefix)
+        _reconcile_idempotence(values, given, prefix, remarks)
     timeout_ms = values["message.timeout.ms"]
     if timeout_ms == 0 or timeout_ms > values["queue.buffering.max.ms"]:
         return

@@ -17,7 +17,13 @@ from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
 from kafka_native.control.identity import Identity
 from kafka_native.control.routing import Routing
-from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.control.settings import (
+    IDEMPOTENCE_OFF,
+    IDEMPOTENCE_WANTED,
+    connection_settings,
+    consumer_settings,
+    producer_settings,
+)
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
@@ -77,10 +83,11 @@ class Producer(ProducerCore):
         )
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
-        if settings["enable.idempotence"]:
+        if everything["idempotence"] != IDEMPOTENCE_OFF:
             delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
             timeout_s = settings.integer("socket.timeout.ms") / 1000
-            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal)
+            waived = partial(_waived, self._client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
+            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal, waived)
         main.start()
 
     def produce_arrow(
@@ -245,6 +252,12 @@ class Producer(ProducerCore):
             return object.__repr__(self)
         state = "closed" if self._client.closed else f"{len(self)} outstanding"
         return f"<Producer {self._client.name} ({state})>"
+
+
+def _waived(client: Client, error: KafkaError) -> None:
+    """Control thread: enable.idempotence is only the default, and the brokers can't, or don't allow it."""
+    text = "%s: enable.idempotence is off: no producer id: %s"
+    client.logger.warning(text, client.name, error.str())
 
 
 def _partitions_of(client: Client, timeout_s: float, topic: str) -> int:

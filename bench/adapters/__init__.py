@@ -59,11 +59,11 @@ class Task:
         """The properties of a producer, with room for what a loop produces faster than a broker takes."""
         conf = {
             "bootstrap.servers": self.bootstrap,
-            "acks": self.acks,
             "compression.type": self.codec,
             "queue.buffering.max.messages": QUEUE_MESSAGES,
         }
-        return conf | {"acks": "all", "enable.idempotence": True} if self.idempotent else conf
+        acks = "all" if self.idempotent else self.acks
+        return conf | {"acks": acks, "enable.idempotence": self.idempotent}
 
     def names(self) -> list[str]:
         """The topics of spread, made before it."""

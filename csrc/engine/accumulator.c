@@ -456,7 +456,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     accumulator->notified_us = KN_NEVER;
     /* Another broker's answers are outstanding: the last of them notifies us. */
     int blocked = accumulator->in_flight > 0 && accumulator->in_flight_broker != broker;
-    int numbered = config_of(accumulator)->idempotence;
+    int numbered = config_of(accumulator)->idempotence && accumulator->sequence.granted_id != KN_PRODUCER_WAIVED;
     if (numbered && !blocked) blocked = !may_number(accumulator);
     if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire)) {
         if (next_look_us(accumulator) <= now_us) {

@@ -24,6 +24,8 @@ struct kn_broker;
 struct kn_topic;
 struct kn_message;
 
+#define KN_PRODUCER_WAIVED (-2) /* in place of a producer id: batches go out without numbers */
+
 enum { /* Kafka's error codes that mean something to the numbering of batches */
     KN_OUT_OF_ORDER_SEQUENCE_NUMBER = 45,
     KN_UNKNOWN_PRODUCER_ID = 59
@@ -34,7 +36,7 @@ enum { /* Kafka's error codes that mean something to the numbering of batches */
  * Only a batch that the broker refuses as out of sequence although nothing older is outstanding proves that none of them was written: then all of them
  * are numbered anew (`restart`). So no batch is ever written under two numbers. */
 struct kn_sequence {
-    int64_t granted_id;                /* the client's newest identity, -1: none yet */
+    int64_t granted_id;                /* the client's newest identity, -1: none yet, or KN_PRODUCER_WAIVED */
     int16_t granted_epoch;
     int16_t epoch;                     /* what `next` counts under */
     int64_t id;

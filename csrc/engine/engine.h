@@ -22,6 +22,12 @@
 #include "engine/topic.h"
 #include "records/codec.h"
 
+enum kn_idempotence { /* whether batches are numbered, and wait for a producer id */
+    KN_IDEMPOTENCE_OFF,
+    KN_IDEMPOTENCE_DEMANDED, /* or not sent at all */
+    KN_IDEMPOTENCE_WANTED    /* unless the brokers can't, or won't have it: kn_engine_grant() says so */
+};
+
 struct kn_engine_config {
     char client_id[256];
     struct kn_connection_config connection;
@@ -48,7 +54,7 @@ struct kn_engine_config {
     int32_t sticky_linger_ms;          /* sticky.partitioning.linger.ms */
     int adaptive_partitioning;         /* partitioner.adaptive.partitioning.enable */
     int32_t availability_timeout_ms;   /* partitioner.availability.timeout.ms */
-    int idempotence;                   /* enable.idempotence: batches are numbered, and wait for a producer id */
+    int idempotence;                   /* enable.idempotence, enum kn_idempotence */
     int gapless;                       /* enable.gapless.guarantee: a batch that fails is fatal */
     int report_all;                    /* a client-wide delivery callback: every batch is reported */
     int report_errors_only;            /* delivery.report.only.error */
@@ -141,7 +147,8 @@ void kn_engine_room_end(struct kn_engine *engine);
 /* Control thread: delivers what waits with KN_ERR_PURGED, what is in flight with KN_ERR_PURGED_IN_FLIGHT as soon as its broker's thread gets to it.
  * KN_ERR_NOMEM: something in flight was left alone. */
 int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight);
-/* Control thread: batches are numbered under this id and epoch from now on (see struct kn_sequence). */
+/* Control thread: batches are numbered under this id and epoch from now on (see struct kn_sequence). KN_PRODUCER_WAIVED: they aren't numbered; only for
+ * an engine that never had an id. */
 void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch);
 /* Any thread: no message is taken or sent from now on; what is in flight gets its outcome, kn_engine_purge() is for the rest. */
 static inline void kn_engine_refuse(struct kn_engine *engine)

@@ -187,7 +187,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
     int compresses = config->codec != KN_CODEC_NONE;
     sealing.sender = sender;
     if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return blocked(sender, now_us, KN_NEVER);
-    if (config->idempotence && sender->produce_version < KN_PRODUCE_BATCHES_SINCE) return blocked(sender, now_us, refuse_all(sender));
+    if (config->idempotence == KN_IDEMPOTENCE_DEMANDED && sender->produce_version < KN_PRODUCE_BATCHES_SINCE) return blocked(sender, now_us, refuse_all(sender));
     for (;;) {
         if (now_us < sender->held_until_us) return blocked(sender, now_us, sender->held_until_us);
         /* Bytes that get written, or an answer, bring us back. */

@@ -317,7 +317,7 @@ cdef class Engine:
         self.purge(True, False)
 
     def grant(self, int64_t producer_id, int16_t producer_epoch):
-        """Control thread: batches are numbered under this producer id and epoch from now on (enable.idempotence)."""
+        """Control thread: batches are numbered under this producer id and epoch from now on; id -2: without numbers."""
         cdef kn_engine *engine = self._alive()
         with nogil:
             kn_engine_grant(engine, producer_id, producer_epoch)

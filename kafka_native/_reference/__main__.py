@@ -8,7 +8,9 @@ from pathlib import Path
 from kafka_native.config import PROPERTIES
 from kafka_native.partitioners import PARTITIONERS
 
+from .evidence import EVIDENCE
 from .property import BOTH, CONSUMER, PRODUCER, Property, State
+from .safer_defaults import SAFER_DEFAULTS
 
 _HEAD = """\
 # Configuration
@@ -19,11 +21,11 @@ generated from `kafka_native/_reference/` by `python -m kafka_native._reference`
 
 Values may be of the property's own type or strings: `"5"` for 5, `"true"` for True. A property that doesn't exist, or
 a value that it can't have, raises `KafkaException` with `_INVALID_ARG`. A property of the other kind of client is
-ignored with a warning.
+ignored with a warning; a deprecated one is warned about once a process.
 
 What a property does in this version:
 
-- **effective**: it acts, at the place named.
+- **effective**: it acts, in the files named last; the test named there sets it, and fails where the value is ignored.
 - **no effect**: it is accepted and does nothing, for the reason named. Setting it to something else than its default
   logs a warning, once a process.
 - **refused**: ignoring it would be wrong or dangerous, so setting it to something else than its default raises
@@ -37,12 +39,14 @@ _TAIL = """\
 
 | what | librdkafka | here | why |
 |---|---|---|---|
-| `check.crcs` | `false` | `true` | a corrupt batch has to be an error, and checking costs next to nothing |
-| `decompressed.batch.max.bytes` | no such limit | 128 MiB | a small batch may decompress to gigabytes |
+{defaults}
 | numbers in strings | `"1k"` is read as 1 | an error | a typing error must not change a limit |
 | `bootstrap.servers` | a bad entry is logged | an error | the client couldn't connect to it anyway |
 | `delivery.report.only.error` | only `True` and `False` | strings too | as for every other boolean |
 | a callback of `None` | an error | no callback | a configuration may be built from optional parts |
+| `default.topic.config` that is no mapping | `AttributeError` | `KafkaException`; `None`: none | as for others |
+| `interceptors` | for plugins in C only | a list of Python objects | KIP-42 for Python |
+| `partitioner_cb` | for C only | a Python function | the Java client's `partitioner.class` |
 """
 
 
@@ -83,18 +87,39 @@ def _doc(declared: Property) -> str:
     return _cell(" ".join(parts))
 
 
+def _acts(declared: Property) -> str:
+    evidence = EVIDENCE.get(declared.alias_of or declared.name)
+    places = [] if evidence is None else [place.partition("::")[0] for place in evidence.acts]
+    return ", ".join(f"`{place}`" for place in places)
+
+
+def _test(declared: Property) -> str:
+    evidence = EVIDENCE.get(declared.alias_of or declared.name)
+    return "" if evidence is None else f"`{evidence.test}`"
+
+
 def _table(title: str, declared: list[Property]) -> list[str]:
     lines = [
         f"## {title}",
         "",
-        "| property | values | default | importance | in this version | meaning |",
-        "|---|---|---|---|---|---|",
+        "| property | values | default | importance | in this version | meaning | acts in | shown by |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| `{p.name}` | {_cell(_range(p) or p.kind)} | {_default(p)} | {p.importance} | {_state(p)} | {_doc(p)} |"
+        f"| `{p.name}` | {_cell(_range(p) or p.kind)} | {_default(p)} | {p.importance} | {_state(p)} | {_doc(p)} "
+        f"| {_acts(p)} | {_test(p)} |"
         for p in declared
     ]
     return [*lines, ""]
+
+
+def safer_defaults() -> str:
+    """Return the rows of the defaults that aren't librdkafka's, as the guide from confluent_kafka has them, too."""
+    rows = []
+    for name, safer in SAFER_DEFAULTS.items():
+        theirs = f"`{safer.librdkafka}`" if " " not in safer.librdkafka else safer.librdkafka
+        rows.append(f"| `{name}` | {theirs} | {_default(PROPERTIES[name])} | {safer.why} |")
+    return "\n".join(rows)
 
 
 def render() -> str:
@@ -111,7 +136,7 @@ def render() -> str:
         "",
     ]
     lines += [f"- `{p.name}`: {p.doc}" for p in internal]
-    lines += ["", _TAIL]
+    lines += ["", _TAIL.format(defaults=safer_defaults())]
     return "\n".join(lines)
 
 

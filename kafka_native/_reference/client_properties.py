@@ -13,7 +13,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.INERT,
-        note="informational",
+        note="informational, in librdkafka too",
         doc="Tells what librdkafka was built with. Setting it changes nothing.",
     ),
     Property(
@@ -24,7 +24,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="rdkafka",
         maximum=255,
         state=State.EFFECTIVE,
-        note="request headers",
         doc="The name under which brokers log, meter and throttle this client. At most 255 bytes.",
     ),
     Property(
@@ -33,7 +32,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         HIGH,
         state=State.EFFECTIVE,
-        note="metadata",
         doc=(
             "Comma-separated list of brokers to start from, as host, host:port, [ipv6]:port, each optionally with"
             " a protocol:// in front. The port is 9092 if none is given; the rest of the cluster is learnt from "
@@ -47,7 +45,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         alias_of="metadata.broker.list",
         state=State.EFFECTIVE,
-        note="metadata",
         doc="The usual name of metadata.broker.list.",
     ),
     Property(
@@ -59,7 +56,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1_000,
         maximum=1_000_000_000,
         state=State.EFFECTIVE,
-        note="produce()",
         doc=(
             "Largest request body with messages that the producer makes, and so the largest message, counted "
             "before compression. The broker and the topic have a limit of their own."
@@ -86,7 +82,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1_000,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="connection",
         doc=(
             "Largest response that is read from a broker; a larger one closes the connection. Has to be at least "
             "fetch.max.bytes + 512."
@@ -101,7 +96,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000,
         state=State.EFFECTIVE,
-        note="sender",
         doc=(
             "How many Produce requests may wait for their response on one connection; the sender needs and uses "
             "no more than five. Without idempotence, a retry may reorder messages unless this is 1."
@@ -117,7 +111,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000,
         alias_of="max.in.flight.requests.per.connection",
         state=State.EFFECTIVE,
-        note="sender",
         doc="Short name of max.in.flight.requests.per.connection.",
     ),
     Property(
@@ -128,7 +121,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="rebootstrap",
         choices=("none", "rebootstrap"),
         state=State.EFFECTIVE,
-        note="broker pool",
         doc=(
             "What to do when no known broker can be reached any more: try them again and again, or start again from "
             "bootstrap.servers (KIP-899)."
@@ -143,7 +135,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="metadata",
         doc=(
             "How long metadata may fail to arrive before the client starts again from bootstrap.servers (KIP-1102), "
             "if metadata.recovery.strategy allows it."
@@ -158,7 +149,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=-1,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note="metadata",
         doc=(
             "How often the metadata of the topics in use is fetched anew, so that new brokers and partitions are "
             "found; -1 turns the periodic refresh off."
@@ -185,7 +175,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=60_000,
         state=State.EFFECTIVE,
-        note="metadata",
         doc=(
             "First waiting time between refreshes while a leader is missing or moved; it doubles up to "
             "retry.backoff.max.ms."
@@ -201,7 +190,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000,
         deprecated=True,
         state=State.INERT,
-        note="no longer used",
+        note="no longer used, in librdkafka either",
         doc="Was the number of fast refreshes.",
     ),
     Property(
@@ -223,7 +212,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note="metadata",
         doc=(
             "How long a topic that the cluster doesn't know may still be on its way to the brokers, before "
             "produce and consume report it as unknown."
@@ -279,7 +267,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=10,
         maximum=300_000,
         state=State.EFFECTIVE,
-        note="connection",
         doc="How long a request may take, sending included, unless the request has a timeout of its own.",
     ),
     Property(
@@ -292,7 +279,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=60_000,
         deprecated=True,
         state=State.INERT,
-        note="no longer used",
+        note="no longer used, in librdkafka either",
         doc="Was the longest time that a broker thread blocked in the socket.",
     ),
     Property(
@@ -304,7 +291,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=100_000_000,
         state=State.EFFECTIVE,
-        note="connection",
         doc="Size of the socket's send buffer; 0 leaves it to the system.",
     ),
     Property(
@@ -316,7 +302,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=100_000_000,
         state=State.EFFECTIVE,
-        note="connection",
         doc="Size of the socket's receive buffer; 0 leaves it to the system.",
     ),
     Property(
@@ -326,7 +311,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        note="connection",
         doc="Turn on TCP keep-alive.",
     ),
     Property(
@@ -336,7 +320,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.EFFECTIVE,
-        note="connection",
         doc="Turn off Nagle's algorithm (TCP_NODELAY), so that small requests leave at once.",
     ),
     Property(
@@ -348,7 +331,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=1_000_000,
         state=State.INERT,
-        note="a connection closes at the first request that times out",
+        note="always as with 1: answers come in the order of requests, so behind one that is missing no other can come",
         doc="How many requests may fail on a connection before it is closed; 0 would never close it.",
     ),
     Property(
@@ -371,7 +354,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="any",
         choices=("any", "v4", "v6"),
         state=State.EFFECTIVE,
-        note="connection",
         doc="Which addresses of a broker are tried: IPv4, IPv6 or both.",
     ),
     Property(
@@ -383,7 +365,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1_000,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="connection",
         doc="How long connecting may take, TCP connect and ApiVersions included, before the attempt is given up.",
     ),
     Property(
@@ -395,7 +376,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="connection",
         doc="Close a connection that was idle for so long; 0 keeps it.",
     ),
     Property(
@@ -408,7 +388,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=3_600_000,
         deprecated=True,
         state=State.INERT,
-        note="no longer used",
+        note="no longer used, in librdkafka either",
         doc="Was the jitter of reconnecting; the jitter is 20 % of the backoff now.",
     ),
     Property(
@@ -420,7 +400,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note="connection",
         doc=(
             "First waiting time before a broker is connected to again; it doubles with each failure, with 20 % of"
             " jitter."
@@ -435,7 +414,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=3_600_000,
         state=State.EFFECTIVE,
-        note="connection",
         doc="Longest waiting time before a broker is connected to again. Has to be at least reconnect.backoff.ms.",
     ),
     Property(
@@ -477,7 +455,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        note="poll(), flush(), consume()",
         doc="Called with a ThrottleEvent when a broker holds back a request because of a quota.",
     ),
     Property(
@@ -633,7 +610,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=True,
         deprecated=True,
         state=State.EFFECTIVE,
-        note="versions",
         doc=(
             "Ask each broker which protocol versions it knows. Without it, broker.version.fallback says so, where that "
             "is a version before 0.10; newer ones are asked all the same."
@@ -648,7 +624,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=300_000,
         state=State.EFFECTIVE,
-        note="versions",
         doc="How long a broker may take to answer ApiVersions.",
     ),
     Property(
@@ -661,7 +636,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=604_800_000,
         deprecated=True,
         state=State.EFFECTIVE,
-        note="versions",
         doc=(
             "How long broker.version.fallback is used for a broker that closed the connection or didn't answer when it "
             "was asked for its versions. 0: it is asked again each time."
@@ -675,7 +649,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="0.10.0",
         deprecated=True,
         state=State.EFFECTIVE,
-        note="versions",
         doc=(
             "Version of a broker that can't be asked for its protocol versions: 0.9.0, 0.8.2, 0.8.1 or 0.8.0. Any "
             "other says that brokers can be asked."
@@ -688,7 +661,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        note="metadata",
         doc=(
             "Let the broker create a topic when a consumer asks for one that doesn't exist, if the broker is "
             "configured to. Producers always may."
@@ -730,7 +702,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=300_000,
         state=State.EFFECTIVE,
-        note="sender, metadata",
         doc="First waiting time before a request is retried; it doubles with each failure, with 20 % of jitter.",
     ),
     Property(
@@ -742,7 +713,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=300_000,
         state=State.EFFECTIVE,
-        note="sender, metadata",
         doc="Longest waiting time before a request is retried.",
     ),
     Property(
@@ -752,9 +722,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default="use_all_dns_ips",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-        state=State.INERT,
-        note="planned; all addresses of a name are tried",
-        doc="Try all addresses of a name, or use the canonical names of the bootstrap servers.",
+        state=State.EFFECTIVE,
+        note="all addresses of a name are tried in any case",
+        doc=(
+            "use_all_dns_ips: the bootstrap servers under the names given. resolve_canonical_bootstrap_servers_only: "
+            "each address behind them under its own name, resolved when the client is made."
+        ),
     ),
     Property(
         "enable.metrics.push",

@@ -155,7 +155,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=10_000_000,
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="How many messages a partition should have in the local queue before fetching pauses.",
     ),
     Property(
@@ -167,7 +166,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_097_151,
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="How much may be fetched ahead of the application, for the client as a whole, in kibibytes.",
     ),
     Property(
@@ -179,7 +177,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=300_000,
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="How long a broker may wait for fetch.min.bytes to come together before it answers.",
     ),
     Property(
@@ -206,7 +203,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000_000,
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="How many bytes of one partition a Fetch asks for. A larger batch comes all the same, alone.",
     ),
     Property(
@@ -219,7 +215,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000_000_000,
         alias_of="fetch.message.max.bytes",
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="The Java client's name of fetch.message.max.bytes.",
     ),
     Property(
@@ -231,7 +226,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_135,
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="How many bytes a Fetch asks for, all partitions together. Has to be at least message.max.bytes.",
     ),
     Property(
@@ -243,7 +237,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="How many bytes a broker should have before it answers a Fetch, or fetch.wait.max.ms is over.",
     ),
     Property(
@@ -255,8 +248,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=300_000,
         state=State.EFFECTIVE,
-        note="fetcher",
-        doc="How long a partition is left out of fetching after an error.",
+        doc="How long a partition is left out of fetching after an error, at least: longer, up to 10 s, each time that "
+        "nothing else comes of it.",
     ),
     Property(
         "offset.store.method",
@@ -267,7 +260,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("none", "file", "broker"),
         deprecated=True,
         state=State.EFFECTIVE,
-        note="commits",
         doc="Where offsets are kept: by the broker, in local files, or nowhere (nothing is committed by itself).",
     ),
     Property(
@@ -278,7 +270,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="read_committed",
         choices=("read_uncommitted", "read_committed"),
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="Whether messages of transactions that were aborted, or aren't finished, are left out.",
     ),
     Property(
@@ -312,7 +303,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        note="poll(), consume()",
         doc="Return a Message whose error() is _PARTITION_EOF whenever the end of a partition is reached.",
     ),
     Property(
@@ -322,7 +312,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         default=True,
         state=State.EFFECTIVE,
-        note="fetcher",
         doc="Verify the checksum of each batch, which costs next to nothing. On by default, unlike librdkafka's.",
     ),
     Property(
@@ -374,7 +363,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
         duration_prefix="by_duration:",
         state=State.EFFECTIVE,
-        note="poll(), consume()",
         doc=(
             "Where to start if there is no offset or it is out of range: at the oldest message, at the end, at the "
             "first message that is younger than a duration (KIP-1106), or with an error."

@@ -13,7 +13,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         HIGH,
         state=State.EFFECTIVE,
-        note="poll(), flush()",
         python_only=True,
         doc="Called with (error, message) for each message delivered or failed that has no callback of its own.",
     ),
@@ -23,7 +22,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         CONSUMER,
         HIGH,
         state=State.EFFECTIVE,
-        note="poll(), consume(), close()",
         python_only=True,
         doc="Called with (error, partitions) when a commit is through.",
     ),
@@ -53,7 +51,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        note="merged over the other properties",
         deprecated=True,
         python_only=True,
         doc="A mapping of topic properties, which can just as well be set directly.",
@@ -69,6 +66,19 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc="A list of ProducerInterceptor or ConsumerInterceptor objects (KIP-42), called in this order.",
     ),
     Property(
+        "test.mock.num.brokers",
+        "integer",
+        BOTH,
+        LOW,
+        default=0,
+        minimum=0,
+        maximum=10_000,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc="Start a mock cluster (`kafka_native.mock`) of so many brokers and use it instead of bootstrap.servers. It "
+        "ends with the client; other clients find it through list_topics(). librdkafka has this, too, undocumented.",
+    ),
+    Property(
         "max.block.ms",
         "integer",
         PRODUCER,
@@ -77,7 +87,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="produce(), produce_many(), produce_batch()",
         python_only=True,
         doc="How long a call that finds the queue full waits for room before it gives up with BufferError; 0: not at "
         "all. Other threads run meanwhile, and what is queued doesn't linger.",
@@ -89,7 +98,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.EFFECTIVE,
-        note="produce()",
         python_only=True,
         doc="Keyless messages prefer partitions with short queues, so that slow brokers get fewer of them (KIP-794). "
         "The Java client's property.",
@@ -103,7 +111,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="produce()",
         python_only=True,
         doc="Keyless messages avoid a broker that could not be sent anything for this long although something was due "
         "(KIP-794); 0: they don't. The Java client's property; partitioner.adaptive.partitioning.enable must be on.",
@@ -117,7 +124,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="fetcher",
         python_only=True,
         doc="How large a batch may become when it is decompressed; a larger one is an error of its partition, not of "
         "the client's memory.",

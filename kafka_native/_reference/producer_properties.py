@@ -33,12 +33,13 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "boolean",
         PRODUCER,
         HIGH,
-        default=False,
+        default=True,
         state=State.EFFECTIVE,
-        note="sender",
         doc=(
             "Have each message written exactly once and in order in its partition, whatever is retried. Wants "
-            "acks=all, and at most five requests in flight, which it sets where nothing is set."
+            "acks=all, retries, and at most five requests in flight, which it sets where nothing is set. Where it is "
+            "only the default, it gives way, and says so in the log: to settings that it can't go with, and to brokers "
+            "that are too old for it or don't allow it. Set to true, these are errors. librdkafka's default is false."
         ),
     ),
     Property(
@@ -48,7 +49,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        note="sender",
         doc=(
             "Treat a message that could not be delivered as a fatal error, so that the sequence has no gap. Not one "
             "that has run out of message.timeout.ms. Wants enable.idempotence."
@@ -63,7 +63,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="produce()",
         doc=(
             "How many messages may wait for delivery, for the producer as a whole; produce() raises BufferError "
             "over it. 0 is no limit."
@@ -78,7 +77,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="produce()",
         doc="How much may wait for delivery, in kibibytes; produce() raises BufferError over it.",
     ),
     Property(
@@ -90,7 +88,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=900_000,
         state=State.EFFECTIVE,
-        note="accumulator",
         doc="How long a batch waits for more messages before it is sent, unless it is full.",
     ),
     Property(
@@ -103,7 +100,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=900_000,
         alias_of="queue.buffering.max.ms",
         state=State.EFFECTIVE,
-        note="accumulator",
         doc="The Java client's name of queue.buffering.max.ms.",
     ),
     Property(
@@ -115,7 +111,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="sender",
         doc=(
             "How often a batch is sent again after an error that passes. Without idempotence a retry may write "
             "messages twice or out of order."
@@ -131,7 +126,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         alias_of="message.send.max.retries",
         state=State.EFFECTIVE,
-        note="sender",
         doc="The Java client's name of message.send.max.retries.",
     ),
     Property(
@@ -143,7 +137,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000,
         state=State.EFFECTIVE,
-        note="sender",
         doc="How many requests may wait for a connection's socket, the one that is being written included, before "
         "messages are held back to come together. Unless it is set, that takes 2 MB, whatever the number of requests.",
     ),
@@ -155,7 +148,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="none",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         state=State.EFFECTIVE,
-        note="sender",
         doc="Compression of batches, for all topics.",
     ),
     Property(
@@ -167,7 +159,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         alias_of="compression.codec",
         state=State.EFFECTIVE,
-        note="sender",
         doc="The Java client's name of compression.codec.",
     ),
     Property(
@@ -179,7 +170,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000,
         state=State.EFFECTIVE,
-        note="accumulator",
         doc="How many messages a batch holds at most.",
     ),
     Property(
@@ -191,7 +181,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="accumulator",
         doc=(
             "How many bytes a batch holds at most, headers included, counted before compression. A single larger "
             "message makes a batch of its own."
@@ -204,7 +193,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=False,
         state=State.EFFECTIVE,
-        note="poll(), flush()",
         doc="Call delivery callbacks only for messages that could not be delivered.",
     ),
     Property(
@@ -232,7 +220,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=900_000,
         state=State.EFFECTIVE,
-        note="produce()",
         doc="How long keyless messages stay with one partition, unless batch.size bytes of them come before that; 0: "
         "each goes to a random one.",
     ),
@@ -246,7 +233,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=1_000,
         synonyms=(("all", -1),),
         state=State.EFFECTIVE,
-        note="sender",
         doc=(
             "Which replicas have to have a batch before the broker answers: 0 none (no answer at all), 1 the "
             "leader, -1 or all those in sync."
@@ -263,7 +249,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         synonyms=(("all", -1),),
         alias_of="request.required.acks",
         state=State.EFFECTIVE,
-        note="sender",
         doc="The usual name of request.required.acks.",
     ),
     Property(
@@ -275,7 +260,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=900_000,
         state=State.EFFECTIVE,
-        note="sender",
         doc="How long a broker may wait for the replicas before it answers a Produce request.",
     ),
     Property(
@@ -287,7 +271,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="accumulator, sender",
         doc=(
             "How long a message may take until it is delivered, retries included; then its delivery fails. 0 is "
             "forever."
@@ -303,7 +286,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=2_147_483_647,
         alias_of="message.timeout.ms",
         state=State.EFFECTIVE,
-        note="accumulator, sender",
         doc="The Java client's name of message.timeout.ms.",
     ),
     Property(
@@ -326,7 +308,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=False,
         deprecated=True,
         state=State.INERT,
-        note="no longer used; offsets are always reported",
+        note="no longer used, in librdkafka either; offsets are always reported",
         doc="Was: report the offset of delivered messages.",
     ),
     Property(
@@ -336,7 +318,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default="consistent_random",
         state=State.EFFECTIVE,
-        note="produce()",
         doc="How a partition is chosen for a message that doesn't name one.",
     ),
     Property(
@@ -367,7 +348,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=-1,
         maximum=12,
         state=State.EFFECTIVE,
-        note="sender",
         doc=(
             "How hard to compress: -1 is the codec's own default, a level over its highest is its highest. snappy"
             " has no levels."

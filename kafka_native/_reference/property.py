@@ -43,7 +43,7 @@ class Property:
     doc: str
     state: State
     note: str = ""
-    """EFFECTIVE: where it acts; otherwise why it doesn't."""
+    """EFFECTIVE: under which circumstances; otherwise why it doesn't act. Where it acts is in `.evidence`."""
     default: object = None
     minimum: int = 0
     maximum: int = 0

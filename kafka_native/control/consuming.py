@@ -136,6 +136,7 @@ class Consuming:
             create_topics=config.flag("allow.auto.create.topics"),
             on_error=self._hooks.on_error,
             replica_s=config.integer("metadata.max.age.ms") / 1000,
+            error_s=config.integer("fetch.error.backoff.ms") / 1000,
             log=self._logger.info,
             clock=self._clock,
         )

@@ -58,6 +58,7 @@ class Fetching:
         create_topics: bool,
         on_error: Callable[[str, int, int, KafkaError], None],
         replica_s: float = REPLICA_S,
+        error_s: float = 0.0,
         initial_offsets: Mapping[Key, Place] | None = None,
         log: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.monotonic,
@@ -65,7 +66,8 @@ class Fetching:
     ) -> None:
         """``reset``: auto.offset.reset as EARLIEST, LATEST, an `Ago`, or None (an error).
 
-        ``on_error(topic, partition, offset, error)`` reaches the application. ``replica_s``: metadata.max.age.ms.
+        ``on_error(topic, partition, offset, error)`` reaches the application. ``replica_s``: metadata.max.age.ms;
+        ``error_s``: fetch.error.backoff.ms.
         ``initial_offsets``: where to start where nothing is committed, before auto.offset.reset is asked.
         """
         self._engine = engine
@@ -77,6 +79,7 @@ class Fetching:
         self._create_topics = create_topics
         self._on_error = on_error
         self._replica_s = min(replica_s, REPLICA_S)
+        self._error_s = error_s
         self._log = log
         self._clock = clock
         self._wall_clock = wall_clock
@@ -286,10 +289,10 @@ class Fetching:
         self._todo.pop(assigned.key, None)
         heapq.heappush(self._due, (at, next(self._numbers), assigned))
 
-    def _later(self, assigned: Assigned) -> None:
-        """Tries again after a back-off."""
+    def _later(self, assigned: Assigned, least_s: float = 0.0) -> None:
+        """Tries again after a back-off of at least so long."""
         if not assigned.paused:
-            self._wake_at(assigned, self._clock() + assigned.backoff.next_s())
+            self._wake_at(assigned, self._clock() + max(least_s, assigned.backoff.next_s()))
 
     def _tell(self, assigned: Assigned, error: KafkaError) -> None:
         """Tells the application, once while nothing moves."""
@@ -391,7 +394,7 @@ class Fetching:
                 self._later(assigned)
         elif code == 0:
             # A batch that couldn't be used: the application has its Message, here it is fetched again.
-            self._later(assigned)
+            self._later(assigned, self._error_s)
         elif code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._out_of_range(assigned)
         elif code in MOVED:
@@ -404,7 +407,8 @@ class Fetching:
             if leader is None or leader.epoch <= assigned.leader_epoch:
                 self._later(assigned)  # otherwise the new leader is known already
         else:
-            self._complain(assigned, KafkaError(code))
+            self._tell(assigned, KafkaError(code))
+            self._later(assigned, self._error_s)
 
     @staticmethod
     def _stopped(assigned: Assigned, offset: int) -> None:

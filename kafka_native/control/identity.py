@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
 
 NO_PRODUCER = -1
+WAIVED = -2
+"""In place of a producer id: the engine numbers nothing."""
 LAST_EPOCH = 32_767
 """An id whose epochs are used up is given back for a new one."""
 
 REFUSED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE)
-"""No broker will answer otherwise: there is no producing with idempotence."""
+"""No broker will answer otherwise: there is no idempotence."""
 
 
 class Identity:
@@ -31,13 +33,23 @@ class Identity:
     """
 
     def __init__(
-        self, engine: Engine, backoff: Backoff, timeout_s: float, on_fatal: Callable[[KafkaError], None]
+        self,
+        engine: Engine,
+        backoff: Backoff,
+        timeout_s: float,
+        on_fatal: Callable[[KafkaError], None],
+        on_waived: Callable[[KafkaError], None] | None = None,
     ) -> None:
-        """``timeout_s``: how long one request may take."""
+        """``timeout_s``: how long one request may take.
+
+        ``on_waived`` is told why the brokers give no id, and messages are sent without numbers then; None: somebody has
+        set enable.idempotence, so that is fatal.
+        """
         self._engine = engine
         self._backoff = backoff
         self._timeout_s = timeout_s
         self._on_fatal = on_fatal
+        self._on_waived = on_waived
         self._ask_at = 0.0
         self._now = 0.0
         self.producer_id = NO_PRODUCER
@@ -89,8 +101,7 @@ class Identity:
             reply = KafkaError(reply.error_code)
         if isinstance(reply, KafkaError):
             if reply.code() in REFUSED:
-                text = f"no producer id (enable.idempotence): {reply.str()}"
-                self._on_fatal(KafkaError(reply.code(), text, fatal=True))
+                self._refused(reply)
                 return
             self._ask_at = self._now + self._backoff.next_s()
             return
@@ -98,3 +109,11 @@ class Identity:
         self._ask_at = NEVER
         self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
         self._grant()
+
+    def _refused(self, error: KafkaError) -> None:
+        if self._on_waived is not None and self.granted == 0:  # otherwise messages may carry numbers
+            self._engine.grant(WAIVED, NO_PRODUCER)
+            self._on_waived(error)
+            return
+        text = f"no producer id (enable.idempotence): {error.str()}"
+        self._on_fatal(KafkaError(error.code(), text, fatal=True))

@@ -162,7 +162,8 @@ class MainThread:
     # --- the thread ---
 
     def _managers(self) -> list[Manager]:
-        optional: list[Manager | None] = [self.fetching, self.routing, self.identity]
+        produces = self.routing is not None and self.routing.produces  # before that, nobody needs an identity
+        optional: list[Manager | None] = [self.fetching, self.routing, self.identity if produces else None]
         return [*self.managers, *(each for each in optional if each is not None), self.metadata, self.pool]
 
     def _loop(self) -> None:

@@ -38,6 +38,11 @@ class Routing:
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
 
+    @property
+    def produces(self) -> bool:
+        """Whether anything has been produced, or is about to be."""
+        return bool(self._produced)
+
     def on_topic_wanted(self, event: Event, now: float) -> None:
         """The first message to a topic that has no partitions yet."""
         name = self._engine.topics[event.token - 1].name

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ADDRESS_FAMILIES = {"any": 0, "v4": 4, "v6": 6}
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+IDEMPOTENCE_OFF, IDEMPOTENCE_DEMANDED, IDEMPOTENCE_WANTED = range(3)
 KIB = 1024
 BACKPRESSURE = "queue.buffering.backpressure.threshold"
 
@@ -57,11 +58,19 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "sticky_linger_ms": config["sticky.partitioning.linger.ms"],
         "adaptive_partitioning": config["partitioner.adaptive.partitioning.enable"],
         "availability_timeout_ms": config["partitioner.availability.timeout.ms"],
-        "idempotence": config["enable.idempotence"],
+        "idempotence": _idempotence(config),
         "gapless": config["enable.gapless.guarantee"],
         "report_all": report_all,
         "report_errors_only": config["delivery.report.only.error"],
     }
+
+
+def _idempotence(config: Config) -> int:
+    """What somebody has set, brokers have to be able to; what is only the default is done without otherwise."""
+    if not config.flag("enable.idempotence"):
+        return IDEMPOTENCE_OFF
+    demanded = config.is_set("enable.idempotence") or config.flag("enable.gapless.guarantee")
+    return IDEMPOTENCE_DEMANDED if demanded else IDEMPOTENCE_WANTED
 
 
 def _backpressure(config: Config) -> int:

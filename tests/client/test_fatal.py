@@ -170,5 +170,5 @@ def test_a_producer_that_may_not_have_an_id_says_so(cluster: MockCluster, client
 
 def test_gapless_wants_idempotence():
     with pytest.raises(KafkaException, match=r"enable\.idempotence") as caught:
-        Producer({"enable.gapless.guarantee": True})
+        Producer({"enable.gapless.guarantee": True, "enable.idempotence": False})
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG

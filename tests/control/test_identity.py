@@ -8,7 +8,7 @@ import pytest
 
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import NEVER
-from kafka_native.control.identity import LAST_EPOCH, Identity
+from kafka_native.control.identity import LAST_EPOCH, WAIVED, Identity
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import InitProducerIdResponse
 
@@ -28,11 +28,14 @@ class Engine:
 class Asking:
     """An identity, its engine, and the errors it tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, demanded: bool = True) -> None:
         self.engine = Engine()
         self.errors: list[KafkaError] = []
+        self.waived: list[KafkaError] = []
         engine: Any = self.engine
-        self.identity = Identity(engine, Backoff(0.1, 1.0, lambda low, high: 1.0), 60.0, self.errors.append)
+        delays = Backoff(0.1, 1.0, lambda low, high: 1.0)
+        on_waived = None if demanded else self.waived.append
+        self.identity = Identity(engine, delays, 60.0, self.errors.append, on_waived)
         self.now = 0.0
 
     def answer(self, reply: Any) -> None:
@@ -101,3 +104,21 @@ def test_last_epoch_is_followed_by_a_new_id():
     asking.identity.on_out_of_sequence(event(offset=7, epoch=LAST_EPOCH))
     asking.answer(granted(8))
     assert asking.engine.granted == [(7, LAST_EPOCH), (8, 0)]
+
+
+def test_without_a_demand_a_refusal_is_told_and_numbers_are_waived():
+    asking = Asking(demanded=False)
+    asking.answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE))
+    assert [error.code() for error in asking.waived] == [KafkaError._UNSUPPORTED_FEATURE]
+    assert asking.engine.granted == [(WAIVED, -1)]
+    assert asking.errors == []
+    assert asking.identity.poll(99.0) == ([], NEVER)
+
+
+def test_numbers_are_not_waived_once_messages_may_have_them():
+    asking = Asking(demanded=False)
+    asking.answer(granted(7, LAST_EPOCH))
+    asking.identity.on_out_of_sequence(event(offset=7, epoch=LAST_EPOCH))
+    asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    assert asking.waived == []
+    assert [error.fatal() for error in asking.errors] == [True]

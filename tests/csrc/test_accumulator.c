@@ -424,7 +424,7 @@ static struct kn_batch *take_number(int32_t base_sequence, int16_t epoch)
 static void number_setup(void)
 {
     setup();
-    engine->config.idempotence = 1;
+    engine->config.idempotence = KN_IDEMPOTENCE_DEMANDED;
     engine->config.batch_messages = 2;
     reinit();
     kn_accumulator_set_leader(&accumulator, &leader, 0);
@@ -448,6 +448,23 @@ static void test_nothing_is_taken_before_there_is_a_producer_id(void)
     struct kn_batch *batch = take_number(0, 0);
     CHECK_EQ(batch->producer_id, 9);
     settle_and_free(batch);
+    teardown();
+}
+
+static void test_without_an_identity_to_be_had_batches_go_out_without_numbers(void)
+{
+    number_setup();
+    append("a");
+    CHECK(take_now(&leader) == NULL);
+    kn_accumulator_grant(&accumulator, KN_PRODUCER_WAIVED, -1);
+    struct kn_batch *batch = take_number(-1, -1);
+    CHECK_EQ(batch->producer_id, -1);
+    append("b");
+    append("c");
+    append("d");
+    struct kn_batch *beside = take_number(-1, -1); /* nothing has to be proved first */
+    settle_and_free(batch);
+    settle_and_free(beside);
     teardown();
 }
 
@@ -577,6 +594,7 @@ int main(void)
     RUN(test_closed_engine_refuses_and_keeps_nothing);
     RUN(test_threads_lose_and_reorder_nothing);
     RUN(test_nothing_is_taken_before_there_is_a_producer_id);
+    RUN(test_without_an_identity_to_be_had_batches_go_out_without_numbers);
     RUN(test_numbers_rise_by_records_wrap_and_stay_with_a_retry);
     RUN(test_a_new_epoch_waits_for_what_has_numbers_of_the_old);
     RUN(test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all);

@@ -249,7 +249,7 @@ static void test_set_too_large_for_the_broker_is_halved(void)
 
 /* --- idempotence --- */
 
-static void idempotent(struct kn_engine_config *config) { config->idempotence = 1; }
+static void idempotent(struct kn_engine_config *config) { config->idempotence = KN_IDEMPOTENCE_DEMANDED; }
 
 static void check_refused(const char *values)
 {
@@ -285,9 +285,23 @@ static void test_idempotence_fails_at_once_where_the_leader_cant_have_it(void)
     teardown();
 }
 
+static void wanted(struct kn_engine_config *config) { config->idempotence = KN_IDEMPOTENCE_WANTED; }
+
+static void test_idempotence_that_is_only_wanted_is_done_without_where_the_leader_cant_have_it(void)
+{
+    setup_with(2, wanted);
+    kn_topic_grant(topic, 1000, 3); /* from another broker of the cluster */
+    produce("numbered in vain");
+    struct kn_produce *request = send();
+    CHECK(request);
+    answer(request, 0, -1);
+    check_delivered(-1, "numbered in vain");
+    teardown();
+}
+
 static void gapless(struct kn_engine_config *config)
 {
-    config->idempotence = 1;
+    config->idempotence = KN_IDEMPOTENCE_DEMANDED;
     config->gapless = 1;
 }
 
@@ -318,6 +332,7 @@ int main(void)
 #endif
     RUN(test_set_too_large_for_the_broker_is_halved);
     RUN(test_idempotence_fails_at_once_where_the_leader_cant_have_it);
+    RUN(test_idempotence_that_is_only_wanted_is_done_without_where_the_leader_cant_have_it);
     RUN(test_without_gaps_that_is_the_end);
     return check_done();
 }

@@ -33,8 +33,8 @@ LAYERS = [
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster judges us, so it shares nothing but the declarations and the record format with what it judges.
 MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference"}
-# The edge that shows the mock cluster to its users.
-MOCK_USERS = {"mock", "cli"}
+# The edge that shows the mock cluster to its users, and test.mock.num.brokers.
+MOCK_USERS = {"mock", "cli", "client"}
 C_RANK = {"base": 0, "records": 1, "engine": 2, "arrow": 3}
 LINUX_ONLY = {"sys/eventfd.h", "sys/epoll.h"}
 

@@ -1,0 +1,349 @@
+"""Where in the code the value of each effective property acts, and the test that shows it.
+
+``tests/api/test_config_evidence.py`` holds this table against the code. An alias acts where its property does.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Evidence(NamedTuple):
+    """What there is for one property."""
+
+    acts: tuple[str, ...]
+    """Files, each with ``::`` and the identifier that has the value there, unless the file reads it by its name."""
+    test: str
+    """``file::function``: it sets the property and fails where the value is ignored."""
+
+
+def _at(test: str, *acts: str) -> Evidence:
+    return Evidence(acts, f"tests/{test}")
+
+
+_WIRE: Final = "client/test_config_effect_wire.py::"
+_TIME: Final = "client/test_config_effect_time.py::"
+_SOCKETS: Final = "client/test_config_effect_sockets.py::"
+
+_OF_BOTH: Final = {
+    "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/engine/produce_request.c::client_id"),
+    "metadata.broker.list": _at(f"{_WIRE}test_brokers_to_start_from", "kafka_native/config.py"),
+    "message.max.bytes": _at(
+        "client/test_producer.py::test_message_over_the_limit_is_refused",
+        "csrc/engine/topic.c::message_max_bytes",
+        "csrc/engine/accumulator.c::message_max_bytes",
+    ),
+    "receive.message.max.bytes": _at(
+        f"{_WIRE}test_response_over_the_limit_is_not_read",
+        "csrc/engine/connection.c::receive_max_bytes",
+    ),
+    "max.in.flight.requests.per.connection": _at(
+        f"{_TIME}test_so_many_requests_are_in_flight", "csrc/engine/sender.c::max_in_flight"
+    ),
+    "metadata.recovery.strategy": _at(
+        "client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_brokers_it_knows",
+        "kafka_native/control/brokers.py::rebootstraps",
+    ),
+    "metadata.recovery.rebootstrap.trigger.ms": _at(
+        "client/test_scenarios_rebootstrap.py::test_metadata_that_never_come_lead_back_to_the_bootstrap_server",
+        "kafka_native/control/metadata.py::trigger_s",
+    ),
+    "topic.metadata.refresh.interval.ms": _at(
+        f"{_TIME}test_metadata_are_refreshed_as_often_as_told",
+        "kafka_native/control/metadata.py::refresh_s",
+        "kafka_native/control/subscription.py::refresh_s",
+    ),
+    "metadata.max.age.ms": _at(
+        f"{_TIME}test_leader_is_asked_again_when_what_it_said_of_replicas_is_old",
+        "kafka_native/control/fetching.py::replica_s",
+    ),
+    "topic.metadata.refresh.fast.interval.ms": _at(
+        f"{_TIME}test_metadata_are_asked_for_again_as_fast_as_told", "kafka_native/control/metadata.py::fast_s"
+    ),
+    "topic.metadata.propagation.max.ms": _at(
+        "client/test_scenarios_metadata.py::test_topic_that_never_comes_fails_after_its_time_and_not_before",
+        "kafka_native/control/metadata.py::propagation_s",
+    ),
+    "topic.blacklist": _at(
+        f"{_WIRE}test_topics_of_the_blacklist_are_no_match", "kafka_native/control/subscription.py::excluded"
+    ),
+    "socket.timeout.ms": _at(
+        f"{_TIME}test_request_is_made_again_when_its_time_is_over",
+        "kafka_native/control/metadata.py::timeout_s",
+        "csrc/engine/fetcher.c::request_timeout_ms",
+        "csrc/engine/produce_request.c::request_timeout_ms",
+    ),
+    "socket.send.buffer.bytes": _at(
+        f"{_SOCKETS}test_buffers_have_the_size", "csrc/engine/address.c::send_buffer_bytes"
+    ),
+    "socket.receive.buffer.bytes": _at(
+        f"{_SOCKETS}test_buffers_have_the_size", "csrc/engine/address.c::receive_buffer_bytes"
+    ),
+    "socket.keepalive.enable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/engine/address.c::keepalive"),
+    "socket.nagle.disable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/engine/address.c::nagle_disable"),
+    "broker.address.family": _at(
+        "client/test_ipv6.py::test_family_v4_does_not_reach_an_ipv6_server", "csrc/engine/connection.c::address_family"
+    ),
+    "socket.connection.setup.timeout.ms": _at(
+        f"{_TIME}test_connecting_is_given_up_when_its_time_is_over",
+        "csrc/engine/connection.c::setup_timeout_ms",
+        "csrc/engine/broker.c::setup_timeout_ms",
+    ),
+    "connections.max.idle.ms": _at(
+        f"{_TIME}test_idle_connections_are_closed_when_told", "csrc/engine/broker.c::connections_max_idle_ms"
+    ),
+    "reconnect.backoff.ms": _at(
+        f"{_TIME}test_connections_are_made_anew_after_a_pause", "csrc/engine/broker.c::reconnect_backoff_ms"
+    ),
+    "reconnect.backoff.max.ms": _at(
+        f"{_TIME}test_pauses_between_connections_end_at_the_most", "csrc/engine/broker.c::reconnect_backoff_max_ms"
+    ),
+    "error_cb": _at(
+        "client/test_old_releases.py::test_without_a_fallback_the_client_says_what_may_be_wrong",
+        "kafka_native/client.py",
+    ),
+    "statistics.interval.ms": _at(
+        "client/test_statistics.py::test_consume_and_flush_call_back_too",
+        "kafka_native/control/statistics.py::interval_s",
+    ),
+    "stats_cb": _at(
+        "client/test_statistics.py::test_what_stats_cb_raises_comes_out_of_poll",
+        "kafka_native/control/statistics.py::stats_cb",
+    ),
+    "throttle_cb": _at("client/test_purge.py::test_throttled_producer_waits_and_tells", "kafka_native/client.py"),
+    "api.version.request": _at(
+        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to", "kafka_native/control/versions.py::ask"
+    ),
+    "api.version.request.timeout.ms": _at(
+        f"{_TIME}test_question_for_versions_is_asked_again_when_its_time_is_over",
+        "kafka_native/control/brokers.py::handshake_timeout_s",
+    ),
+    "api.version.fallback.ms": _at(
+        "client/test_old_releases.py::test_closed_connection_is_understood_within_the_fallbacks_time",
+        "kafka_native/control/versions.py::for_s",
+    ),
+    "broker.version.fallback": _at(
+        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to", "kafka_native/client.py"
+    ),
+    "allow.auto.create.topics": _at(
+        f"{_WIRE}test_consumer_creates_topics_where_asked",
+        "kafka_native/control/fetching.py::create_topics",
+        "kafka_native/control/subscription.py::create_topics",
+        "kafka_native/client.py",
+    ),
+    "interceptors": _at(
+        "client/test_interceptors.py::test_interceptors_are_called_in_order_and_before_the_callbacks",
+        "kafka_native/producer.py",
+        "kafka_native/consumer.py",
+    ),
+    "client.rack": _at(
+        f"{_WIRE}test_fetch_says_it",
+        "csrc/engine/fetch_codec.c::rack",
+        "kafka_native/control/membership_consumer.py::rack",
+    ),
+    "retry.backoff.ms": _at(
+        f"{_TIME}test_retries_wait_as_long_as_told",
+        "csrc/engine/produce_request.c::retry_backoff_ms",
+        "kafka_native/control/consuming.py::retry_s",
+    ),
+    "retry.backoff.max.ms": _at(
+        f"{_TIME}test_pauses_between_retries_end_at_the_most",
+        "csrc/engine/produce_request.c::retry_backoff_max_ms",
+        "kafka_native/control/consuming.py::retry_most_s",
+        "kafka_native/control/metadata.py::fast_most_s",
+    ),
+    "client.dns.lookup": _at(
+        f"{_SOCKETS}test_bootstrap_servers_are_known_by_their_own_names_where_asked", "kafka_native/client.py"
+    ),
+    "test.mock.num.brokers": _at(
+        "client/test_config_effect_mock.py::test_client_has_its_own_cluster", "kafka_native/client.py"
+    ),
+    "logger": _at("api/test_config.py::test_warnings_go_to_the_users_logger", "kafka_native/config.py"),
+    "default.topic.config": _at(
+        "api/test_config.py::test_default_topic_config_is_merged_over_the_rest", "kafka_native/config.py"
+    ),
+}
+
+_OF_PRODUCERS: Final = {
+    "enable.idempotence": _at(
+        "client/test_config_effect_idempotence.py::test_it_can_be_turned_off",
+        "csrc/engine/accumulator.c::idempotence",
+        "kafka_native/producer.py::idempotence",
+    ),
+    "enable.gapless.guarantee": _at(
+        "client/test_fatal.py::test_gapless_writes_nothing_behind_a_message_that_failed",
+        "csrc/engine/produce_request.c::gapless",
+    ),
+    "queue.buffering.max.messages": _at(
+        "client/test_producer.py::test_full_queue_is_a_buffer_error_and_goes_away",
+        "csrc/engine/engine.c::queue_messages_max",
+    ),
+    "queue.buffering.max.kbytes": _at(
+        "client/test_max_block.py::test_message_larger_than_the_whole_queue_is_not_waited_for",
+        "csrc/engine/engine.c::queue_bytes_max",
+    ),
+    "queue.buffering.max.ms": _at(f"{_TIME}test_batch_lingers", "csrc/engine/accumulator.c::linger_us"),
+    "message.send.max.retries": _at(
+        "client/test_scenarios_backoff.py::test_number_of_tries_ends_at_the_most",
+        "csrc/engine/produce_request.c::retries",
+    ),
+    "queue.buffering.backpressure.threshold": _at(
+        "csrc/test_sender.c::test_unsent_requests_are_limited_where_asked",
+        "csrc/engine/sender.c::backpressure_requests",
+    ),
+    "compression.codec": _at("client/test_codecs.py::test_round_trip", "csrc/engine/batch_seal.c::codec"),
+    "compression.level": _at(
+        f"{_WIRE}test_compression_level_makes_batches_smaller", "csrc/engine/batch_seal.c::codec_level"
+    ),
+    "batch.num.messages": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/engine/accumulator.c::batch_messages"),
+    "batch.size": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/engine/accumulator.c::batch_bytes"),
+    "delivery.report.only.error": _at(
+        "client/test_producer.py::test_only_errors_are_reported_when_asked", "csrc/engine/engine.c::report_errors_only"
+    ),
+    "sticky.partitioning.linger.ms": _at(
+        "client/test_sticky.py::test_time_to_stick", "csrc/engine/sticky.c::sticky_linger_ms"
+    ),
+    "request.required.acks": _at(
+        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/engine/produce_codec.c::acks"
+    ),
+    "request.timeout.ms": _at(
+        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/engine/produce_request.c::produce_timeout_ms"
+    ),
+    "message.timeout.ms": _at(
+        "client/test_producer.py::test_message_times_out_with_its_own_error",
+        "csrc/engine/accumulator.c::message_timeout_ms",
+    ),
+    "partitioner": _at(f"{_WIRE}test_partitioner_places_keys", "csrc/engine/topic.c::partitioner"),
+    "partitioner_cb": _at(
+        "client/test_partitioner_cb.py::test_every_call_asks_it_with_key_bytes_and_partition_count",
+        "kafka_native/producer.py",
+    ),
+    "on_delivery": _at(
+        "client/test_producer.py::test_own_callback_goes_before_the_client_wide_one", "kafka_native/producer.py"
+    ),
+    "max.block.ms": _at(
+        "client/test_max_block.py::test_buffer_error_comes_when_the_time_is_over_and_not_before",
+        "kafka_native/_native/producing.pyx::block_s",
+    ),
+    "partitioner.adaptive.partitioning.enable": _at(
+        "client/test_sticky.py::test_a_slow_broker_gets_fewer_where_asked",
+        "csrc/engine/sticky.c::adaptive_partitioning",
+    ),
+    "partitioner.availability.timeout.ms": _at(
+        "client/test_sticky.py::test_a_silent_broker_is_left_out_after_the_time",
+        "csrc/engine/sticky.c::availability_timeout_ms",
+    ),
+}
+
+_OF_CONSUMERS: Final = {
+    "group.id": _at(
+        "client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
+        "kafka_native/control/consuming.py",
+    ),
+    "group.instance.id": _at(
+        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is", "kafka_native/control/consuming.py"
+    ),
+    "partition.assignment.strategy": _at(
+        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        "kafka_native/control/membership_classic.py::assignors",
+    ),
+    "session.timeout.ms": _at(
+        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        "kafka_native/control/membership_classic.py::session_timeout_s",
+    ),
+    "heartbeat.interval.ms": _at(
+        "client/test_groups_classic_others.py::test_heartbeats_go_on_while_the_interpreter_lock_is_held",
+        "kafka_native/control/membership_classic.py::heartbeat_interval_s",
+    ),
+    "group.protocol.type": _at(
+        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        "kafka_native/control/membership_classic.py::protocol_type",
+    ),
+    "group.protocol": _at(
+        f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor", "kafka_native/control/consuming.py"
+    ),
+    "group.remote.assignor": _at(
+        f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor",
+        "kafka_native/control/membership_consumer.py::assignor",
+    ),
+    "coordinator.query.interval.ms": _at(
+        f"{_TIME}test_coordinator_is_looked_up_as_often_as_told",
+        "kafka_native/control/coordinator.py::query_interval_s",
+    ),
+    "max.poll.interval.ms": _at(
+        "client/test_groups_classic.py::test_member_that_does_not_poll_is_out_until_it_polls",
+        "kafka_native/control/membership.py::rebalance_timeout_s",
+    ),
+    "enable.auto.commit": _at(
+        f"{_WIRE}test_offsets_are_committed_where_asked", "kafka_native/control/committing.py::auto_commit"
+    ),
+    "auto.commit.interval.ms": _at(
+        "client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
+        "kafka_native/control/committing.py::interval_s",
+    ),
+    "enable.auto.offset.store": _at(
+        "client/test_consumer_offsets.py::test_store_offsets_says_what_is_committed",
+        "kafka_native/control/committing.py::auto_store",
+    ),
+    "queued.min.messages": _at(
+        "client/test_consumer.py::test_partitions_rest_and_wake_up_again", "csrc/engine/cursor.c::queued_min_messages"
+    ),
+    "queued.max.messages.kbytes": _at(
+        "client/test_consumer_memory.py::test_resident_memory_stays_near_the_limit_of_the_queue",
+        "csrc/engine/fetcher.c::queued_max_bytes",
+    ),
+    "fetch.wait.max.ms": _at(f"{_WIRE}test_fetch_says_it", "csrc/engine/fetcher.c::fetch_wait_max_ms"),
+    "fetch.message.max.bytes": _at(
+        f"{_WIRE}test_fetch_asks_for_so_much_of_a_partition", "csrc/engine/fetcher.c::partition_fetch_bytes"
+    ),
+    "fetch.max.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/engine/fetcher.c::fetch_max_bytes"),
+    "fetch.min.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/engine/fetcher.c::fetch_min_bytes"),
+    "fetch.error.backoff.ms": _at(
+        f"{_TIME}test_partition_rests_after_an_error",
+        "kafka_native/control/fetching.py::error_s",
+        "csrc/engine/fetcher.c::fetch_error_backoff_ms",
+    ),
+    "offset.store.method": _at(
+        "client/test_offsets.py::test_offsets_in_files_need_no_group", "kafka_native/control/consuming.py"
+    ),
+    "isolation.level": _at(
+        f"{_WIRE}test_isolation_level_is_the_brokers_matter_too",
+        "csrc/engine/fetch_segment.c::isolation_level",
+        "csrc/engine/fetch_codec.c::isolation_level",
+        "kafka_native/control/fetching.py::isolation_level",
+    ),
+    "enable.partition.eof": _at(
+        "client/test_consumer.py::test_end_of_partition_is_reported_once_where_asked",
+        "csrc/engine/fetcher.c::partition_eof",
+    ),
+    "check.crcs": _at(
+        f"{_WIRE}test_checksums_are_looked_at_unless_told_not_to", "csrc/engine/fetch_segment.c::check_crcs"
+    ),
+    "max.poll.records": _at(
+        "client/test_poll.py::test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records",
+        "kafka_native/consumer.py",
+    ),
+    "auto.offset.reset": _at(
+        "client/test_offsets.py::test_offset_that_is_gone_is_reset", "kafka_native/control/fetching.py::reset"
+    ),
+    "offset.store.path": _at(
+        "client/test_offsets.py::test_offsets_in_files_need_no_group", "kafka_native/control/consuming.py"
+    ),
+    "offset.store.sync.interval.ms": _at(
+        "control/test_offset_files.py::test_closing_syncs_what_is_not_yet",
+        "kafka_native/control/offset_files.py::sync_interval_s",
+    ),
+    "consume.callback.max.messages": _at(
+        "client/test_poll.py::test_consume_callback_honours_its_property", "kafka_native/consumer.py"
+    ),
+    "on_commit": _at(
+        "client/test_consumer_offsets.py::test_on_commit_is_told_of_asynchronous_commits", "kafka_native/consumer.py"
+    ),
+    "decompressed.batch.max.bytes": _at(
+        "client/test_bad_input.py::test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it",
+        "csrc/engine/fetch_segment.c::decompressed_max_bytes",
+    ),
+}
+
+EVIDENCE: Final[dict[str, Evidence]] = {**_OF_BOTH, **_OF_PRODUCERS, **_OF_CONSUMERS}
+"""By the name of the property."""

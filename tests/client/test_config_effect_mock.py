@@ -1,0 +1,74 @@
+"""test.mock.num.brokers: a client that brings its cluster along, as with librdkafka."""
+
+from __future__ import annotations
+
+import logging
+
+import confluent_kafka
+import pytest
+
+from kafka_native import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from kafka_native.admin import AdminClient
+
+
+def servers(client: Producer | Consumer | confluent_kafka.Producer) -> str:
+    """Where the brokers of a client's own cluster are: what another client needs."""
+    brokers = client.list_topics(timeout=20).brokers.values()
+    return ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+
+
+@pytest.mark.parametrize("brokers", [1, 3, "2"])
+def test_client_has_its_own_cluster(brokers: int | str, caplog: pytest.LogCaptureFixture):
+    with Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "nobody.invalid:1"}) as producer:
+        assert len(producer.list_topics(timeout=20).brokers) == int(brokers)
+        producer.produce("made-for-it", b"x")
+        assert producer.flush(20) == 0
+        assert len(producer.list_topics("made-for-it", 20).topics["made-for-it"].partitions) == 4  # librdkafka's number
+    assert any(
+        "test.mock.num.brokers" in record.message for record in caplog.records if record.levelno == logging.WARNING
+    )
+
+
+def test_cluster_ends_with_its_client():
+    with Producer({"test.mock.num.brokers": 1}) as producer:
+        where = servers(producer)
+    with Producer({"bootstrap.servers": where}) as other, pytest.raises(KafkaException):
+        other.list_topics(timeout=0.5)
+
+
+def test_clients_share_the_cluster_of_one():
+    with Consumer({"test.mock.num.brokers": 3, "group.id": "g"}) as consumer:
+        where = servers(consumer)
+        with Producer({"bootstrap.servers": where}) as producer:
+            producer.produce("shared", b"from beside", partition=2)
+            assert producer.flush(20) == 0
+        consumer.assign([TopicPartition("shared", 2, OFFSET_BEGINNING)])
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.value() == b"from beside"
+
+
+def test_clients_have_clusters_of_their_own():
+    with Producer({"test.mock.num.brokers": 1}) as one, Producer({"test.mock.num.brokers": 1}) as other:
+        assert servers(one) != servers(other)
+        one.produce("only-here", b"x")
+        assert one.flush(20) == 0
+        assert "only-here" not in other.list_topics(timeout=20).topics
+
+
+def test_admin_client_may_bring_one_too():
+    admin = AdminClient({"test.mock.num.brokers": 2})
+    assert len(admin.list_topics(timeout=20).brokers) == 2
+
+
+def test_librdkafkas_cluster_serves_ours_and_ours_serves_librdkafka():
+    theirs = confluent_kafka.Producer({"test.mock.num.brokers": 2})
+    with Producer({"bootstrap.servers": servers(theirs)}) as producer:
+        producer.produce("t", b"x")
+        assert producer.flush(20) == 0
+    with Producer({"test.mock.num.brokers": 2}) as ours:
+        other = confluent_kafka.Producer({"bootstrap.servers": servers(ours)})
+        reports: list[object] = []
+        other.produce("t", b"x", on_delivery=lambda error, _: reports.append(error))
+        assert other.flush(20) == 0
+        assert reports == [None]

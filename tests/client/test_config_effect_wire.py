@@ -1,0 +1,260 @@
+"""Properties whose value goes to the broker: what the requests of a client that sets them have in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kafka_native import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+from kafka_native._native.records import batch_headers
+from kafka_native.mock import MockCluster
+from kafka_native.mock.handlers import Incoming
+from kafka_native.mock.versions import of_release
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.fetch import FetchRequest
+from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest
+from kafka_native.protocol.produce import ProduceRequest
+
+from .classic_support import until
+from .support import Client, fill, read_all
+
+
+@pytest.fixture(autouse=True)
+def _mended(cluster: MockCluster) -> Iterator[None]:
+    yield
+    cluster.faults.clear()
+
+
+class Asked:
+    """Every request that the brokers have read, decoded."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+
+    def first(self, kind: type[Any], poll: Callable[[], Any] = lambda: time.sleep(0.005)) -> Any:
+        """The first request of this kind; waits for it."""
+        deadline = time.monotonic() + 30
+        while not (found := [each for each in self.requests if isinstance(each, kind)]):
+            assert time.monotonic() < deadline, f"no {kind.__name__} has come"
+            poll()
+        return found[0]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    asked = Asked()
+    handle = Incoming.handle
+
+    def note(incoming: Incoming) -> Any:
+        asked.requests.append(incoming.request)
+        return handle(incoming)
+
+    monkeypatch.setattr(Incoming, "handle", note)
+    return asked
+
+
+def test_client_id_is_in_every_request(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    cluster.clear_requests()
+    fill(client, topic, 1, **{"client.id": "somebody"})
+    assert {each.client_id for each in cluster.requests} == {"somebody"}
+
+
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
+def test_brokers_to_start_from(client: Client, name: str):
+    with Producer({name: client.bootstrap}) as producer:
+        assert len(producer.list_topics(timeout=20).brokers) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [
+        ("fetch.min.bytes", 7, "min_bytes"),
+        ("fetch.wait.max.ms", 77, "max_wait_ms"),
+        ("fetch.max.bytes", 2_000_000, "max_bytes"),
+        ("client.rack", "here", "rack_id"),
+    ],
+)
+def test_fetch_says_it(client: Client, asked: Asked, name: str, value: Any, field: str):
+    topic = client.topic()
+    with client.consumer(**{name: value}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert getattr(asked.first(FetchRequest), field) == value
+
+
+@pytest.mark.parametrize("name", ["fetch.message.max.bytes", "max.partition.fetch.bytes"])
+def test_fetch_asks_for_so_much_of_a_partition(client: Client, asked: Asked, name: str):
+    topic = client.topic()
+    with client.consumer(**{name: 3000}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        request = asked.first(FetchRequest)
+    assert [each.partition_max_bytes for each in request.topics[0].partitions] == [3000]
+
+
+@pytest.mark.parametrize(("level", "number"), [("read_uncommitted", 0), ("read_committed", 1)])
+def test_isolation_level_is_the_brokers_matter_too(client: Client, asked: Asked, level: str, number: int):
+    topic = client.topic()
+    with client.consumer(**{"isolation.level": level}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert asked.first(FetchRequest).isolation_level == number
+
+
+def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Client):
+    topic = client.topic()
+    errors: list[KafkaError] = []
+    conf = {"receive.message.max.bytes": 1_100_000, "fetch.max.bytes": 1_000_000, "error_cb": errors.append}
+    cluster.oversize_next_response(
+        None, 1_200_000, ApiKey.FETCH, count=10
+    )  # some may be for a consumer before this one
+    with client.consumer(**conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        until(lambda: consumer.poll(0.05) or errors)
+    assert "receive.message.max.bytes" in errors[0].str()
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_produce_says_how_many_acks_and_how_long(client: Client, asked: Asked, acks: int):
+    conf = {"acks": acks, "request.timeout.ms": 12_345}
+    fill(client, client.topic(), 1, **conf)
+    request = asked.first(ProduceRequest)
+    assert (request.acks, request.timeout_ms) == (acks, 12_345)
+
+
+def test_compression_level_makes_batches_smaller(cluster: MockCluster, client: Client):
+    value = b"".join(b"%d," % (number * number) for number in range(5000))
+    sizes = []
+    for level in (1, 9):
+        topic = client.topic()
+        with client.producer(**{"compression.type": "gzip", "compression.level": level}) as producer:
+            producer.produce(topic, value)
+        sizes.append(len(b"".join(cluster.batches(topic, 0))))
+    assert sizes[0] > sizes[1]
+
+
+@pytest.mark.parametrize(("name", "value"), [("batch.num.messages", 10), ("batch.size", 1500)])
+def test_batches_end_at_the_limit(cluster: MockCluster, client: Client, name: str, value: int):
+    topic = client.topic()
+    with client.producer(**{"linger.ms": 1000, name: value}) as producer:
+        for _ in range(100):
+            producer.produce(topic, bytes(100), partition=0)
+    batches = cluster.batches(topic, 0)
+    assert sum(header.record_count for batch in batches for header in batch_headers(batch)) == 100
+    for batch in batches:
+        [header] = batch_headers(batch)
+        assert (header.record_count if name == "batch.num.messages" else header.size_bytes) <= value
+    assert len(batches) >= 7
+
+
+def test_partitioner_places_keys(cluster: MockCluster, client: Client):
+    keys = [f"key-{number}" for number in range(50)]
+    places = {}
+    for partitioner in ("consistent", "murmur2", "fnv1a"):
+        topic = client.topic(partitions=7)
+        with client.producer(partitioner=partitioner) as producer:
+            for key in keys:
+                producer.produce(topic, b"", key=key)
+        places[partitioner] = [sorted(m.key or b"" for m in cluster.messages(topic, number)) for number in range(7)]
+    assert places["consistent"] != places["murmur2"] != places["fnv1a"] != places["consistent"]
+
+
+def join_request(client: Client, asked: Asked, **conf: Any) -> JoinGroupRequest:
+    """What a member of a classic group says when it joins."""
+    with client.consumer(**{"group.id": f"group-{time.monotonic_ns()}", **conf}) as consumer:
+        consumer.subscribe([client.topic()])
+        request: JoinGroupRequest = asked.first(JoinGroupRequest, lambda: consumer.poll(0.05))
+        return request
+
+
+def test_member_of_a_classic_group_says_what_it_is(client: Client, asked: Asked):
+    conf = {
+        "session.timeout.ms": 12_000,
+        "max.poll.interval.ms": 34_000,
+        "group.instance.id": "me",
+        "group.protocol.type": "connect",
+        "partition.assignment.strategy": "sticky",
+    }
+    request = join_request(client, asked, **conf)
+    assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (12_000, 34_000)
+    assert (request.group_instance_id, request.protocol_type) == ("me", "connect")
+    assert [each.name for each in request.protocols] == ["sticky"]
+
+
+def test_member_of_a_consumer_group_names_its_assignor(client: Client, asked: Asked):
+    topic = client.topic()
+    conf = {"group.protocol": "consumer", "group.remote.assignor": "range", "client.rack": "here"}
+    with client.consumer(**{"group.id": f"group-{time.monotonic_ns()}", **conf}) as consumer:
+        consumer.subscribe([topic])
+        request = asked.first(ConsumerGroupHeartbeatRequest, lambda: consumer.poll(0.05))
+    assert (request.server_assignor, request.rack_id) == ("range", "here")
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_offsets_are_committed_where_asked(cluster: MockCluster, client: Client, commits: bool):
+    topic = client.topic()
+    fill(client, topic, 10)
+    cluster.clear_requests()
+    conf = {"group.id": f"group-{time.monotonic_ns()}", "auto.offset.reset": "earliest", "enable.auto.commit": commits}
+    with client.consumer(**conf) as consumer:
+        consumer.subscribe([topic])
+        assert len(consumer.consume(10, 30)) == 10
+        consumer.poll(0)
+    assert bool(cluster.requests_of(ApiKey.OFFSET_COMMIT)) is commits
+
+
+def test_topics_of_the_blacklist_are_no_match(client: Client):
+    left, taken = client.topic(), client.topic()
+    owned: list[str] = []
+    conf = {"group.id": f"group-{time.monotonic_ns()}", "topic.blacklist": f"nothing,^{left}$"}
+    with client.consumer(**conf) as consumer:
+        on_assign = lambda _, partitions: owned.extend(each.topic for each in partitions)  # noqa: E731
+        consumer.subscribe([f"^({left}|{taken})$"], on_assign=on_assign)
+        deadline = time.monotonic() + 30
+        while not owned and time.monotonic() < deadline:
+            consumer.poll(0.1)
+    assert owned == [taken]
+
+
+@pytest.mark.parametrize("creates", [True, False])
+def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Client, creates: bool):
+    name = f"not-there-{time.monotonic_ns()}"
+    errors: list[KafkaError] = []
+    conf = {"allow.auto.create.topics": creates, "topic.metadata.propagation.max.ms": 300}
+    with client.consumer(**conf) as consumer:
+        consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+
+        def told() -> bool:
+            message = consumer.poll(0.05)
+            errors.extend([message.error()] if message is not None and message.error() else [])  # type: ignore[list-item]
+            return bool(errors) or name in cluster.topics
+
+        until(told)
+    assert (name in cluster.topics) is creates
+    assert [error.code() for error in errors] == ([] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART])
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_checksums_are_looked_at_unless_told_not_to(cluster: MockCluster, client: Client, checks: bool):
+    topic = client.topic()
+    with client.producer() as producer:
+        producer.produce(topic, b"", headers={"last": b"bytes"})  # it is the last byte that is damaged
+    cluster.corrupt_next_fetch(topic, 0)
+    with client.consumer(**{"check.crcs": checks, "fetch.error.backoff.ms": 10}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        message = consumer.poll(30)
+    assert message is not None
+    error = message.error()
+    assert (error is not None and error.code() == KafkaError._BAD_MSG) is checks
+
+
+def test_broker_is_not_asked_for_its_versions_where_told_not_to():
+    conf = {"api.version.request": False, "broker.version.fallback": "0.9.0"}
+    with MockCluster(brokers=1, max_versions=of_release("0.9.0")) as cluster:
+        client = Client(cluster)
+        topic = client.topic()
+        fill(client, topic, 5, **conf)
+        assert len(read_all(client, topic, 5, **conf)) == 5
+        assert cluster.requests_of(ApiKey.API_VERSIONS) == []
+        assert {each.version for each in cluster.requests_of(ApiKey.PRODUCE)} == {1}
