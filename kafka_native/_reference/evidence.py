@@ -286,7 +286,8 @@ _OF_CONSUMERS: Final = {
         "kafka_native/control/committing.py::auto_store",
     ),
     "queued.min.messages": _at(
-        "client/test_consumer.py::test_partitions_rest_and_wake_up_again", "csrc/engine/cursor.c::queued_min_messages"
+        "client/test_consumer.py::test_what_rests_is_not_fetched_although_others_are",
+        "csrc/engine/cursor.c::queued_min_messages",
     ),
     "queued.max.messages.kbytes": _at(
         "client/test_consumer_memory.py::test_resident_memory_stays_near_the_limit_of_the_queue",
@@ -330,7 +331,7 @@ _OF_CONSUMERS: Final = {
         "client/test_offsets.py::test_offsets_in_files_need_no_group", "kafka_native/control/consuming.py"
     ),
     "offset.store.sync.interval.ms": _at(
-        "control/test_offset_files.py::test_closing_syncs_what_is_not_yet",
+        f"{_TIME}test_offset_files_are_synced_as_told",
         "kafka_native/control/offset_files.py::sync_interval_s",
     ),
     "consume.callback.max.messages": _at(

@@ -154,11 +154,79 @@ def test_errors_are_worded_as_in_confluent_kafka(conf: dict[str, Any], role: str
     assert_same_error(conf, role)
 
 
-@pytest.mark.parametrize("name", ["error_cb", "stats_cb", "oauth_cb"])
-def test_callback_that_cant_be_called_is_a_type_error(name: str) -> None:
-    for call in (lambda c: parse(c, "producer"), confluent_kafka.Producer):
-        with pytest.raises(TypeError, match=f"expected {name} property as a callable function"):
-            call({name: 5})
+@pytest.mark.parametrize("name", ["error_cb", "stats_cb", "oauth_cb", "throttle_cb"])
+@pytest.mark.parametrize("value", [5, "x", {}, []], ids=repr)
+def test_callback_that_cant_be_called_is_confluent_kafkas_error(name: str, value: object) -> None:
+    kind = ValueError if name == "throttle_cb" else TypeError
+    conf = {"group.id": "g", name: value}
+    calls: list[Any] = [confluent_kafka.Producer, confluent_kafka.Consumer]
+    for call in (*calls, lambda conf: parse(conf, "producer"), lambda conf: parse(conf, "consumer")):
+        with pytest.raises(kind, match=f"expected {name} property as a callable function"):
+            call(conf)
+
+
+@pytest.mark.parametrize("name", ["error_cb", "stats_cb", "oauth_cb", "throttle_cb", "on_delivery"])
+def test_callback_of_none_is_no_callback(name: str) -> None:
+    assert parse({**PLAIN, name: None}, "producer").function(name) is None
+
+
+def test_topic_properties_may_be_in_a_mapping_of_their_own() -> None:
+    for conf in ({"acks": 1}, {}, {"auto.offset.reset": "earliest"}):
+        assert theirs({**PLAIN, "default.topic.config": conf}) is None
+        assert ours({**PLAIN, "default.topic.config": conf}) is None
+    assert_same_error({"default.topic.config": {"foo": 1}})
+    assert_same_error({"default.topic.config": {5: 1}})
+    assert ours({**PLAIN, "default.topic.config": None}) is None
+    assert ours({**PLAIN, "default.topic.config": [("acks", 1)]}) == KafkaError._INVALID_ARG
+
+
+@pytest.mark.parametrize(
+    ("conf", "role"),
+    [
+        ({"test.mock.num.brokers": "x"}, "producer"),
+        ({"test.mock.num.brokers": -1}, "producer"),
+        ({"on_commit": None}, "producer"),
+        ({"on_delivery": None}, "consumer"),
+        ({"delivery_cb": print}, "producer"),
+        ({"linger.ms": b"1"}, "producer"),
+        ({"linger.ms": True}, "producer"),
+        ({b"linger.ms": 1}, "producer"),
+        ({"acks": None}, "producer"),
+        ({"compression.type": None}, "producer"),
+        ({"enable.idempotence": True, "acks": 1}, "producer"),
+    ],
+    ids=str,
+)
+def test_python_s_own_ways_to_be_wrong_are_the_same(conf: dict[Any, Any], role: str) -> None:
+    assert_same_error(conf, role)
+
+
+DEPRECATED = [p for p in LIBRDKAFKA if p.deprecated and p.kind != "internal"]
+
+
+@pytest.mark.parametrize("declared", DEPRECATED, ids=lambda p: p.name)
+def test_deprecated_properties_are_warned_about_once(declared: Property, caplog: pytest.LogCaptureFixture) -> None:
+    role: Any = "consumer" if declared.scope == CONSUMER else "producer"
+    said = f"Configuration property {declared.name} is deprecated"
+    for expected in (1, 0):
+        caplog.clear()
+        parse({**PLAIN, declared.name: declared.default}, role)
+        assert len([message for message in caplog.messages if message.startswith(said)]) == expected
+
+
+def test_librdkafka_warns_about_the_same() -> None:
+    for declared in DEPRECATED:
+        logger = logging.getLogger(f"deprecated.{declared.name}")
+        heard: list[str] = []
+        logger.addFilter(lambda record, heard=heard: heard.append(record.getMessage()) is not None)  # type: ignore[misc]
+        client: Any
+        if declared.scope == CONSUMER:
+            client = confluent_kafka.Consumer({"group.id": "g", declared.name: declared.default, "logger": logger})
+            client.close()
+        else:
+            client = confluent_kafka.Producer({declared.name: declared.default, "logger": logger})
+            client.poll(0)
+        assert any(f"property {declared.name} is deprecated" in line for line in heard), declared.name
 
 
 ACCEPTED: list[tuple[str, Any, Any]] = [
@@ -416,7 +484,7 @@ ANY_VALUE = st.one_of(st.text(max_size=20), st.integers(), st.floats(), st.boole
 def test_any_value_is_parsed_or_refused_cleanly(conf: dict[str, Any]) -> None:
     cant_be_called = any(p.kind == "callable" and conf.get(p.name) is not None for p in PROPERTIES.values())
     for role in ("producer", "consumer"):
-        with contextlib.suppress(*[TypeError] if cant_be_called else []):
+        with contextlib.suppress(*[TypeError, ValueError] if cant_be_called else []):
             assert ours(conf, role) in (None, KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED)
 
 

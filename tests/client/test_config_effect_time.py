@@ -6,10 +6,12 @@ Only lower bounds of times are asserted, and orders of magnitude: a slow machine
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -221,3 +223,22 @@ def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(cluster: Moc
         cluster.wait_for_requests(ApiKey.FETCH, 1, near, timeout=30)
         cluster.clear_requests()
         until(lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FETCH, leader)) >= 2)
+
+
+@pytest.mark.parametrize(("interval_ms", "syncs"), [(0, True), (-1, False)])
+def test_offset_files_are_synced_as_told(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_ms: int, syncs: bool
+):
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    conf = {
+        "offset.store.method": "file",
+        "offset.store.path": str(tmp_path),
+        "offset.store.sync.interval.ms": interval_ms,
+        "enable.auto.commit": False,
+    }
+    topic = client.topic()
+    with client.consumer(**conf) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    assert bool(synced) is syncs
