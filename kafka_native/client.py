@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +103,7 @@ class Client:
             fatal=lambda: self.fatal,
         )
         self.main.managers.append(self.statistics)
+        self._thread = self.main  # also where asyncio's clients put something else in its place
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         _clients.add(self)
@@ -164,6 +165,15 @@ class Client:
         if self.main.is_current():
             return self.statistics.metrics()
         return self.main.run(self.statistics.metrics)
+
+    def metrics_now(self) -> ClientMetrics | None:
+        """The same, waited for on whichever thread; None once the client is closed."""
+        if self.closed or self._thread.is_current():
+            return None if self.closed else self.statistics.metrics()
+        try:
+            return self._thread.run(self.statistics.metrics)
+        except RuntimeError:  # closed meanwhile
+            return None
 
     def check_open(self, closed_text: str) -> None:
         """RuntimeError for a client that is closed, or that belongs to the parent of a fork."""
@@ -232,6 +242,38 @@ class Client:
                 raise
             reply = self.main.call(message, None, left)
         return reply
+
+
+class Observed:
+    """Clients whose statistics somebody collects; being observed keeps none of them alive. Thread: any."""
+
+    def __init__(self, clients: Iterable[object]) -> None:
+        """`add()`s these."""
+        self._clients: list[weakref.ref[Any]] = []
+        self._lock = threading.Lock()
+        for each in clients:
+            self.add(each)
+
+    def add(self, client: object) -> None:
+        """One more; TypeError if it is no client."""
+        core = getattr(client, "_core", client)  # an asyncio client's sync one
+        if not isinstance(getattr(core, "_client", None), Client):
+            raise TypeError(f"a producer, consumer or admin client is expected, not {type(client).__name__}")
+        with self._lock:
+            self._clients.append(weakref.ref(core))
+
+    def metrics(self) -> Iterator[ClientMetrics]:
+        """Of each that is still open; the others are forgotten."""
+        with self._lock:
+            known = list(self._clients)
+        for each in known:
+            core = each()
+            found = None if core is None else core._client.metrics_now()
+            if found is not None:
+                yield found
+            else:
+                with self._lock:
+                    self._clients = [other for other in self._clients if other is not each]
 
 
 class Unmade:

@@ -86,6 +86,18 @@ SAYS = {
     ],
     "assignor.py": ["strong: 9 partitions, weak: 3"],
     "interceptors.py": ["[('MSG_SIZE_TOO_LARGE', 1), ('delivered', 100)]", "[('origin', b'examples')] 1000 bytes"],
+    "monitoring.py": [
+        "stats_cb: messages delivered: 1000",
+        "metrics(): messages: 1000 bytes: 15000",
+        "brokers up: [",
+        "read up to 600 of 1000",
+        "['kafka_native_partition_app_offset']",
+    ],
+    "tracing.py": [
+        "working on b'an order' ['traceparent']",
+        "['checkout', 'poll traced', 'process traced', 'send traced']",
+        "one trace: True links of the poll: 1",
+    ],
     "spark_stream.py": [
         "micro-batches: [400, 400, 200]",
         "after a restart: [100]",

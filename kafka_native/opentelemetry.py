@@ -1,0 +1,259 @@
+"""Spans and metrics for OpenTelemetry: interceptors that carry the trace context in headers, and observable metrics.
+
+    producer = Producer({..., "interceptors": [ProducerTracing()]})
+    consumer = Consumer({..., "interceptors": [ConsumerTracing()]})
+    observe(producer, consumer)
+
+    for message in consumer:
+        with process(message):  # a span of its own, in the trace of who has sent it
+            ...
+
+It needs opentelemetry-api: ``pip install 'kafka-native[opentelemetry]'``; what becomes of spans and metrics is the
+SDK's business. docs/guide/monitoring.md is its guide.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+try:
+    from opentelemetry import metrics as otel_metrics
+    from opentelemetry import propagate, trace
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+    from opentelemetry.propagators.textmap import Getter, TextMapPropagator
+    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
+except ImportError as _missing:
+    raise ImportError(
+        f"kafka_native.opentelemetry needs opentelemetry-api: pip install 'kafka-native[opentelemetry]' ({_missing})"
+    ) from None
+
+from kafka_native._native.message import Message
+from kafka_native.client import Observed
+from kafka_native.errors import KafkaError
+from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
+from kafka_native.measurements import COUNTER, SPECS, Measurement, measurements
+from kafka_native.types import version
+
+__all__ = ["ConsumerTracing", "ProducerTracing", "observe", "process"]
+
+SCOPE = "kafka_native"
+LINKS_MAX = 128
+"""What the SDK keeps of a span's links unless it is told otherwise."""
+
+Attributes = Mapping[str, str | int | bool | float]
+
+
+class _Headers(Getter[Any]):
+    """Reads a message's headers as a propagator wants to."""
+
+    def get(self, carrier: Any, key: str) -> list[str] | None:
+        found = [value for name, value in carrier if name.lower() == key.lower() and value is not None]
+        return [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in found] or None
+
+    def keys(self, carrier: Any) -> list[str]:
+        return [name for name, _ in carrier]
+
+
+_HEADERS = _Headers()
+
+
+def _pairs(headers: Any) -> list[tuple[str, Any]]:
+    """Headers as produce() takes them and as a Message has them: a mapping, pairs or None."""
+    if not headers:
+        return []
+    return list(headers.items()) if isinstance(headers, Mapping) else [(name, value) for name, value in headers]
+
+
+def _about(topic: str | None, operation: str, kind: str, extra: Attributes) -> dict[str, Any]:
+    attributes: dict[str, Any] = {"messaging.system": "kafka"}
+    attributes |= {"messaging.operation.name": operation, "messaging.operation.type": kind}
+    if topic is not None:
+        attributes["messaging.destination.name"] = topic
+    return {**attributes, **extra}
+
+
+class ProducerTracing(ProducerInterceptor):
+    """A span for each message, from produce() to its delivery report, whose context travels in the message's headers.
+
+    Its parent is the span that is current when produce() is called. A message that couldn't be delivered has an error
+    in its span. One object may serve several producers.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        propagator: TextMapPropagator | None = None,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """The global provider and propagator unless others are given; ``attributes`` go into every span."""
+        self._tracer = trace.get_tracer(SCOPE, version(), tracer_provider=tracer_provider)
+        self._propagator = propagator or propagate.get_global_textmap()
+        self._attributes = dict(attributes or {})
+        self._open: dict[int, Span] = {}  # by span id; each thread adds and takes single ones
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
+        """Starts the span and puts its context into the headers, in place of one that is there already."""
+        attributes = _about(record.topic, "send", "send", self._attributes)
+        if isinstance(record.key, str):
+            attributes["messaging.kafka.message.key"] = record.key
+        if record.value is None:
+            attributes["messaging.kafka.message.tombstone"] = True
+        span = self._tracer.start_span(f"send {record.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, trace.set_span_in_context(span))
+        kept = [(name, value) for name, value in _pairs(record.headers) if name not in carrier]
+        record.headers = [*kept, *carrier.items()]
+        if span.is_recording() and self._span_id(record.headers) == span.get_span_context().span_id:
+            self._open[span.get_span_context().span_id] = span
+        else:
+            span.end()  # nobody would find it again when the report comes
+        return record
+
+    def _span_id(self, headers: Any) -> int:
+        context = self._propagator.extract(_pairs(headers), getter=_HEADERS)
+        return trace.get_current_span(context).get_span_context().span_id
+
+    def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
+        """Ends the span."""
+        span = self._open.pop(self._span_id(message.headers()), None)
+        if span is None:
+            return
+        if error is not None:
+            span.set_attribute("error.type", error.name())
+            span.set_status(Status(StatusCode.ERROR, error.str()))
+        partition, offset = message.partition(), message.offset()
+        if partition is not None and partition >= 0:
+            span.set_attribute("messaging.destination.partition.id", str(partition))
+        if error is None and offset is not None and offset >= 0:
+            span.set_attribute("messaging.kafka.offset", offset)
+        span.end()
+
+
+class ConsumerTracing(ConsumerInterceptor):
+    """A span for each poll(), consume() or step of an iteration that returns messages, linked to those who sent them.
+
+    `process()` makes spans for what is then done with each message.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        propagator: TextMapPropagator | None = None,
+        attributes: Attributes | None = None,
+    ) -> None:
+        """As of `ProducerTracing`; say, ``attributes={"messaging.consumer.group.name": "billing"}``."""
+        self._tracer = trace.get_tracer(SCOPE, version(), tracer_provider=tracer_provider)
+        self._propagator = propagator
+        self._attributes = dict(attributes or {})
+
+    def on_consume(self, messages: list[Message]) -> None:
+        """Makes the span."""
+        topics = {message.topic() for message in messages}
+        topic = topics.pop() if len(topics) == 1 else None
+        attributes = _about(topic, "poll", "receive", self._attributes)
+        if len(messages) > 1:
+            attributes["messaging.batch.message_count"] = len(messages)
+        else:
+            attributes |= _place(messages[0])
+        contexts = (_sender(message, self._propagator) for message in messages[:LINKS_MAX])
+        links = [Link(context) for context in contexts if context.is_valid]
+        name = "poll" if topic is None else f"poll {topic}"
+        self._tracer.start_span(name, kind=SpanKind.CONSUMER, attributes=attributes, links=links).end()
+
+
+def _place(message: Message) -> dict[str, Any]:
+    return {
+        "messaging.destination.partition.id": str(message.partition()),
+        "messaging.kafka.offset": message.offset(),
+    }
+
+
+def _sender(message: Message, propagator: TextMapPropagator | None) -> trace.SpanContext:
+    """Whose message it is, invalid if it doesn't say."""
+    extract = propagate.extract if propagator is None else propagator.extract
+    context = extract(_pairs(message.headers()), getter=_HEADERS)
+    return trace.get_current_span(context).get_span_context()
+
+
+@contextmanager
+def process(
+    message: Message,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    propagator: TextMapPropagator | None = None,
+    attributes: Attributes | None = None,
+) -> Iterator[Span]:
+    """A span for what is done with a message, current inside, a child of the span that has sent it.
+
+    What is raised inside is noted in the span, and goes on.
+    """
+    topic = message.topic()
+    tracer = trace.get_tracer(SCOPE, version(), tracer_provider=tracer_provider)
+    extract = propagate.extract if propagator is None else propagator.extract
+    parent = extract(_pairs(message.headers()), getter=_HEADERS)
+    about = {**_about(topic, "process", "process", attributes or {}), **_place(message)}
+    with tracer.start_as_current_span(
+        f"process {topic}", context=parent, kind=SpanKind.CONSUMER, attributes=about
+    ) as span:
+        yield span
+
+
+# --- metrics ---
+
+
+class _Snapshot:
+    """The clients' measurements, taken once for all instruments that are collected together."""
+
+    def __init__(self, observed: Observed, partitions: bool, max_age_s: float) -> None:
+        self._observed = observed
+        self._partitions = partitions
+        self._max_age_s = max_age_s
+        self._taken_at = float("-inf")
+        self._by_name: dict[str, list[Measurement]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> Sequence[Measurement]:
+        """What there is under this name."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._taken_at >= self._max_age_s:
+                self._taken_at = now
+                self._by_name = {}
+                for metrics in self._observed.metrics():
+                    for each in measurements(metrics, partitions=self._partitions):
+                        self._by_name.setdefault(each.spec.name, []).append(each)
+            return self._by_name.get(name, ())
+
+
+def observe(
+    *clients: object, meter_provider: MeterProvider | None = None, partitions: bool = True, max_age_s: float = 1.0
+) -> Callable[[object], None]:
+    """Has statistics of these clients collected as observable counters and gauges, ``kafka_native.<level>_<field>``.
+
+    What `kafka_native.prometheus.ClientCollector` says of names, windows and of clients that are closed goes here, too.
+
+    :param clients: Producers, consumers and admin clients, those of asyncio included.
+    :param meter_provider: The global one unless another one is given.
+    :param partitions: False leaves out what is told of single partitions.
+    :param max_age_s: Instruments are asked one by one: what was told to one so long ago still goes for the next.
+    :return: A function that observes one more client.
+    """
+    observed = Observed(clients)
+    snapshot = _Snapshot(observed, partitions, max_age_s)
+    meter = otel_metrics.get_meter(SCOPE, version(), meter_provider=meter_provider)
+    for spec in SPECS.values():
+        make = meter.create_observable_counter if spec.kind == COUNTER else meter.create_observable_gauge
+        callback = partial(_observations, snapshot, spec.name)
+        make(f"{SCOPE}.{spec.name}", callbacks=[callback], unit=spec.unit, description=spec.text)
+    return observed.add
+
+
+def _observations(snapshot: _Snapshot, name: str, options: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(each.value, each.labels) for each in snapshot.of(name)]
