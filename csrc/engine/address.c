@@ -19,14 +19,17 @@
 
 #include "base/status.h"
 #include "engine/connection.h"
+#include "engine/thread.h"
 
-int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t port, int family, const char **why)
+int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t port, const struct kn_connection_config *config, const char **why)
 {
+    kn_address_list_rewind(list);
+    if (list->head && kn_clock_us() < list->fresh_until_us) return KN_OK;
     kn_address_list_clear(list);
     char service[8];
     snprintf(service, sizeof service, "%u", (unsigned)port);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP, .ai_flags = AI_NUMERICSERV};
-    hints.ai_family = family == 4 ? AF_INET : family == 6 ? AF_INET6 : AF_UNSPEC;
+    hints.ai_family = config->address_family == 4 ? AF_INET : config->address_family == 6 ? AF_INET6 : AF_UNSPEC;
     int failed = getaddrinfo(host, service, &hints, &list->head);
     if (failed) {
         list->head = NULL;
@@ -35,6 +38,7 @@ int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t 
     }
     for (const struct addrinfo *at = list->head; at; at = at->ai_next) list->count++;
     if (list->first >= list->count) list->first = 0;
+    list->fresh_until_us = kn_clock_us() + (int64_t)config->address_ttl_ms * 1000;
     return KN_OK;
 }
 
@@ -47,13 +51,18 @@ const struct addrinfo *kn_address_next(struct kn_address_list *list)
     return at;
 }
 
+void kn_address_list_rewind(struct kn_address_list *list)
+{
+    if (list->count) list->first = (list->first + list->tried) % list->count;
+    list->tried = 0;
+}
+
 void kn_address_list_clear(struct kn_address_list *list)
 {
-    /* The next round starts after the last address of this one that was tried. */
-    if (list->count) list->first = (list->first + list->tried) % list->count;
+    kn_address_list_rewind(list);
     if (list->head) freeaddrinfo(list->head);
     list->head = NULL;
-    list->count = list->tried = 0;
+    list->count = 0;
 }
 
 void kn_address_text(const struct sockaddr *address, socklen_t address_bytes, char text[KN_ADDRESS_TEXT_BYTES])

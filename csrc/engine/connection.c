@@ -87,6 +87,7 @@ void kn_connection_free(struct kn_connection *connection)
 {
     if (!connection) return;
     kn_connection_close(connection, KN_ERR_CLOSED);
+    kn_address_list_clear(&connection->addresses);
     free(connection);
 }
 
@@ -135,7 +136,7 @@ static int connection_up(struct kn_connection *connection)
     connection->state = KN_CONNECTION_UP;
     connection->starting = 0;
     connection->text[0] = 0;
-    kn_address_list_clear(&connection->addresses);
+    kn_address_list_rewind(&connection->addresses);
     return KN_OK;
 }
 
@@ -197,6 +198,7 @@ static int connection_connect_step(struct kn_connection *connection, short reven
 int kn_connection_open(struct kn_connection *connection, const char *host, uint16_t port, int64_t now_us)
 {
     const char *why = "";
+    if (strcmp(connection->host, host) || connection->port != port) kn_address_list_clear(&connection->addresses);
     snprintf(connection->host, sizeof connection->host, "%s", host);
     connection->port = port;
     connection->peer[0] = connection->text[0] = 0;
@@ -206,7 +208,7 @@ int kn_connection_open(struct kn_connection *connection, const char *host, uint1
     connection->ahead_at = connection->ahead_end = 0;
     /* The resolver may take seconds: the setup timeout counts from when it is done. */
     int64_t before_us = kn_clock_us();
-    int status = kn_address_resolve(&connection->addresses, host, port, connection->config.address_family, &why);
+    int status = kn_address_resolve(&connection->addresses, host, port, &connection->config, &why);
     now_us += kn_clock_us() - before_us;
     if (status) return connection_fail(connection, status, "cannot resolve the host name: %s", why);
     connection->now_us = now_us;
@@ -546,7 +548,7 @@ void kn_connection_close(struct kn_connection *connection, int status)
     kn_stream_close(&connection->stream);
     connection->state = KN_CONNECTION_CLOSED;
     connection->starting = connection->write_blocked = 0;
-    kn_address_list_clear(&connection->addresses);
+    kn_address_list_rewind(&connection->addresses);
     kn_buffer_give(connection->frame);
     kn_buffer_give(connection->ahead);
     connection->frame = connection->ahead = NULL;

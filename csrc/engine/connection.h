@@ -57,6 +57,7 @@ struct kn_connection_config {
     int32_t send_buffer_bytes, receive_buffer_bytes; /* 0: the system's */
     int keepalive, nagle_disable;
     int address_family;            /* 0 any, 4, 6 */
+    int32_t address_ttl_ms;        /* broker.address.ttl: how long a name's addresses are good */
     const struct kn_transport *transport; /* NULL: plain TCP */
 };
 

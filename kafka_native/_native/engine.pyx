@@ -79,6 +79,7 @@ cdef void _fill_connection(kn_connection_config *to, dict settings) except *:
     to.keepalive = settings["keepalive"]
     to.nagle_disable = settings["nagle_disable"]
     to.address_family = settings["address_family"]
+    to.address_ttl_ms = settings["address_ttl_ms"]
 
 
 cdef void _fill(kn_engine_config *to, dict settings) except *:

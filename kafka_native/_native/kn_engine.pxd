@@ -94,6 +94,7 @@ cdef extern from "engine/connection.h" nogil:
         int keepalive
         int nagle_disable
         int address_family
+        int32_t address_ttl_ms
 
 cdef extern from "engine/beat.h" nogil:
     struct kn_beat_plan:

@@ -342,9 +342,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=1_000,
         minimum=0,
         maximum=86_400_000,
-        state=State.INERT,
-        note="names are resolved anew for each connection attempt",
-        doc="How long resolved addresses are kept.",
+        state=State.EFFECTIVE,
+        doc="How long the addresses of a broker's name are good; later connection attempts have it resolved anew.",
     ),
     Property(
         "broker.address.family",

@@ -82,7 +82,11 @@ _OF_BOTH: Final = {
     "socket.keepalive.enable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/engine/address.c::keepalive"),
     "socket.nagle.disable": _at(f"{_SOCKETS}test_option_is_on_or_off", "csrc/engine/address.c::nagle_disable"),
     "broker.address.family": _at(
-        "client/test_ipv6.py::test_family_v4_does_not_reach_an_ipv6_server", "csrc/engine/connection.c::address_family"
+        "client/test_ipv6.py::test_family_v4_does_not_reach_an_ipv6_server", "csrc/engine/address.c::address_family"
+    ),
+    "broker.address.ttl": _at(
+        "csrc/test_address.c::test_name_is_resolved_anew_when_its_addresses_are_old",
+        "csrc/engine/address.c::address_ttl_ms",
     ),
     "socket.connection.setup.timeout.ms": _at(
         f"{_TIME}test_connecting_is_given_up_when_its_time_is_over",

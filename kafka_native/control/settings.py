@@ -27,6 +27,7 @@ def connection_settings(config: Config) -> dict[str, Any]:
         "keepalive": config["socket.keepalive.enable"],
         "nagle_disable": config["socket.nagle.disable"],
         "address_family": ADDRESS_FAMILIES[config.text("broker.address.family")],
+        "address_ttl_ms": config["broker.address.ttl"],
         "reconnect_backoff_ms": config["reconnect.backoff.ms"],
         "reconnect_backoff_max_ms": config["reconnect.backoff.max.ms"],
         "request_timeout_ms": config["socket.timeout.ms"],

@@ -147,19 +147,17 @@ def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: C
 
 def test_pauses_between_connections_end_at_the_most():
     conf = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2, "error_cb": lambda error: None}
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.05)
-        address = "{}:{}".format(*server.getsockname())
-        accepted = 0
-        deadline = time.monotonic() + 40  # twenty took a minute and a quarter, were it the default
-        with Producer({"bootstrap.servers": address, **conf}) as producer:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # without listening: connections are refused
+        with Producer({"bootstrap.servers": "{}:{}".format(*nobody.getsockname()), **conf}) as producer:
             producer.produce("any", b"")
-            while accepted < 20 and time.monotonic() < deadline:
-                with contextlib.suppress(TimeoutError):
-                    server.accept()[0].close()
-                    accepted += 1
+
+            def attempts() -> int:
+                producer.poll(0.01)
+                return sum(broker.connects for broker in producer.metrics().brokers.values())
+
+            until(lambda: attempts() >= 20)  # by default, the last seven would take ten seconds each
             producer.purge()
-    assert accepted == 20
 
 
 def test_idle_connections_are_closed_when_told(cluster: MockCluster, client: Client):
@@ -194,12 +192,12 @@ def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
     topic = client.topic()
     fill(client, topic, 1)
     cluster.clear_requests()
-    cluster.push_request_errors(ApiKey.FETCH, [ErrorCode.UNKNOWN_SERVER_ERROR] * 2)
-    with client.consumer(**{"fetch.error.backoff.ms": 900}) as consumer:
+    cluster.push_request_errors(ApiKey.FETCH, [ErrorCode.UNKNOWN_SERVER_ERROR])
+    with client.consumer(**{"fetch.error.backoff.ms": 1200}) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         read: list[KafkaError | None] = []
         until(lambda: read.extend(message.error() for message in consumer.consume(1, 0.1)) or None in read)
-    assert min(pauses(cluster, ApiKey.FETCH)[:2]) >= 0.9 * (1 - JITTER) * LATE
+    assert pauses(cluster, ApiKey.FETCH)[0] >= 1.2 * LATE
 
 
 def test_coordinator_is_looked_up_as_often_as_told(cluster: MockCluster, client: Client):

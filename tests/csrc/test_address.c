@@ -1,0 +1,107 @@
+/* A name's addresses: how long they are good, and that each round starts with another one. The resolver is our own. */
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "check.h"
+#include "engine/address.h"
+#include "engine/connection.h"
+
+static int resolved; /* how often the name was */
+
+/* Two addresses of each name, in one allocation a link. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **result)
+{
+    (void)service;
+    resolved++;
+    *result = NULL;
+    if (!strcmp(host, "nobody")) return EAI_NONAME;
+    for (int i = 0; i < 2; i++) {
+        struct addrinfo *link = calloc(1, sizeof *link);
+        link->ai_family = hints->ai_family;
+        link->ai_flags = 1 - i; /* which of the two */
+        link->ai_next = *result;
+        *result = link;
+    }
+    return 0;
+}
+
+void freeaddrinfo(struct addrinfo *head)
+{
+    while (head) {
+        struct addrinfo *next = head->ai_next;
+        free(head);
+        head = next;
+    }
+}
+
+static struct kn_address_list list;
+static const char *why;
+
+static int resolve(const char *host, int32_t ttl_ms)
+{
+    const struct kn_connection_config config = {.address_family = 4, .address_ttl_ms = ttl_ms};
+    return kn_address_resolve(&list, host, 9092, &config, &why);
+}
+
+static void teardown(void)
+{
+    kn_address_list_clear(&list);
+    memset(&list, 0, sizeof list);
+    resolved = 0;
+}
+
+static void test_name_is_resolved_anew_when_its_addresses_are_old(void)
+{
+    CHECK_EQ(resolve("a", 3600 * 1000), KN_OK); /* address_ttl_ms */
+    kn_address_list_rewind(&list);
+    CHECK_EQ(resolve("a", 3600 * 1000), KN_OK);
+    CHECK_EQ(resolved, 1);
+    CHECK_EQ(list.head->ai_family, AF_INET);
+    teardown();
+    for (int i = 1; i <= 3; i++) {
+        CHECK_EQ(resolve("a", 0), KN_OK);
+        CHECK_EQ(resolved, i);
+    }
+    teardown();
+    CHECK_EQ(resolve("a", 1), KN_OK);
+    usleep(2000);
+    CHECK_EQ(resolve("a", 1), KN_OK);
+    CHECK_EQ(resolved, 2);
+    teardown();
+}
+
+static void test_each_round_starts_after_the_last_address_tried(void)
+{
+    for (int32_t ttl_ms = 0; ttl_ms <= 3600 * 1000; ttl_ms += 3600 * 1000) {
+        CHECK_EQ(resolve("a", ttl_ms), KN_OK);
+        CHECK_EQ(kn_address_next(&list)->ai_flags, 0);
+        CHECK_EQ(resolve("a", ttl_ms), KN_OK);
+        CHECK_EQ(kn_address_next(&list)->ai_flags, 1);
+        CHECK_EQ(kn_address_next(&list)->ai_flags, 0);
+        CHECK(kn_address_next(&list) == NULL);
+        CHECK_EQ(resolve("a", ttl_ms), KN_OK);
+        CHECK_EQ(kn_address_next(&list)->ai_flags, 1);
+        teardown();
+    }
+}
+
+static void test_name_that_is_not_known_leaves_nothing(void)
+{
+    CHECK_EQ(resolve("nobody", 3600 * 1000), KN_ERR_RESOLVE);
+    CHECK(kn_address_next(&list) == NULL);
+    CHECK_EQ(resolve("nobody", 3600 * 1000), KN_ERR_RESOLVE);
+    CHECK_EQ(resolved, 2);
+    teardown();
+}
+
+int main(void)
+{
+    RUN(test_name_is_resolved_anew_when_its_addresses_are_old);
+    RUN(test_each_round_starts_after_the_last_address_tried);
+    RUN(test_name_that_is_not_known_leaves_nothing);
+    return check_done();
+}
