@@ -5,7 +5,6 @@ Only lower bounds of times are asserted, and orders of magnitude: a slow machine
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import time
