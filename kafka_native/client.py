@@ -6,7 +6,6 @@ Layer: public API. Everything that decides is in ``control``; everything that mo
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import time
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.engine import Engine
 from kafka_native._native.snapshots import note_throttle
-from kafka_native.config import Config, parse_bootstrap
+from kafka_native.config import PROPERTIES, Config, parse_bootstrap
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.canonical import canonical_servers
 from kafka_native.control.main_thread import MainThread
@@ -25,6 +24,7 @@ from kafka_native.control.metadata import Metadata
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.versions import Fallback
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
+from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
@@ -60,9 +60,18 @@ class Client:
         self.config = config
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
-        self.logger: logging.Logger = config.logger or logging.getLogger(f"kafka_native.{config['client.id']}")
-        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logger)
+        contexts = contexts_of(config.text("debug"))
+        self.logs = Logs(
+            self.name,
+            config.log_sink(contexts),
+            contexts=contexts,
+            level=config.integer("log_level"),
+            call_back=self.call_back if config.flag("log.queue") else None,
+        )
+        self.logger = self.logs["generic"]
         self.engine = Engine(dict(settings), _error_of)
+        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
+        self._log_configuration()
         self.closed = False
         self.forked = False
         self.fatal: KafkaError | None = None
@@ -75,6 +84,8 @@ class Client:
             client_version=version(),
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
+            logs=self.logs,
+            tells_closes=config.flag("log.connection.close"),
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=Fallback.of(
                 config.text("broker.version.fallback"),
@@ -91,7 +102,7 @@ class Client:
             timeout_s=config.integer("socket.timeout.ms") / 1000,
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
-        self.main = MainThread(self.engine, pool, metadata, self.name, self.logger)
+        self.main = MainThread(self.engine, pool, metadata)
         self.statistics = Statistics(
             self.main,
             name=self.name,
@@ -117,15 +128,24 @@ class Client:
             return servers
 
         def warn(host: str, error: OSError) -> None:
-            self.logger.warning("%s: %s has no canonical name: %s", self.name, host, error)
+            self.logger.warning("%s has no canonical name: %s", host, error)
 
         return canonical_servers(servers, self.config.text("broker.address.family"), warn)
 
-    def on_error(self, error: KafkaError) -> None:
+    def _log_configuration(self) -> None:
+        self.logger.debug("a %s of kafka_native %s", self.kind, version())
+        if self.logs["conf"].on:
+            for name in sorted(self.config):
+                if self.config.is_set(name):
+                    shown = "[redacted]" if PROPERTIES[name].sensitive else self.config[name]
+                    self.logs["conf"].debug("%s = %s", name, shown)
+
+    def on_error(self, error: KafkaError, level: int = ERROR) -> None:
         """Control thread: takes an error to ``error_cb``, in the application's next poll(), or else to the log."""
         if self._error_cb is None:
-            self.logger.warning("%s: %s", self.name, error.str())
+            self.logs.say(level, "broker", error.str())
         else:
+            self.logs["broker"].debug("to error_cb: %s", error.str())
             self.call_back(partial(self._error_cb, error))
 
     def call_back(self, callback: Callable[[], Any]) -> None:
@@ -141,7 +161,7 @@ class Client:
                 self.engine.notices.append((None, None, OFFSET_INVALID, self.fatal_error()))
                 self.engine.kick()
             if self._error_cb is None:
-                self.logger.error("%s: fatal: %s", self.name, error.str())
+                self.logger.error("fatal: %s", error.str())
             else:
                 self.on_error(error)
         self.engine.refuse()
@@ -154,7 +174,7 @@ class Client:
     def on_throttled(self, broker: Broker, seconds: float) -> None:
         """Control thread: a quota holds this client back; told to ``throttle_cb`` in the next poll() (KIP-219)."""
         note_throttle(self.engine, broker.handle, round(seconds * 1000))
-        self.logger.debug("%s: %s throttles this client for %.3f s", self.name, broker.name, seconds)
+        self.logs["broker"].debug("%s: throttles this client for %.3f s", broker.name, seconds)
         if self._throttle_cb is not None:
             event = ThrottleEvent(broker.host, broker.node_id, seconds)
             self.call_back(partial(self._throttle_cb, event))
@@ -189,15 +209,19 @@ class Client:
                 return
             self.closed = True
             if not self.forked:
+                self.logger.debug("closing")
                 self.main.stop()
                 self.engine.close()
                 if self._mock is not None:
                     self._mock.close()
+                self.logger.debug("closed")
+                self.logs.close()
 
     def abandon(self) -> None:
         """In a forked child: nothing of this client works any more, and nothing is waited for."""
         self.forked = True
         self.closed = True
+        self.logs.abandon()
         self.engine.abandon()
 
     def list_topics(self, topic: str | None, timeout: float) -> ClusterMetadata:
@@ -289,14 +313,16 @@ class Unmade:
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
 
 
-def _mock_cluster(brokers: int, logger: logging.Logger) -> MockCluster | None:
+def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
     """The cluster that test.mock.num.brokers asks for; 0: none. Topics get four partitions, as librdkafka's do."""
     if brokers == 0:
         return None
     from kafka_native.mock import MockCluster  # only who asks for it pays for it
 
-    logger.warning("test.mock.num.brokers: a mock cluster of %d brokers takes the place of bootstrap.servers", brokers)
-    return MockCluster(brokers, default_partitions=4)
+    log.warning("test.mock.num.brokers: a mock cluster of %d brokers takes the place of bootstrap.servers", brokers)
+    cluster = MockCluster(brokers, default_partitions=4)
+    log.debug("the mock cluster listens at %s", cluster.bootstrap_servers)
+    return cluster
 
 
 def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:

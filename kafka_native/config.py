@@ -28,6 +28,7 @@ from ._reference import (
 from ._reference.property import BOTH, CONSUMER, PRODUCER, Property, State
 from .errors import KafkaError, KafkaException
 from .interceptors import ConsumerInterceptor, ProducerInterceptor
+from .logs import LEVELS, Sink, callback_sink, default_sink, given_sink, root_of
 from .partitioners import PARTITIONERS
 from .protocol import releases
 
@@ -70,7 +71,6 @@ _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 _REDACTED: Final = "[redacted]"
 
-_logger: Final = logging.getLogger("kafka_native")
 _warned: Final[set[str]] = set()  # INERT properties that this process was told about
 
 
@@ -150,11 +150,27 @@ class Config(Mapping[str, object]):
         """The bootstrap servers as (host, port)."""
         return parse_bootstrap(self.text("bootstrap.servers"))
 
-    @property
-    def log(self) -> logging.Logger:
-        """The logger that takes this client's messages."""
-        given: Any = self._values["logger"]
-        return _logger if given is None else given
+    def log_sink(self, contexts: frozenset[str]) -> Sink:
+        """Where this client's log goes: to ``log_cb``, to ``logger``, or to Python's logging. ``contexts``: debug's."""
+        thread_names = self.flag("log.thread.name")
+        log_cb, logger = self.function("log_cb"), self["logger"]
+        if log_cb is not None:
+            return callback_sink(log_cb, thread_names=thread_names)
+        if logger is not None:
+            return given_sink(logger, thread_names=thread_names)
+        return default_sink(self.text("client.id"), contexts, thread_names=thread_names)
+
+    def _remark(self, level: int, text: str) -> None:
+        """Logs what is odd about the configuration. There is no client yet, so it is done here and now."""
+        severity = LEVELS.index(level)
+        if self.integer("log_level") < severity:
+            return
+        log_cb, logger = self.function("log_cb"), self._values["logger"]
+        if log_cb is not None:
+            log_cb("", severity, "CONFWARN", text)
+        else:
+            target: Any = logging.getLogger(root_of(self.text("client.id"))) if logger is None else logger
+            target.log(level, "%s", text)
 
     def __getitem__(self, name: str) -> object:
         return self._values[_canonical(name)]
@@ -222,7 +238,7 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
         text = "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
         remarks.append((logging.WARNING, text))
     for level, text in remarks:
-        config.log.log(level, "%s", text)
+        config._remark(level, text)
     return config
 
 
@@ -481,6 +497,8 @@ def _suggest(text: str, choices: tuple[str, ...]) -> str:
 def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: list[Remark]) -> None:
     """Check and adjust properties that depend on each other, as librdkafka does when it makes a client."""
     prefix = f"Failed to create {role}: "
+    if values["logger"] is not None and values["log_cb"] is not None:
+        _fail(prefix + "`logger` and `log_cb` are mutually exclusive")
     if values["reconnect.backoff.max.ms"] < values["reconnect.backoff.ms"]:
         _fail(prefix + "`reconnect.backoff.max.ms` must be >= `reconnect.backoff.ms`")
     first, longest = values["retry.backoff.ms"], values["retry.backoff.max.ms"]

@@ -71,7 +71,7 @@ class Consumer(Assigning):
         self._callbacks = _Callbacks(self._client, settings.function("on_commit"))
         interceptors: Any = settings["interceptors"]
         if interceptors is not None:
-            chain = Chain(interceptors, self._client.logger)
+            chain = Chain(interceptors, self._client.logs["interceptor"])
             self._callbacks.intercepted = chain.on_commit
             intercept(self, ConsumerHooks, chain)
         main = self._client.main
@@ -84,7 +84,7 @@ class Consumer(Assigning):
             polls=partial(_polls, weakref.ref(self)),
             waits=partial(_waits, weakref.ref(self)),
         )
-        self._consuming = Consuming(main, settings, hooks, self._client.logger, assignors)
+        self._consuming = Consuming(main, settings, hooks, assignors)
         self._open(
             self._client.engine,
             _error_for,
@@ -363,7 +363,7 @@ class Consumer(Assigning):
         if failed and len(failed) == len(stored):
             raise KafkaException(failed[0].error)
         for each in failed:
-            self._client.logger.warning("%s: not stored: %s", self._client.name, each.error)
+            self._client.logger.warning("not stored: %s", each.error)
 
     def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """What the group has committed of these partitions, assigned or not.
@@ -469,7 +469,7 @@ class Consumer(Assigning):
             except Exception as error:
                 raised = raised or error
         if not in_time:
-            self._client.logger.warning("%s: leaving the group took longer than %g s", self._client.name, timeout)
+            self._client.logger.warning("leaving the group took longer than %g s", timeout)
         if raised is not None:
             raise raised
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.logs import Logger
 from kafka_native.types import TopicPartition
 
 __all__ = ["ConsumerInterceptor", "ProducerInterceptor", "ProducerRecord", "notify_commit"]
@@ -99,19 +100,19 @@ def notify_commit(
     interceptors: Iterable[ConsumerInterceptor],
     offsets: list[TopicPartition],
     error: KafkaError | None,
-    logger: logging.Logger | None = None,
+    logger: Logger | None = None,
 ) -> None:
     """Tells each interceptor of the outcome of a commit; what one raises is logged."""
     for each in interceptors:
         _call(logger, each, "on_commit", offsets, error)
 
 
-def _call(logger: logging.Logger | None, interceptor: object, method: str, *args: Any) -> Any:
+def _call(logger: Logger | None, interceptor: object, method: str, *args: Any) -> Any:
     """Calls a method of an interceptor; None, and a warning in the log, when it raises."""
     try:
         return getattr(interceptor, method)(*args)
     except Exception:
-        log = logger or logging.getLogger("kafka_native")
+        log = logging.getLogger("kafka_native") if logger is None else logger
         log.warning("interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True)
         return None
 
@@ -119,12 +120,13 @@ def _call(logger: logging.Logger | None, interceptor: object, method: str, *args
 class Chain:
     """The interceptors of one client."""
 
-    def __init__(self, interceptors: Sequence[Any], logger: logging.Logger) -> None:
+    def __init__(self, interceptors: Sequence[Any], logger: Logger) -> None:
         """``interceptors``: in the order in which they are called."""
         self.interceptors = tuple(interceptors)
         self._logger = logger
         self._closed = False
         self._lock = threading.Lock()
+        logger.debug("called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors))
 
     def on_send(self, record: ProducerRecord, *, fixed_topic: bool = False) -> ProducerRecord:
         """What the interceptors make of the message. One that fails has changed nothing."""
@@ -184,6 +186,7 @@ class Chain:
                 return
             self._closed = True
         for each in self.interceptors:
+            self._logger.debug("%s is closed", type(each).__name__)
             _call(self._logger, each, "close")
 
 

@@ -69,7 +69,7 @@ class Producer(ProducerCore):
             )
         self._client = Client(settings, "producer", everything)
         if interceptors is not None:
-            chain = Chain(interceptors, self._client.logger)
+            chain = Chain(interceptors, self._client.logs["interceptor"])
             self._errors_only = bool(settings["delivery.report.only.error"])
             on_delivery = partial(chain.deliver, on_delivery, self._errors_only)
             intercept(self, ProducerHooks, chain)
@@ -87,7 +87,8 @@ class Producer(ProducerCore):
             delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
             timeout_s = settings.integer("socket.timeout.ms") / 1000
             waived = partial(_waived, self._client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
-            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal, waived)
+            log = self._client.logs["eos"]
+            main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal, waived, log)
         main.start()
 
     def produce_arrow(
@@ -215,8 +216,8 @@ class Producer(ProducerCore):
         """Before close() gives up what is left."""
         left = len(self)
         if left and not self._client.closed:
-            text = "%s: closed with %d messages outstanding: what wasn't delivered is given up"
-            self._client.logger.warning(text, self._client.name, left)
+            text = "closed with %d messages outstanding: what wasn't delivered is given up"
+            self._client.logger.warning(text, left)
 
     def _shut(self) -> None:
         self._mark_closed()
@@ -256,8 +257,7 @@ class Producer(ProducerCore):
 
 def _waived(client: Client, error: KafkaError) -> None:
     """Control thread: enable.idempotence is only the default, and the brokers can't, or don't allow it."""
-    text = "%s: enable.idempotence is off: no producer id: %s"
-    client.logger.warning(text, client.name, error.str())
+    client.logs["eos"].warning("enable.idempotence is off: no producer id: %s", error.str())
 
 
 def _partitions_of(client: Client, timeout_s: float, topic: str) -> int:

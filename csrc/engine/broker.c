@@ -53,6 +53,7 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
         free(broker);
         return NULL;
     }
+    kn_connection_set_log(broker->connection, &engine->log, handle);
     kn_mutex_init(&broker->lock, KN_RANK_LEAF);
     kn_list_init(&broker->ops);
     kn_list_init(&broker->unsent);
@@ -245,6 +246,7 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
         event->generation = was == KN_BROKER_CONNECTING ? 0 : broker->generation;
         event->status = status;
         event->attempts = quiet ? 0 : broker->failures > 0 ? broker->failures : 1;
+        event->peer_closed = kn_connection_peer_closed(broker->connection);
         snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(broker->connection));
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
@@ -255,6 +257,10 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
     if (was != KN_BROKER_CONNECTING) kn_count(&broker->disconnects, 1);
     /* What worked before is tried again at once, but no more often than reconnect.backoff.ms allows. */
     broker->connect_at_us = (broker->failures ? now_us : broker->connected_us) + broker_backoff_us(broker);
+    if (kn_log_is_on(&broker->engine->log, KN_LOG_BROKER)) {
+        kn_log_say(&broker->engine->log, KN_LOG_BROKER, broker->handle, -1, "down%s; not connected to again for %.0f ms", quiet ? ", which is no failure" : "",
+                   broker->connect_at_us > now_us ? (double)(broker->connect_at_us - now_us) / 1000 : 0.0);
+    }
     /* Requests for that one connection have nothing to wait for. */
     struct kn_list kept;
     kn_list_init(&kept);
@@ -306,6 +312,9 @@ static void broker_connect(struct kn_broker *broker, int64_t now_us)
     }
     broker_set_state(broker, KN_BROKER_CONNECTING);
     kn_count(&broker->connects, 1);
+    if (kn_log_is_on(&broker->engine->log, KN_LOG_BROKER)) {
+        kn_log_say(&broker->engine->log, KN_LOG_BROKER, broker->handle, -1, "connecting (attempt %d in a row)", (int)broker->failures + 1);
+    }
     int status = kn_connection_open(broker->connection, broker->host, broker->port, now_us);
     if (status) {
         broker_down(broker, status, NULL, 0, now_us);

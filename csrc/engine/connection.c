@@ -25,7 +25,9 @@
 
 #include "base/status.h"
 #include "engine/address.h"
+#include "engine/events.h"
 #include "engine/frame.h"
+#include "engine/log.h"
 #include "engine/thread.h"
 #include "engine/transport.h"
 
@@ -60,9 +62,11 @@ struct kn_connection {
     size_t ahead_at, ahead_end;
     struct kn_buffer *frame;  /* the response being received, without its length; NULL: none */
     size_t frame_bytes;
-    int idle_close;
+    int peer_closed;          /* enum kn_peer_closed */
     struct kn_connection_stats stats;
     struct kn_broker_windows *windows; /* NULL: no statistics */
+    struct kn_log *log;       /* NULL: nobody listens */
+    int32_t broker;           /* whose connection it is, for the log */
     char peer[KN_ADDRESS_TEXT_BYTES];
     char text[240];
 };
@@ -91,13 +95,20 @@ void kn_connection_free(struct kn_connection *connection)
     free(connection);
 }
 
+void kn_connection_set_log(struct kn_connection *connection, struct kn_log *log, int32_t broker)
+{
+    connection->log = log;
+    connection->broker = broker;
+}
+
 enum kn_connection_state kn_connection_state(const struct kn_connection *connection) { return connection->state; }
 int kn_connection_in_flight(const struct kn_connection *connection) { return connection->request_count; }
 size_t kn_connection_unsent_bytes(const struct kn_connection *connection) { return connection->unsent_bytes; }
 int kn_connection_unsent_requests(const struct kn_connection *connection) { return connection->request_count - connection->in_flight_count; }
 const char *kn_connection_error_text(const struct kn_connection *connection) { return connection->text; }
 const char *kn_connection_peer_text(const struct kn_connection *connection) { return connection->peer; }
-int kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->idle_close; }
+int kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->peer_closed == KN_PEER_CLOSED_IDLE; }
+int kn_connection_peer_closed(const struct kn_connection *connection) { return connection->peer_closed; }
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection) { return &connection->stats; }
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows) { connection->windows = windows; }
 int kn_connection_fd(const struct kn_connection *connection) { return connection->stream.fd; }
@@ -115,9 +126,15 @@ static int connection_fail(struct kn_connection *connection, int status, const c
     return status;
 }
 
+static void connection_note_peer_closed(struct kn_connection *connection)
+{
+    connection->peer_closed = connection->in_flight_count ? KN_PEER_CLOSED_IN_FLIGHT : KN_PEER_CLOSED;
+}
+
 static int connection_fail_errno(struct kn_connection *connection, const char *what, int error)
 {
     char phrase[96];
+    if (error == ECONNRESET || error == EPIPE) connection_note_peer_closed(connection);
     return connection_fail(connection, KN_ERR_TRANSPORT, "%s: %s", what, kn_errno_text(error, phrase, sizeof phrase));
 }
 
@@ -202,7 +219,7 @@ int kn_connection_open(struct kn_connection *connection, const char *host, uint1
     snprintf(connection->host, sizeof connection->host, "%s", host);
     connection->port = port;
     connection->peer[0] = connection->text[0] = 0;
-    connection->idle_close = 0;
+    connection->peer_closed = KN_PEER_NOT;
     if (!connection->ahead) connection->ahead = kn_buffer_take(connection->pool, READ_AHEAD_BYTES);
     if (!connection->ahead) return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
     connection->ahead_at = connection->ahead_end = 0;
@@ -263,6 +280,12 @@ static void connection_request_written(struct kn_connection *connection, struct 
     if (connection->windows) {
         request->sent_us = kn_clock_us(); /* now_us is when the turn began: too coarse for latencies */
         kn_histogram_record(&connection->windows->outbuf_latency, request->sent_us - request->queued_us, 1);
+    }
+    if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
+        request->sent_us = kn_clock_us(); /* likewise */
+        kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key, "v%d request sent: correlation id %d, %zu bytes%s",
+                   request->api_version, (int)request->correlation_id, request->frame_bytes,
+                   request->flags & KN_REQUEST_NO_REPLY ? ", no response is asked for" : "");
     }
     if (request->flags & KN_REQUEST_NO_REPLY) {
         connection_complete(connection, request, KN_OK, NULL, kn_span_of("", 0));
@@ -380,6 +403,11 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
         kn_count(&connection->stats.rx, 1);
         count_waiting(connection, request, -1);
         if (connection->windows) kn_histogram_record(&connection->windows->rtt, kn_clock_us() - request->sent_us, 1);
+        if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
+            kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key, "v%d response: correlation id %d, %zu bytes, %.3f ms",
+                       request->api_version, (int)request->correlation_id, chunk->buffer->size_bytes,
+                       (double)(kn_clock_us() - request->sent_us) / 1000);
+        }
         connection_complete(connection, request, KN_OK, chunk, body);
     }
     kn_chunk_unref(chunk);
@@ -456,6 +484,7 @@ static int connection_received(struct kn_connection *connection, size_t got_byte
 
 static int connection_peer_closed(struct kn_connection *connection)
 {
+    connection_note_peer_closed(connection);
     size_t partial = connection->ahead_end - connection->ahead_at;
     if (connection->frame) {
         return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the connection within a response: %zu of %zu bytes had come",
@@ -464,8 +493,8 @@ static int connection_peer_closed(struct kn_connection *connection)
     if (partial) {
         return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the connection %zu bytes into a response's header", partial);
     }
-    connection->idle_close = connection->request_count == 0;
-    if (connection->idle_close) return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the idle connection");
+    if (connection->request_count == 0) connection->peer_closed = KN_PEER_CLOSED_IDLE;
+    if (connection->peer_closed == KN_PEER_CLOSED_IDLE) return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the idle connection");
     return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the connection with %d requests unanswered", connection->request_count);
 }
 
@@ -519,7 +548,7 @@ int kn_connection_step(struct kn_connection *connection, short revents, int64_t 
         if (status || connection->state != KN_CONNECTION_UP) return status;
     } else {
         if (revents & (POLLIN | POLLHUP | POLLERR)) status = connection_read(connection);
-        if (status && !connection->idle_close) kn_count(&connection->stats.rx_errors, 1);
+        if (status && connection->peer_closed != KN_PEER_CLOSED_IDLE) kn_count(&connection->stats.rx_errors, 1);
         if (status) return status;
         if (revents & POLLOUT) connection->write_blocked = 0;
     }
@@ -566,6 +595,10 @@ void kn_connection_close(struct kn_connection *connection, int status)
     struct kn_list *node;
     while ((node = kn_list_first(&failed))) {
         struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
+        if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
+            kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key, "v%d request without a response: correlation id %d, %s: %s",
+                       request->api_version, (int)request->correlation_id, request->was_written ? "sent" : "not sent", kn_status_text(status));
+        }
         int cut_off = status == KN_ERR_TIMED_OUT && request->deadline_us > connection->now_us;
         if (status == KN_ERR_TIMED_OUT && !cut_off) kn_count(&connection->stats.timeouts, 1);
         connection_complete(connection, request, cut_off ? KN_ERR_TRANSPORT : status, NULL, kn_span_of("", 0));

@@ -14,6 +14,7 @@
 #include "engine/chunk.h"
 #include "engine/counting.h"
 
+struct kn_log;
 struct kn_request;
 struct kn_transport;
 
@@ -79,6 +80,8 @@ struct kn_connection; /* defined in connection.c */
 
 struct kn_connection *kn_connection_new(const struct kn_connection_config *config, struct kn_pool *pool);
 void kn_connection_free(struct kn_connection *connection); /* closed */
+/* Lets requests and responses be told (context protocol) as those of this broker. Before the first open(). */
+void kn_connection_set_log(struct kn_connection *connection, struct kn_log *log, int32_t broker);
 enum kn_connection_state kn_connection_state(const struct kn_connection *connection);
 /* Resolves (blocking, without any lock) and starts a non-blocking connect; tries the next address when one fails. KN_OK: under way or up already
  * (see kn_connection_state()). Otherwise nothing is open. */
@@ -104,6 +107,7 @@ int kn_connection_was_idle_close(const struct kn_connection *connection);
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection);
 /* Latencies are recorded there from now on; NULL: no longer. */
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows);
+int kn_connection_peer_closed(const struct kn_connection *connection); /* the last failure was the peer's closing or resetting it: enum kn_peer_closed */
 int kn_connection_fd(const struct kn_connection *connection); /* for a forked child to close; -1 */
 
 #endif

@@ -95,6 +95,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
     kn_list_init(&engine->topics);
     kn_tallies_init(&engine->tallies);
+    kn_log_init(&engine->log, config->log_contexts, &engine->events);
     atomic_fetch_add(&live_engines, 1);
     return engine;
 }

@@ -17,6 +17,7 @@
 #include "engine/crew.h"
 #include "engine/cursor.h"
 #include "engine/events.h"
+#include "engine/log.h"
 #include "engine/queue.h"
 #include "engine/tally.h"
 #include "engine/topic.h"
@@ -68,6 +69,7 @@ struct kn_engine_config {
     size_t decompressed_max_bytes;
     char rack[256];                    /* client.rack */
     int statistics;                    /* statistics.interval.ms is set: latencies and sizes are recorded */
+    uint32_t log_contexts;             /* debug: struct kn_log's contexts */
 };
 
 struct kn_engine {
@@ -83,6 +85,7 @@ struct kn_engine {
     struct kn_queue fetched;           /* struct kn_segment: poll(), consume() */
     /* guards itself */
     struct kn_tallies tallies;         /* reports for many messages */
+    struct kn_log log;                 /* lines in `events` */
     /* atomic */
     struct kn_budget budget;           /* messages not yet settled */
     _Atomic int64_t undelivered;       /* messages settled whose report waits in `deliveries` */

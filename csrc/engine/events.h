@@ -19,8 +19,11 @@ enum kn_event_kind {
     KN_EVENT_THROTTLED,      /* throttle_ms from broker */
     KN_EVENT_OUT_OF_SEQUENCE,/* a partition's numbering must start anew, under another epoch than offset (producer id) and epoch: error_code */
     KN_EVENT_FATAL,          /* a partition's guarantee can't be kept, the engine takes nothing new: error_code or status, text */
-    KN_EVENT_REPLICA         /* the leader would rather have cursor `token` read at the replica leader_id (KIP-392): it has stopped at `offset` */
+    KN_EVENT_REPLICA,        /* the leader would rather have cursor `token` read at the replica leader_id (KIP-392): it has stopped at `offset` */
+    KN_EVENT_LOG             /* a line (log.h): status = enum kn_log_context, text, api_key or -1; token = when (kn_clock_us()) */
 };
+
+enum kn_peer_closed { KN_PEER_NOT = 0, KN_PEER_CLOSED_IDLE, KN_PEER_CLOSED, KN_PEER_CLOSED_IN_FLIGHT };
 
 struct kn_event {
     struct kn_list node;
@@ -37,6 +40,7 @@ struct kn_event {
     uint32_t epoch;          /* CURSOR, REPLICA: fetch epoch it belongs to */
     int32_t throttle_ms;
     int32_t attempts;
+    int peer_closed;         /* DISCONNECTED: the peer ended it, not we; enum kn_peer_closed */
     int64_t offset;
     struct kn_chunk *chunk;  /* REPLY: owned reference */
     const uint8_t *body;     /* REPLY: within chunk, after the response header; CURSOR/PARTITION/..: NULL */

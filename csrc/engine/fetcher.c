@@ -305,12 +305,22 @@ static int prefers_replica(const struct kn_fetcher *fetcher, const struct kn_fet
            result->records_bytes == 0;
 }
 
+static void log_result(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot, const struct kn_fetch_result *result)
+{
+    struct kn_log *log = &fetcher->broker->engine->log;
+    if (!kn_log_is_on(log, KN_LOG_FETCH)) return;
+    kn_log_say(log, KN_LOG_FETCH, fetcher->broker->handle, -1, "%.*s [%d]: %zu bytes from offset %lld on, high watermark %lld, error %d",
+               slot->cursor->topic_bytes < 80 ? (int)slot->cursor->topic_bytes : 80, slot->cursor->topic, (int)result->partition, result->records_bytes,
+               (long long)slot->offset, (long long)result->high_watermark, result->error_code);
+}
+
 static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_response *response, const struct kn_fetch_result *result,
                        struct kn_chunk *chunk, uint32_t serial)
 {
     struct kn_fetch_slot *slot = fetcher->by_id ? kn_fetch_slots_find(fetcher, response->topic_id, 16, result->partition)
                                                 : kn_fetch_slots_find(fetcher, response->topic, (size_t)response->topic_bytes, result->partition);
     if (!slot || (int32_t)(serial - slot->ignore_through) <= 0) return KN_OK; /* detached or moved meanwhile */
+    log_result(fetcher, slot, result);
     if (!result->error_code) note_offsets(slot->cursor, result);
     int elsewhere = prefers_replica(fetcher, result);
     if (result->error_code || elsewhere) {
@@ -515,6 +525,12 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
         fetcher->not_before_us = now_us + (int64_t)config->fetch_error_backoff_ms * 1000;
         return KN_ERR_NOMEM;
     }
+    if (kn_log_is_on(&fetcher->broker->engine->log, KN_LOG_FETCH)) {
+        kn_log_say(&fetcher->broker->engine->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
+                   "fetch of %d partition(s), %d told anew and %d taken out (session %d, epoch %d), %d rest with enough queued; at most %d bytes within %d ms",
+                   (int)fetcher->slot_count, (int)body.partition_count, (int)body.forgotten_count, (int)body.session_id, (int)body.session_epoch,
+                   (int)fetcher->resting_count, (int)body.max_bytes, (int)body.max_wait_ms);
+    }
     mark_sent(fetcher);
     fetch->serial = ++fetcher->serial;
     fetch->request.deadline_us = now_us + ((int64_t)config->fetch_wait_max_ms + config->request_timeout_ms) * 1000;
@@ -531,6 +547,10 @@ static int64_t room(struct kn_fetcher *fetcher)
     int64_t left = limit - atomic_load(&engine->queued_bytes);
     if (left > 0) return left;
     atomic_store(&engine->starved, 1);
+    if (kn_log_is_on(&engine->log, KN_LOG_FETCH)) {
+        kn_log_say(&engine->log, KN_LOG_FETCH, fetcher->broker->handle, -1, "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
+                   (long long)atomic_load(&engine->queued_bytes));
+    }
     /* The consumer may have emptied the queue between the two lines above and not have seen the flag: look again. */
     left = limit - atomic_load(&engine->queued_bytes);
     return left > 0 ? left : 0;

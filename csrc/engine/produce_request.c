@@ -77,6 +77,33 @@ static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t coun
 
 static void on_done(struct kn_request *request, int status, struct kn_chunk *chunk, struct kn_span body);
 
+static void log_batches(const struct kn_sender *sender, const struct kn_produce *produce, int64_t now_us)
+{
+    for (int32_t i = 0; i < produce->batch_count; i++) {
+        const struct kn_batch *batch = produce->batches[i];
+        kn_log_say(&sender->broker->engine->log, KN_LOG_MSG, sender->broker->handle, -1,
+                   "%.80s [%d]: a batch of %d message(s), %zu bytes on the wire, is sent %.1f ms after its first message, attempt %d", batch->topic->name,
+                   (int)batch->partition, (int)batch->writer.record_count, batch->wire->size_bytes, (double)(now_us - batch->created_us) / 1000,
+                   (int)batch->attempts + 1);
+    }
+}
+
+/* Settled, or to be sent once more. */
+static void log_outcome(const struct kn_sender *sender, const struct kn_batch *batch, int status, int16_t error_code, const char *what)
+{
+    struct kn_log *log = &sender->broker->engine->log;
+    if (!kn_log_is_on(log, KN_LOG_MSG)) return;
+    if (status == KN_OK && !error_code) {
+        kn_log_say(log, KN_LOG_MSG, sender->broker->handle, -1, "%.80s [%d]: %d message(s) written from offset %lld on, %.1f ms after the first was produced",
+                   batch->topic->name, (int)batch->partition, (int)batch->writer.record_count, (long long)batch->base_offset,
+                   (double)(batch->acked_us - batch->created_us) / 1000);
+        return;
+    }
+    kn_log_say(log, KN_LOG_MSG, sender->broker->handle, -1, "%.80s [%d]: a batch of %d message(s) %s: %s %d, attempt %d", batch->topic->name,
+               (int)batch->partition, (int)batch->writer.record_count, what, error_code ? "the broker's error" : kn_status_text(status),
+               error_code ? error_code : status, (int)batch->attempts);
+}
+
 struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *const *batches, int32_t batch_count, int64_t now_us)
 {
     const struct kn_engine_config *config = &sender->broker->engine->config;
@@ -102,6 +129,7 @@ struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *con
     uint8_t *from = (uint8_t *)(produce->batches + batch_count);
     uint8_t *to = from + kn_frame_header_write(from, KN_API_PRODUCE, request->api_version, config->client_id, flexible);
     request->frame_bytes = kn_produce_request_encode(&body, from, to, request->pieces, &request->piece_count);
+    if (kn_log_is_on(&sender->broker->engine->log, KN_LOG_MSG)) log_batches(sender, produce, now_us);
     return produce;
 }
 
@@ -182,9 +210,11 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
     if (may_retry && !refusing && !expired && !sender->purging && batch->attempts <= config->retries) {
         int written = error_code != 0 || batch->sent_us != 0;
         kn_count(&sender->broker->retries, 1);
+        log_outcome(sender, batch, status, error_code, "is to be sent again");
         kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts) : now_us);
         return;
     }
+    log_outcome(sender, batch, status, error_code, "has failed");
     if (may_retry && (sender->purging || (closed && batch->sent_us))) kn_batch_set_error(batch, KN_ERR_PURGED_IN_FLIGHT, 0, NULL, 0);
     else if (may_retry && refusing) kn_batch_set_error(batch, closed ? KN_ERR_CLOSED : KN_ERR_PURGED, 0, NULL, 0);
     else if (may_retry && expired) kn_batch_set_error(batch, KN_ERR_TIMED_OUT, 0, text, (size_t)text_bytes);
@@ -209,12 +239,13 @@ static void ask_for_metadata(struct kn_sender *sender, const struct kn_batch *ba
     kn_engine_post_event(sender->broker->engine, event);
 }
 
-static void settle_written(struct kn_batch *batch, int64_t base_offset, int64_t log_append_time_ms)
+static void settle_written(const struct kn_sender *sender, struct kn_batch *batch, int64_t base_offset, int64_t log_append_time_ms)
 {
     batch->status = KN_OK;
     batch->base_offset = base_offset;
     batch->log_append_time_ms = log_append_time_ms;
     kn_batch_raise_persistence(batch, KN_PERSISTED);
+    log_outcome(sender, batch, KN_OK, 0, "");
     kn_accumulator_settle(batch->accumulator, batch);
 }
 
@@ -265,7 +296,7 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, co
     int action = outcome->error_code ? kn_produce_error_action(outcome->error_code) : KN_PRODUCE_WRITTEN;
     if (outcome->error_code && batch->base_sequence < 0 && action & (KN_PRODUCE_WRITTEN | KN_PRODUCE_SEQUENCE)) action = 0; /* makes no sense */
     if (action & KN_PRODUCE_WRITTEN) {
-        settle_written(batch, outcome->error_code ? -1 : outcome->base_offset, outcome->log_append_time_ms);
+        settle_written(sender, batch, outcome->error_code ? -1 : outcome->base_offset, outcome->log_append_time_ms);
         return;
     }
     if (split_refused(sender, batch, outcome, action)) return;
@@ -364,6 +395,7 @@ static void on_written(struct kn_produce *produce) /* acks=0: that is all we wil
         struct kn_batch *batch = produce->batches[i];
         batch->status = KN_OK;
         kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
+        log_outcome(produce->sender, batch, KN_OK, 0, "");
         kn_accumulator_settle(batch->accumulator, batch);
     }
 }

@@ -126,6 +126,16 @@ static int by_topic_and_partition(const void *left, const void *right)
     return a->partition < b->partition ? -1 : 1;
 }
 
+static void log_request(const struct kn_sender *sender, const struct picks *picks)
+{
+    struct kn_engine *engine = sender->broker->engine;
+    int64_t messages = 0;
+    for (int32_t i = 0; i < picks->count; i++) messages += picks->batches[i]->writer.record_count;
+    kn_log_say(&engine->log, KN_LOG_QUEUE, sender->broker->handle, -1,
+               "%lld message(s) of %d partition(s) leave the queue in one request; %lld queued or in flight, in %d request(s) so far", (long long)messages,
+               (int)picks->count, (long long)atomic_load_explicit(&engine->budget.messages, memory_order_relaxed), (int)sender->in_flight);
+}
+
 static void send_request(struct kn_sender *sender, struct picks *picks, int64_t now_us)
 {
     drop_unsealed(sender, picks, now_us);
@@ -140,6 +150,7 @@ static void send_request(struct kn_sender *sender, struct picks *picks, int64_t 
     }
     kn_count_batches(sender->broker->windows, picks->batches, picks->count);
     sender->in_flight++;
+    if (kn_log_is_on(&sender->broker->engine->log, KN_LOG_QUEUE)) log_request(sender, picks);
     kn_broker_send(sender->broker, &produce->request, now_us);
 }
 

@@ -35,6 +35,7 @@ cdef class Event:
     cdef readonly unsigned int epoch
     cdef readonly int throttle_ms
     cdef readonly int attempts
+    cdef readonly int peer_closed
     cdef readonly int64_t offset
     cdef readonly object body
     cdef readonly str text
@@ -58,6 +59,7 @@ cdef Event _event_of(kn_event *source):
     event.epoch = source.epoch
     event.throttle_ms = source.throttle_ms
     event.attempts = source.attempts
+    event.peer_closed = source.peer_closed
     event.offset = source.offset
     event.body = PyBytes_FromStringAndSize(<const char *>source.body, source.body_bytes) if source.body != NULL else None
     event.text = (<bytes>source.text).decode("ascii", "replace")
@@ -126,6 +128,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.isolation_level = settings["isolation_level"]
     to.decompressed_max_bytes = settings["decompressed_max_bytes"]
     to.statistics = settings["statistics"]
+    to.log_contexts = settings["log_contexts"]
 
 
 cdef class Engine:
@@ -213,8 +216,14 @@ cdef class Engine:
         while not kn_list_empty(&items):
             node = kn_list_pop_front(&items)
             events.append(_event_of(<kn_event *>node))
+            if (<kn_event *>node).kind == KN_EVENT_LOG:
+                kn_log_taken(&self.engine.log)
             kn_event_free(<kn_event *>node)
         return events
+
+    def take_dropped_lines(self):
+        """Control thread: how many lines for the log found no room since it was asked last."""
+        return 0 if self.engine == NULL else kn_log_take_dropped(&self.engine.log)
 
     cdef _check(self, int status):
         if status < 0:

@@ -62,6 +62,7 @@ cdef extern from "engine/budget.h" nogil:
 cdef extern from "engine/events.h" nogil:
     enum kn_event_kind:
         KN_EVENT_REPLY
+        KN_EVENT_LOG
     struct kn_event:
         kn_list node
         kn_event_kind kind
@@ -77,11 +78,18 @@ cdef extern from "engine/events.h" nogil:
         uint32_t epoch
         int32_t throttle_ms
         int32_t attempts
+        int peer_closed
         int64_t offset
         const uint8_t *body
         size_t body_bytes
         char *text
     void kn_event_free(kn_event *event)
+
+cdef extern from "engine/log.h" nogil:
+    struct kn_log:
+        pass
+    void kn_log_taken(kn_log *log)
+    int64_t kn_log_take_dropped(kn_log *log)
 
 cdef extern from "engine/connection.h" nogil:
     enum:
@@ -264,10 +272,12 @@ cdef extern from "engine/engine.h" nogil:
         size_t decompressed_max_bytes
         char *rack
         int statistics
+        uint32_t log_contexts
     struct kn_engine:
         kn_engine_config config
         kn_codec_table codecs
         kn_pool *pool
+        kn_log log
         kn_queue events
         kn_queue deliveries
         kn_queue fetched

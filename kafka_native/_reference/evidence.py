@@ -102,9 +102,27 @@ _OF_BOTH: Final = {
     "reconnect.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_connections_end_at_the_most", "csrc/engine/broker.c::reconnect_backoff_max_ms"
     ),
-    "error_cb": _at(
-        "client/test_old_releases.py::test_without_a_fallback_the_client_says_what_may_be_wrong",
+    "debug": _at(
+        "client/test_logging.py::test_each_context_says_something_on_a_logger_of_its_own",
         "kafka_native/client.py",
+        "kafka_native/control/settings.py",
+    ),
+    "log_cb": _at("client/test_logging.py::test_log_cb_gets_name_level_facility_and_text", "kafka_native/config.py"),
+    "log_level": _at(
+        "client/test_logging.py::test_log_level_is_a_syslog_level_and_debug_raises_it", "kafka_native/client.py"
+    ),
+    "log.queue": _at(
+        "client/test_logging.py::test_with_log_queue_the_applications_poll_tells_the_logger", "kafka_native/client.py"
+    ),
+    "log.thread.name": _at(
+        "client/test_logging.py::test_log_thread_name_off_leaves_the_thread_out", "kafka_native/config.py"
+    ),
+    "log.connection.close": _at(
+        "client/test_logging.py::test_connection_closed_under_a_request_is_a_warning_unless_unwanted",
+        "kafka_native/client.py",
+    ),
+    "error_cb": _at(
+        "client/test_error_cb.py::test_refused_broker_is_one_error_however_often_it_is_tried", "kafka_native/client.py"
     ),
     "statistics.interval.ms": _at(
         "client/test_statistics.py::test_consume_and_flush_call_back_too",

@@ -43,7 +43,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="everywhere",
         python_only=True,
-        doc='A logging.Logger that takes the client\'s messages; logging.getLogger("kafka_native") if none is given.',
+        doc="A logging.Logger, or anything with its log(), that takes the client's messages; "
+        '"kafka_native.<client.id>" and a child a context if none is given.',
     ),
     Property(
         "default.topic.config",

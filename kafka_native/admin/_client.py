@@ -120,7 +120,7 @@ class AdminClient:
         self._errands = Errands(
             main.pool,
             main.metadata,
-            self._client.logger,
+            self._client.logs["admin"],
             backoff_s=settings.number("retry.backoff.ms") / 1000,
             backoff_most_s=settings.number("retry.backoff.max.ms") / 1000,
         )

@@ -379,8 +379,7 @@ class AIOConsumer(AIOAssigning):
         finally:
             self._taking.end()
         if not over:
-            name = core._client.name
-            core._client.logger.warning("%s: leaving the group took longer than %g s", name, timeout)
+            core._client.logger.warning("leaving the group took longer than %g s", timeout)
         if raised is not None:
             raise raised
 

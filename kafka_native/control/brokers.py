@@ -22,6 +22,7 @@ from kafka_native.errors import (
     KafkaError,
     from_status,
 )
+from kafka_native.logs import DEBUG, ERROR, INFO, QUIET, WARNING, Logs
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
 from kafka_native.protocol.schema import Request
@@ -36,6 +37,8 @@ COORDINATORS = 1 << 32
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
 # for as long as its timeouts allow.
 NEXT_SERVER_S = 0.5
+# enum kn_peer_closed, csrc/engine/events.h: how loudly the peer's closing of a connection is told
+CLOSE_LEVELS = {2: INFO, 3: WARNING}
 OLD_BROKER_HINT = "a broker before 0.10? see broker.version.fallback"
 
 
@@ -52,7 +55,9 @@ class Broker:
     handshake: Handshake | None = None
     ranges: ApiRanges | None = None  # None: not up
     failing: bool = False
+    told: set[tuple[int, bool]] = field(default_factory=set)  # errors since it was up last: code, was connected
     held_until: float = 0.0  # a quota is violated: nothing is sent before
+    refused: bool = False  # we have ended this connection, and told why
     unanswered: bool = False  # this connection ends, or did so just now, over the question for versions
     waiting: deque[Call] = field(default_factory=deque)
     dedicated: bool = False  # to a coordinator: nothing else goes there
@@ -94,15 +99,20 @@ class BrokerPool:
         *,
         client_version: str,
         handshake_timeout_s: float,
-        on_error: Callable[[KafkaError], None],
+        on_error: Callable[[KafkaError, int], None],
+        logs: Logs = QUIET,
+        tells_closes: bool = True,
         rebootstraps: bool = True,
         fallback: Fallback = ASK_EVERYONE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_error`` is told of transport errors, and once when every broker is down.
+        """``on_error`` is told of brokers' errors, each kind once until its broker is up again, and that all are down.
 
-        ``rebootstraps``: whether the bootstrap servers are turned to again once other brokers are known
-        (metadata.recovery.strategy, KIP-899).
+        It gets how bad that is, too: a syslog level.
+
+        ``tells_closes``: also when a broker closes a connection in use (log.connection.close). ``rebootstraps``:
+        whether the bootstrap servers are turned to again once other brokers are known (metadata.recovery.strategy,
+        KIP-899).
         """
         self._fallback = fallback
         self._answered: set[tuple[str, int]] = set()  # who told its versions isn't taken for old
@@ -111,6 +121,9 @@ class BrokerPool:
         self._client_version = client_version
         self._handshake_timeout_s = handshake_timeout_s
         self._on_error = on_error
+        self.logs = logs
+        self._log = logs["broker"]
+        self._tells_closes = tells_closes
         self._clock = clock
         self._by_handle: dict[int, Broker] = {}
         self.nodes: dict[int, Broker] = {}
@@ -136,6 +149,7 @@ class BrokerPool:
         handle = self._engine.broker_add(node_id, host, port)
         broker = Broker(handle, node_id, host, port, rack)
         self._by_handle[handle] = broker
+        self._log.debug("%s: known now", broker.name)
         return broker
 
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
@@ -325,6 +339,7 @@ class BrokerPool:
         if not self._may_rebootstrap:
             return
         self.rebootstrapping = True
+        self._log.info("starting again from the bootstrap servers")
         for broker in self._by_handle.values():
             if broker.up or broker.handshake is not None:
                 broker.ranges = None
@@ -342,6 +357,7 @@ class BrokerPool:
         if broker is not None:
             broker.generation = event.generation
             broker.unanswered = False
+            self._log.debug("%s: connected: %s", broker.name, event.text)
             if self._fallback.ranges is not None and (self._fallback.always or self._is_old(broker)):
                 self._open(broker, self._fallback.ranges)
                 return
@@ -390,14 +406,19 @@ class BrokerPool:
 
     def _refuse(self, broker: Broker, error: KafkaError) -> None:
         broker.handshake = None
+        broker.refused = True
         self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
-        self._on_error(error)
+        self._report(broker, error, connected=True)
         self._fail_waiting(broker, error)
 
     def _open(self, broker: Broker, ranges: ApiRanges) -> None:
         broker.handshake = None
         broker.ranges = ranges
-        broker.failing = False
+        broker.failing = broker.refused = False
+        broker.told.clear()
+        self._log.debug("%s: up", broker.name)
+        if self.logs["feature"].on:
+            self.logs["feature"].debug("%s: %s", broker.name, ranges)
         if broker.node_id != BOOTSTRAP or not self.nodes:
             self._all_down_told = False
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
@@ -422,19 +443,33 @@ class BrokerPool:
                 self._engine.broker_connect(broker.handle)
             return
         if event.attempts:
-            text = f"{event.text} ({OLD_BROKER_HINT})" if unanswered else event.text
-            error = KafkaError(from_status(event.status).code(), text)
-            if not broker.failing:  # once a change, not once an attempt
-                self._on_error(error)
+            text = f"{broker.name}: {event.text.removeprefix(f'{broker.host}:{broker.port}').lstrip(': ')}"
+            error = KafkaError(from_status(event.status).code(), f"{text} ({OLD_BROKER_HINT})" if unanswered else text)
+            if not broker.refused:
+                level = CLOSE_LEVELS.get(event.peer_closed, ERROR)
+                told = level == ERROR or self._tells_closes
+                self._report(broker, error, connected=event.generation != 0, level=level if told else DEBUG)
             broker.failing = True
+            broker.refused = False
             self._fail_waiting(broker, error)
             self._tell_if_all_down()
             if self.nodes and not self.rebootstrapping and all(node.failing for node in self.nodes.values()):
                 self.rebootstrap()
+        else:
+            self._log.debug("%s: closed: %s", broker.name, event.text)
         if broker.waiting:
             self._engine.broker_connect(broker.handle)
         if self._any:
             self._connect_one()
+
+    def _report(self, broker: Broker, error: KafkaError, *, connected: bool, level: int = ERROR) -> None:
+        """Tells an error of a broker: once a change, not once an attempt. ``level`` DEBUG: only the log is told."""
+        kind = (error.code(), connected)
+        if level == DEBUG or kind in broker.told:
+            self._log.debug("%s", error.str())
+            return
+        broker.told.add(kind)
+        self._on_error(error, level)
 
     def _fail_waiting(self, broker: Broker, error: KafkaError) -> None:
         waiting = list(broker.waiting)
@@ -452,7 +487,8 @@ class BrokerPool:
             return
         self._all_down_told = True
         count = len(self.nodes) or len(self.bootstrap)
-        self._on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, f"{count}/{count} brokers are down"))
+        error = KafkaError(KafkaError._ALL_BROKERS_DOWN, f"{count}/{count} brokers are down")
+        self._on_error(error, ERROR)
 
     def on_reply(self, event: Event) -> None:
         """A reply, or its failure, for one of our tokens."""

@@ -22,6 +22,7 @@ from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
 from kafka_native.control.positions import NOWHERE, Key, Place, place_of
 from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET, Log
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Committing:
         auto_store: bool = True,
         polls: Callable[[], tuple[int, bool]] | None = None,
         files: OffsetFiles | None = None,
+        log: Log = QUIET["consumer"],
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -145,6 +147,7 @@ class Committing:
         self._auto_store = auto_store
         self._polls = polls
         self._files = files
+        self._log = log
         self._backoff = backoff or Backoff(0.1, 1.0)
         self._ask_backoff = Backoff(0.1, 1.0)
         self._clock = clock
@@ -298,6 +301,9 @@ class Committing:
         ]
         for key, place in commit.wanted.items():
             error = commit.errors.get(key)
+            if self._log.on:
+                outcome = "is committed" if error is None else f"isn't committed: {error.str()}"
+                self._log.debug("%s [%d]: offset %d %s", *key, place.offset, outcome)
             assigned = commit.owned.get(key)
             if assigned is None:
                 continue

@@ -5,7 +5,6 @@ Thread: the control thread only; the public API gets here through `MainThread.ru
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -70,7 +69,6 @@ class Consuming:
         main: MainThread,
         config: Config,
         hooks: Hooks,
-        logger: logging.Logger,
         assignors: list[Assignor],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -79,7 +77,7 @@ class Consuming:
         self._main = main
         self._config = config
         self._hooks = hooks
-        self._logger = logger
+        self._logs = main.pool.logs
         self._clock = clock
         self.settings = GroupSettings.of(config)
         self._timeout_s = self.settings.timeout_s
@@ -98,7 +96,12 @@ class Consuming:
         self.committing = self._make_committing()
         self.subscription = self._make_subscription()
         self.rebalance = Rebalance(
-            self.fetching, self.committing, call_back=hooks.call_back, post=main.post, clock=clock
+            self.fetching,
+            self.committing,
+            call_back=hooks.call_back,
+            post=main.post,
+            clock=clock,
+            log=self._logs["cgrp"],
         )
         self.membership: Membership = (
             self._make_consumer() if self.member.protocol == "consumer" else self._make_classic(assignors)
@@ -137,7 +140,7 @@ class Consuming:
             on_error=self._hooks.on_error,
             replica_s=config.integer("metadata.max.age.ms") / 1000,
             error_s=config.integer("fetch.error.backoff.ms") / 1000,
-            log=self._logger.info,
+            logs=self._logs,
             clock=self._clock,
         )
 
@@ -160,6 +163,7 @@ class Consuming:
             auto_store=config.flag("enable.auto.offset.store"),
             polls=self._hooks.waits,
             files=files,
+            log=self._logs["consumer"],
             backoff=self._backoff(),
             clock=self._clock,
         )
@@ -176,7 +180,7 @@ class Consuming:
             self.settings,
             on_error=self._hooks.on_group_error,
             on_fatal=self._hooks.on_fatal,
-            logger=self._logger,
+            logger=self._logs["cgrp"],
             clock=self._clock,
         )
 
@@ -192,7 +196,7 @@ class Consuming:
             assignor=self._config.text("group.remote.assignor") or None,
             on_error=self._hooks.on_group_error,
             on_fatal=self._hooks.on_fatal,
-            logger=self._logger,
+            logger=self._logs["cgrp"],
             clock=self._clock,
         )
 
@@ -229,6 +233,7 @@ class Consuming:
 
         ``initial_offsets``: where partitions start that the group has no offset of.
         """
+        self._logs["consumer"].debug("group %s: subscribes to %s", self.member.group_id, topics)
         if not self.subscription.wanted and self.fetching.assigned:
             self.unassign(list(self.fetching.assigned), lambda: None)
         self.subscription.replace(topics, now)
@@ -244,6 +249,7 @@ class Consuming:
         if not self.subscription.wanted:
             done()
             return
+        self._logs["consumer"].debug("group %s: leaves: %s", self.member.group_id, reason)
         self.subscription.replace([], now)
 
         def left() -> None:

@@ -8,7 +8,6 @@ Thread: the control thread only.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
@@ -21,6 +20,7 @@ from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.control.metadata import Metadata
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.logs import Logger
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.schema import Request
@@ -79,6 +79,11 @@ class Errand:
     begun: bool = False
     open: int = 0
     wake_at: float = NEVER
+
+    @property
+    def name(self) -> str:
+        """What it is about, as logs name it."""
+        return getattr(self.steps, "__qualname__", "errand")
 
     # --- for generators: `yield from` ---
 
@@ -250,7 +255,7 @@ class Errands:
         self,
         pool: BrokerPool,
         metadata: Metadata,
-        logger: logging.Logger,
+        logger: Logger,
         *,
         backoff_s: float,
         backoff_most_s: float,
@@ -279,6 +284,7 @@ class Errands:
             return
         errand = Errand(self._pool, self._metadata, Backoff(*self._backoff), deadline, self._clock, fail=fail)
         errand.steps = make(errand)
+        self._logger.debug("%s begins, %d are under way", errand.name, len(self._all))
         self._all.add(errand)
         self._ready.append(errand)
 
@@ -310,12 +316,14 @@ class Errands:
                 step = errand.steps.send(replies) if errand.begun else next(errand.steps)
                 errand.begun = True
                 if isinstance(step, float):
+                    self._logger.debug("%s goes on in %.3f s", errand.name, step)
                     errand.wake_at = now + step
                     return []
                 if step:
                     return self._calls(errand, step)
                 replies = []
         except StopIteration:
+            self._logger.debug("%s is done", errand.name)
             self._all.discard(errand)
         except KafkaException as error:
             self._end(errand, error)
@@ -325,6 +333,9 @@ class Errands:
         return []
 
     def _calls(self, errand: Errand, asks: list[Ask]) -> list[Call]:
+        for ask in asks:
+            to = "any broker" if ask.target is None else f"broker {ask.target}"
+            self._logger.debug("%s is asked of %s", type(ask.message).__name__, to)
         errand.replies = [None] * len(asks)
         errand.open = len(asks)
 
@@ -339,5 +350,6 @@ class Errands:
     def _end(self, errand: Errand, error: BaseException) -> None:
         self._all.discard(errand)
         if errand.steps is not None:
+            self._logger.debug("%s fails: %s", errand.name, error)
             errand.steps.close()
         errand.fail(error)

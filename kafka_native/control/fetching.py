@@ -27,6 +27,7 @@ from kafka_native.control.offsets import EARLIEST, LATEST, MOVED, Found, Lookup,
 from kafka_native.control.positions import NO_EPOCH, OFFSET_TAIL_BASE, Ago, Key, Place, Reset
 from kafka_native.control.validation import UNABLE, Check, check_calls
 from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET, Logs
 from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Fetching:
         replica_s: float = REPLICA_S,
         error_s: float = 0.0,
         initial_offsets: Mapping[Key, Place] | None = None,
-        log: Callable[[str], None] = lambda text: None,
+        logs: Logs = QUIET,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -80,7 +81,8 @@ class Fetching:
         self._on_error = on_error
         self._replica_s = min(replica_s, REPLICA_S)
         self._error_s = error_s
-        self._log = log
+        self._log = logs["consumer"]
+        self._fetch_log = logs["fetch"]
         self._clock = clock
         self._wall_clock = wall_clock
         self._todo: dict[Key, None] = {}
@@ -113,6 +115,7 @@ class Fetching:
                 self.remove([key])
             place = Place(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
+            self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
             self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
                 topic, partition, place, place, given, paused=key in self._paused
             )
@@ -126,6 +129,7 @@ class Fetching:
             assigned = self.assigned.pop(key, None)
             if assigned is None:
                 continue
+            self._log.debug("%s [%d]: not assigned any more, was at offset %d", *key, assigned.position)
             self._todo.pop(key, None)
             del self._by_topic[key[0]][key[1]]
             if not self._by_topic[key[0]]:
@@ -332,6 +336,8 @@ class Fetching:
         assigned.keep_queued = False
         assigned.fetching = True
         assigned.leader_epoch = leader.epoch
+        where = (*assigned.key, offset, leader.leader, leader.epoch)
+        self._fetch_log.debug("%s [%d]: fetched from offset %d on, at broker %d (leader epoch %d)", *where)
 
     # --- what metadata tell ---
 
@@ -383,6 +389,9 @@ class Fetching:
         if assigned is None:
             return
         code = event.error_code
+        if self._fetch_log.on:
+            why = KafkaError(code).name() if code else "a batch that can't be used"
+            self._fetch_log.debug("%s [%d]: fetching has stopped at offset %d: %s", *assigned.key, event.offset, why)
         self._stopped(assigned, event.offset)
         if assigned.replica >= 0:
             # Whatever a follower says, the leader knows better; out of range often is that it is behind.
@@ -432,6 +441,7 @@ class Fetching:
             return
         assigned.fetching = True
         assigned.keep_queued = False
+        self._fetch_log.debug("%s [%d]: fetched from its replica at broker %d", *assigned.key, event.leader_id)
         assigned.replica = event.leader_id
         assigned.replica_until = now + self._replica_s
         self._wake_at(assigned, assigned.replica_until)
@@ -456,7 +466,7 @@ class Fetching:
             text = f"offset {offset} of {where} is out of range, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
-            self._log(f"offset {offset} of {where} is out of range: going on where auto.offset.reset says")
+            self._log.info("offset %d of %s is out of range: going on where auto.offset.reset says", offset, where)
             assigned.jump = (offset, assigned.next)  # its end is known once it is looked up
             self._reset_to(assigned)
             self._work_on(assigned)
@@ -660,7 +670,7 @@ class Fetching:
         if self._reset is None:
             self._give_up(assigned, KafkaError(KafkaError._LOG_TRUNCATION, text))
             return
-        self._log(f"{text}; going on there")
+        self._log.info("%s; going on there", text)
         self._restart(assigned, result, forget=True)
         assigned.validated = leader_epoch
 

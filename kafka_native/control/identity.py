@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.transactions import InitProducerIdRequest
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Identity:
         timeout_s: float,
         on_fatal: Callable[[KafkaError], None],
         on_waived: Callable[[KafkaError], None] | None = None,
+        log: Log = QUIET["eos"],
     ) -> None:
         """``timeout_s``: how long one request may take.
 
@@ -50,6 +52,7 @@ class Identity:
         self._timeout_s = timeout_s
         self._on_fatal = on_fatal
         self._on_waived = on_waived
+        self._log = log
         self._ask_at = 0.0
         self._now = 0.0
         self.producer_id = NO_PRODUCER
@@ -64,6 +67,8 @@ class Identity:
         """
         if (event.offset, event.epoch) != (self.producer_id, self.epoch):
             return  # another partition's news of the same
+        cause = KafkaError(event.error_code).name() if event.error_code else "a batch has failed"
+        self._log.info("%s: messages are numbered anew, under another epoch than %d", cause, self.epoch)
         if self.epoch == LAST_EPOCH:
             self.producer_id = self.epoch = NO_PRODUCER
             self._ask_at = 0.0
@@ -104,10 +109,12 @@ class Identity:
                 self._refused(reply)
                 return
             self._ask_at = self._now + self._backoff.next_s()
+            self._log.debug("no producer id: %s; asked for again", reply.str())
             return
         self._backoff.reset()
         self._ask_at = NEVER
         self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
+        self._log.debug("producer id %d, epoch %d", self.producer_id, self.epoch)
         self._grant()
 
     def _refused(self, error: KafkaError) -> None:

@@ -5,12 +5,12 @@ Thread: the control thread only.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo, run, wire
 from kafka_native.control.calls import NEVER
+from kafka_native.logs import Logger
 from kafka_native.protocol.groups import JoinGroupResponse, SyncGroupRequest
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Leading:
         pool: BrokerPool,
         subscription: Subscription,
         on_change: Callable[[str], None],
-        logger: logging.Logger,
+        logger: Logger,
     ) -> None:
         """``on_change(reason)``: topics aren't what they were when they were assigned."""
         self._metadata = metadata
@@ -99,6 +99,8 @@ class Leading:
             self._logger.info("subscribed topics that don't exist: %s", ", ".join(missing[:10]))
         partitions = {name: self._partitions(name) for name, count in counts.items() if count}
         assignment = run(self._assignor, partitions, self._members)
+        for member_id, keys in assignment.items():
+            self._logger.debug("%s gives %d partition(s) to %s", self._assignor.name, len(keys), member_id)
         self._counts = dict(counts)
         return [
             SyncGroupRequest.Assignment(member_id=member_id, assignment=wire.pack_assignment(keys))

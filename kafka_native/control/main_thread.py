@@ -7,7 +7,6 @@ and wait for the outcome; nothing of the control plane is touched by another thr
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -23,6 +22,8 @@ from kafka_native.control.identity import Identity
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.routing import Routing
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.logs import CONTEXTS, DEBUG
+from kafka_native.protocol import ApiKey
 from kafka_native.protocol.schema import Request
 
 if TYPE_CHECKING:
@@ -31,9 +32,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # enum kn_event_kind, csrc/engine/events.h
-CONNECTED, DISCONNECTED, REPLY, PARTITION, CURSOR, TOPIC_WANTED, THROTTLED, OUT_OF_SEQUENCE, FATAL, REPLICA = range(
-    1, 11
-)
+(
+    CONNECTED,
+    DISCONNECTED,
+    REPLY,
+    PARTITION,
+    CURSOR,
+    TOPIC_WANTED,
+    THROTTLED,
+    OUT_OF_SEQUENCE,
+    FATAL,
+    REPLICA,
+    LOG,
+) = range(1, 12)
 
 JOIN_TIMEOUT_S = 10.0
 FOR_EVER_S = 1e6  # eleven days: as milliseconds it fits into the engine's 32 bits
@@ -47,7 +58,7 @@ def bound_s(timeout_s: float) -> float:
 class MainThread:
     """Owns the control plane of one client."""
 
-    def __init__(self, engine: Engine, pool: BrokerPool, metadata: Metadata, name: str, logger: logging.Logger) -> None:
+    def __init__(self, engine: Engine, pool: BrokerPool, metadata: Metadata) -> None:
         """Not running yet: `start()` it once the managers are in."""
         self.engine = engine
         self.pool = pool
@@ -61,10 +72,11 @@ class MainThread:
         """Besides those above; polled before metadata."""
         self.on_close: list[Callable[[KafkaError], None]] = []
         """Called when the thread ends, with the error for what is still waited for."""
-        self._logger = logger
+        self._logs = pool.logs
+        self._logger = self._logs["generic"]
         self._work: deque[Callable[[], None]] = deque()
         self._stopping = False
-        self._thread = threading.Thread(target=self._loop, name=f"kafka-native {name}", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"kafka-native {self._logs.name}", daemon=True)
 
     def start(self) -> None:
         """Starts the thread."""
@@ -177,6 +189,11 @@ class MainThread:
             wait_s = -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
             for event in self.engine.next_events(0.0 if self._work else wait_s):
                 self._guarded(event)
+            self._tell_dropped()
+        for event in self.engine.next_events(0.0):
+            if event.kind == LOG:
+                self._guarded(event)
+        self._tell_dropped()
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
         self.pool.fail_all(closed)
         if self.routing is not None:
@@ -185,6 +202,12 @@ class MainThread:
             listener(closed)
         while self._work:
             self._work.popleft()()
+
+    def _tell_dropped(self) -> None:
+        """Broker threads don't wait to say something: what found no room is counted."""
+        count = self.engine.take_dropped_lines() if self._logs.contexts else 0
+        if count:
+            self._logs.say_dropped(count)
 
     def _turn(self) -> float:
         while self._work:
@@ -221,7 +244,6 @@ class MainThread:
         elif event.kind == PARTITION and self.routing is not None:
             self.routing.on_partition_error(event, now)
         elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
-            self._logger.info("%r: numbering goes on under another epoch", event)
             self.identity.on_out_of_sequence(event)
         elif event.kind == FATAL and self.routing is not None:
             self.on_fatal(self.routing.fatal_error(event))
@@ -233,3 +255,18 @@ class MainThread:
             broker = self.pool.by_handle(event.broker)
             if broker is not None:
                 self.on_throttled(broker, event.throttle_ms / 1000)
+        elif event.kind == LOG:
+            self._on_log(event, now)
+
+    def _on_log(self, event: Event, now: float) -> None:
+        """A line of a broker's thread."""
+        broker = self.pool.by_handle(event.broker)
+        who = f"broker handle {event.broker}" if broker is None else broker.name
+        what = "" if event.api_key < 0 else f"{ApiKey(event.api_key).name} "
+        self._logs.say(
+            DEBUG,
+            CONTEXTS[event.status],
+            f"{who}: {what}{event.text}",
+            thread="kn-broker" if broker is None else f"kn-broker-{broker.node_id}",
+            created=time.time() - (now - event.token / 1e6),
+        )

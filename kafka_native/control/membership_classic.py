@@ -14,7 +14,6 @@ Thread: the control thread only.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
@@ -29,6 +28,7 @@ from kafka_native.control.member import NO_GENERATION
 from kafka_native.control.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
 from kafka_native.control.rebalance import Key
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.logs import Logger
 from kafka_native.protocol.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -95,7 +95,7 @@ class ClassicMembership:
         *,
         on_error: Callable[[KafkaError], None],
         on_fatal: Callable[[KafkaError], None],
-        logger: logging.Logger,
+        logger: Logger,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``assignors``: by preference.
@@ -113,7 +113,7 @@ class ClassicMembership:
         self._on_fatal = on_fatal
         self._logger = logger
         self._clock = clock
-        self._leading = Leading(metadata, pool, subscription, lambda why: self._ask_rejoin(why), logger)
+        self._leading = Leading(metadata, pool, subscription, lambda why: self._ask_rejoin(why), pool.logs["assignor"])
         cooperative = all(each.protocol == "COOPERATIVE" for each in assignors)
         self._protocol = "COOPERATIVE" if cooperative else "EAGER"
 

@@ -18,7 +18,6 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import base64
-import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -32,6 +31,7 @@ from kafka_native.control.member import NO_GENERATION
 from kafka_native.control.membership import LEAVE_TIMEOUT_S, REPORT_EVERY_S, GroupSettings, Reports
 from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError
+from kafka_native.logs import Logger
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class ConsumerMembership:
         assignor: str | None,
         on_error: Callable[[KafkaError], None],
         on_fatal: Callable[[KafkaError], None],
-        logger: logging.Logger,
+        logger: Logger,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``assignor``: group.remote.assignor, None leaves it to the broker.

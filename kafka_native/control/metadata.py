@@ -83,6 +83,8 @@ class Metadata:
         (metadata.recovery.rebootstrap.trigger.ms, KIP-1102).
         """
         self._pool = pool
+        self._log = pool.logs["metadata"]
+        self._topic_log = pool.logs["topic"]
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
         self._propagation_s = propagation_s
         self._timeout_s = timeout_s
@@ -164,7 +166,7 @@ class Metadata:
         """A broker has named a new leader (KIP-951), or none: use it if it is news about a known node, else ask."""
         known = self.leader(name, partition)
         if known is not None and leader >= 0 and epoch > known.epoch and leader in self._pool.nodes:
-            known.leader, known.epoch = leader, epoch
+            self._lead(self.topics[name], partition, leader, epoch)
             self._tell(self.topics[name])
         else:
             self.refresh(now)
@@ -222,6 +224,7 @@ class Metadata:
         names = [MetadataRequest.Topic(name=name) for name in self.topics]
         create = any(topic.create for topic in self.topics.values())
         message = MetadataRequest(topics=names, allow_auto_topic_creation=create)
+        self._log.debug("asking for %d topic(s)", len(names))
         return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_reply)], trigger_at
 
     def _on_reply(self, reply: Reply) -> None:
@@ -229,6 +232,9 @@ class Metadata:
         now = self._clock()
         if isinstance(reply, KafkaError) or reply.error_code:
             self._next_at = now + self._backoff.next_s()
+            if self._log.on:
+                error = reply if isinstance(reply, KafkaError) else KafkaError(reply.error_code)
+                self._log.debug("no metadata: %s; asked for again in %.3f s", error.str(), self._next_at - now)
             if not isinstance(reply, KafkaError) and reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
                 self._pool.rebootstrap()
             return
@@ -252,6 +258,9 @@ class Metadata:
 
     def take(self, reply: MetadataResponse) -> None:
         """Brokers and topics of a reply, ours or one that a caller has asked for."""
+        if self._log.on:
+            ids = ", ".join(str(broker.node_id) for broker in reply.brokers)
+            self._log.debug("brokers %s, controller %d, %d topic(s)", ids, reply.controller_id, len(reply.topics))
         for broker in reply.brokers:
             self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
         if reply.brokers:
@@ -268,6 +277,7 @@ class Metadata:
             )
             return
         if source.error_code:
+            self._topic_log.debug("%s: %s", topic.name, KafkaError(source.error_code).name())
             if topic.missing_since is None:
                 topic.missing_since = self._clock()
             return
@@ -282,6 +292,7 @@ class Metadata:
         for partition in source.partitions:
             changed |= self._take_partition(topic, partition)
         if changed:
+            self._topic_log.debug("%s: %d partition(s), id %s", topic.name, len(topic.partitions), topic.id.hex())
             self._tell(topic)
 
     def _is_another(self, topic: Topic, source: MetadataResponse.Topic) -> bool:
@@ -307,10 +318,19 @@ class Metadata:
             leader = NO_LEADER
         else:
             leader = source.leader_id
-        changed = (known.leader, known.epoch) != (leader, source.leader_epoch)
-        known.leader, known.epoch = leader, source.leader_epoch
+        changed = self._lead(topic, source.partition_index, leader, source.leader_epoch)
         known.replicas = source.replica_nodes
         return changed
+
+    def _lead(self, topic: Topic, number: int, leader: int, epoch: int) -> bool:
+        """Who leads a partition from now on; whether that is news."""
+        known = topic.partitions[number]
+        if (known.leader, known.epoch) == (leader, epoch):
+            return False
+        news = (topic.name, number, leader, epoch, known.leader, known.epoch)
+        self._topic_log.debug("%s [%d]: leader %d (epoch %d), was %d (epoch %d)", *news)
+        known.leader, known.epoch = leader, epoch
+        return True
 
     def _tell(self, topic: Topic) -> None:
         for listener in self.on_topic:
@@ -318,6 +338,7 @@ class Metadata:
 
     def _fail(self, topic: Topic, error: KafkaError) -> None:
         topic.failed = error
+        self._topic_log.debug("%s", error.str())
         for listener in self.on_failure:
             listener(topic, error)
 

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
 from kafka_native.control.positions import Key
+from kafka_native.logs import QUIET, Log
 from kafka_native.types import OFFSET_STORED
 
 __all__ = ["Commits", "Key", "Kind", "Listener", "Partitions", "Rebalance"]
@@ -85,6 +86,7 @@ class Rebalance:
         call_back: Callable[[Callable[[], None]], None],
         post: Callable[[Callable[[], None]], None],
         clock: Callable[[], float],
+        log: Log = QUIET["cgrp"],
     ) -> None:
         """``call_back`` has a function called by the application's next poll(), ``post`` by the control thread."""
         self._fetching = fetching
@@ -92,6 +94,7 @@ class Rebalance:
         self._call_back = call_back
         self._post = post
         self._clock = clock
+        self._log = log
         self._steps: deque[Step] = deque()
         self._held: set[Key] = set()  # handed over by an assignment, and by no later step given up
         self.count = 0
@@ -154,6 +157,9 @@ class Rebalance:
             self._held.update(step.keys if not step.dropped else ())
         else:
             self._held.difference_update(step.keys)
+        if self._log.on:
+            keys = ", ".join(f"{topic} [{number}]" for topic, number in step.keys) or "nothing"
+            self._log.debug("rebalance: %s %s%s", step.kind.name.lower(), keys, ", dropped" if step.dropped else "")
         listener = self.listeners.get(step.kind)
         if listener is None and step.kind is Kind.REVOKE:
             listener = _left_alone
@@ -221,6 +227,8 @@ class Rebalance:
         self._fetching.remove(gone)
 
     def _end(self, step: Step) -> None:
+        count = len(self._fetching.assigned)
+        self._log.debug("rebalance: %s has ended, %d partition(s) assigned", step.kind.name.lower(), count)
         self._steps.remove(step)
         following = self._steps[0] if self._steps else None
         if not step.dropped:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafka_native.logs import contexts_of, mask_of
+
 if TYPE_CHECKING:
     from kafka_native.config import Config
 
@@ -33,6 +35,7 @@ def connection_settings(config: Config) -> dict[str, Any]:
         "request_timeout_ms": config["socket.timeout.ms"],
         "connections_max_idle_ms": config["connections.max.idle.ms"],
         "statistics": config["statistics.interval.ms"] != 0,
+        "log_contexts": mask_of(contexts_of(config.text("debug"))),
     }
 
 

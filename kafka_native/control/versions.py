@@ -45,6 +45,10 @@ class ApiRanges:
 
     ranges: Mapping[int, tuple[int, int]]
 
+    def __str__(self) -> str:
+        names = {int(key): key.name for key in ApiKey}
+        return ", ".join(f"{names.get(key, key)} {low}-{high}" for key, (low, high) in sorted(self.ranges.items()))
+
     def highest(self, api_key: int, ours: tuple[int, int]) -> int:
         """The highest version that both sides have, -1 if there is none."""
         theirs = self.ranges.get(api_key)

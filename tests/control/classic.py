@@ -15,6 +15,7 @@ from kafka_native.control.member import Member
 from kafka_native.control.membership import GroupSettings
 from kafka_native.control.membership_classic import ClassicMembership, State
 from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET
 from kafka_native.protocol.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -70,6 +71,8 @@ class FakeCoordinator:
 
 class FakePool:
     """Heartbeats of the broker's thread: the one that runs, or None."""
+
+    logs = QUIET
 
     def __init__(self) -> None:
         self.nodes: dict[int, Any] = {}

@@ -13,6 +13,7 @@ from kafka_native.control.member import Member
 from kafka_native.control.membership import GroupSettings
 from kafka_native.control.membership_consumer import ConsumerMembership, State
 from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 from .fakes import Clock
@@ -53,6 +54,8 @@ class FakeCoordinator:
 
 class FakePool:
     """Records the heartbeats that broker threads would send; one a target."""
+
+    logs = QUIET
 
     def __init__(self) -> None:
         self.beats: dict[int, tuple[ConsumerGroupHeartbeatRequest, float, Callable[[Any], None]]] = {}

@@ -144,7 +144,7 @@ class FakeEngine:
 def event(**fields: Any) -> Any:
     """An engine event; what isn't given is zero."""
     zero = {"broker": 0, "generation": 1, "token": 0, "status": 0, "error_code": 0, "partition": 0, "leader_id": -1}
-    zero |= {"leader_epoch": -1, "epoch": 0, "attempts": 0, "offset": 0, "body": None, "text": ""}
+    zero |= {"leader_epoch": -1, "epoch": 0, "attempts": 0, "peer_closed": 0, "offset": 0, "body": None, "text": ""}
     return SimpleNamespace(**(zero | fields))
 
 
@@ -181,7 +181,7 @@ class Cluster:
             [(f"boot{number}", 9092) for number in range(bootstrap)],
             client_version="1.0",
             handshake_timeout_s=10.0,
-            on_error=self.errors.append,
+            on_error=lambda error, level: self.errors.append(error),
             rebootstraps=rebootstraps,
             fallback=fallback,
             clock=self.clock,

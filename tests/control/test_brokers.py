@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from kafka_native.control.brokers import NEXT_SERVER_S
@@ -74,6 +76,52 @@ def test_garbage_instead_of_api_versions_closes_the_connection_and_says_so():
     assert cluster.engine.closed == [(0, 1, -15)]
     assert cluster.errors[0].code() == KafkaError._BAD_MSG
     assert "ApiVersions" in cluster.errors[0].str()
+
+
+@pytest.mark.parametrize("code", [KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED])
+def test_refused_handshake_is_told_once_with_its_own_code(code):
+    """Where a security handshake's failure will come in."""
+    cluster = Cluster()
+    for generation in range(1, 4):
+        cluster.pool.on_connected(event(generation=generation))
+        broker = cluster.pool.bootstrap[0]
+        broker.handshake = SimpleNamespace(on_reply=lambda body: KafkaError(code, "who are you?"))
+        sent = cluster.engine.submitted.pop()
+        cluster.pool.on_reply(event(token=sent.token, generation=generation, body=b""))
+        cluster.pool.on_disconnected(event(status=-15, attempts=1, generation=generation, text="malformed data"))
+    told = [error for error in cluster.errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    assert [error.code() for error in told] == [code]
+    assert told[0].str() == f"{broker.name}: who are you?"
+    assert len(cluster.errors) == 2
+
+
+def test_each_kind_of_error_is_told_once_until_the_broker_is_up():
+    cluster = Cluster()
+    lost = {"status": TRANSPORT, "attempts": 1, "text": "h:1 (1.2.3.4:1): gone"}
+    for _ in range(3):
+        cluster.pool.on_disconnected(event(**lost, generation=1))
+        cluster.pool.on_disconnected(event(**lost, generation=0))
+        cluster.pool.on_disconnected(event(**lost | {"status": -9}, generation=0))
+    codes = [error.code() for error in cluster.errors]
+    assert codes.count(KafkaError._TRANSPORT) == 2, "a connection that ended, and one that didn't come to be"
+    assert codes.count(KafkaError._TIMED_OUT) == 1
+    cluster.bring_up(0)
+    cluster.pool.on_disconnected(event(**lost, generation=1))
+    assert [error.code() for error in cluster.errors[len(codes) :]].count(KafkaError._TRANSPORT) == 1
+
+
+@pytest.mark.parametrize(("peer_closed", "level"), [(0, 3), (2, 6), (3, 4)])
+def test_how_loud_the_end_of_a_connection_is_depends_on_what_was_under_way(peer_closed, level):
+    cluster, levels = Cluster(), []
+    cluster.pool._on_error = lambda error, level: levels.append(level)
+    gone = event(status=TRANSPORT, attempts=1, generation=1, peer_closed=peer_closed, text="gone")
+    cluster.pool.on_disconnected(gone)
+    assert levels[0] == level
+    quiet = Cluster()
+    quiet.pool._tells_closes = False
+    quiet.pool.on_disconnected(gone)
+    told = [error.code() for error in quiet.errors]
+    assert (KafkaError._TRANSPORT in told) == (peer_closed == 0), "log.connection.close=false is about closes only"
 
 
 def test_failed_connect_is_told_once_and_the_next_candidate_is_tried():

@@ -17,6 +17,7 @@ from kafka_native.control.member import Member
 from kafka_native.control.membership import GroupSettings
 from kafka_native.control.membership_classic import ClassicMembership, State
 from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET
 
 from .classic import FakeMetadata, FakeSubscription
 from .classic_broker import Broker, Schedule
@@ -75,6 +76,8 @@ class Simulation:
 
 class Node:
     """One member: its connection, its coordinator, its application."""
+
+    logs = QUIET
 
     def __init__(self, simulation: Simulation, name: str, instance_id: str | None = None) -> None:
         self.simulation = simulation

@@ -9,6 +9,7 @@ from kafka_native.control.fetching import OFFSET_TAIL_BASE, Fetching
 from kafka_native.control.offsets import EARLIEST, LATEST
 from kafka_native.control.positions import Ago, Place, Reset
 from kafka_native.errors import KafkaError
+from kafka_native.logs import Logs
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_native.types import OFFSET_INVALID
 
@@ -32,7 +33,7 @@ class Consuming(Cluster):
             timeout_s=60,
             create_topics=False,
             on_error=lambda *what: self.told.append(what),
-            log=self.logged.append,
+            logs=Logs("test", lambda name, line: self.logged.append(line.text), call_back=lambda serve: serve()),
             clock=self.clock,
             wall_clock=lambda: self.wall,
         )

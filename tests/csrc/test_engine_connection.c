@@ -4,6 +4,7 @@
 #endif
 #include "engine_check.h"
 #include "engine/connection.h"
+#include "engine/events.h"
 #include "engine/frame.h"
 #include "engine/thread.h"
 
@@ -473,8 +474,9 @@ static void test_a_response_that_nobody_asked_for_is_an_error(void)
     pair_free(&pair);
 }
 
-static void closing_peer(size_t bytes_before, const char *text, int idle)
+static void closing_peer(size_t bytes_before, const char *text, enum kn_peer_closed how)
 {
+    int idle = how == KN_PEER_CLOSED_IDLE;
     struct pair pair = pair_new(&CONFIG);
     struct call *call = idle ? NULL : send_call(&pair, 0);
     uint8_t reply[1000];
@@ -494,6 +496,7 @@ static void closing_peer(size_t bytes_before, const char *text, int idle)
     CHECK_EQ(status, KN_ERR_TRANSPORT);
     CHECK_TEXT(kn_connection_error_text(pair.connection), text);
     CHECK_EQ(kn_connection_was_idle_close(pair.connection), idle);
+    CHECK_EQ(kn_connection_peer_closed(pair.connection), how);
     kn_connection_close(pair.connection, status);
     if (call) {
         CHECK_EQ(call->status, KN_ERR_TRANSPORT);
@@ -505,10 +508,10 @@ static void closing_peer(size_t bytes_before, const char *text, int idle)
 
 static void test_a_peer_that_closes_says_where_it_stopped(void)
 {
-    closing_peer(0, "closed the idle connection", 1);
-    closing_peer(0, "closed the connection with 1 requests unanswered", 0);
-    closing_peer(3, "3 bytes into a response's header", 0);
-    closing_peer(504, "500 of 100000 bytes had come", 0);
+    closing_peer(0, "closed the idle connection", KN_PEER_CLOSED_IDLE);
+    closing_peer(0, "closed the connection with 1 requests unanswered", KN_PEER_CLOSED_IN_FLIGHT);
+    closing_peer(3, "3 bytes into a response's header", KN_PEER_CLOSED_IN_FLIGHT);
+    closing_peer(504, "500 of 100000 bytes had come", KN_PEER_CLOSED_IN_FLIGHT);
 }
 
 /* --- time --- */

@@ -58,6 +58,13 @@ SAYS = {
         "100 messages delivered by kafka_native.serializing_producer",
         "first: 'key 0' 0",
     ],
+    "debug_log.py": [
+        "kafka_native.orders.topic [kafka-native orders#producer-1] orders#producer-1: greetings [0]: leader ",
+        "kafka_native.orders.msg [kn-broker-",
+        "1 message(s) written from offset ",
+        "BROKER: [thrd:kafka-native rdkafka#producer-2]: 127.0.0.1:1/bootstrap: connect failed: 127.0.0.1:1: ",
+        "levels: [3, 4]",
+    ],
     "errors.py": [
         "bootstrap.servers",
         "value must be bytes",

@@ -1,0 +1,71 @@
+"""Catches what a client logs."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_numbers = itertools.count()
+
+
+class Heard(logging.Handler):
+    """Every record of one client.id."""
+
+    def __init__(self, client_id: str) -> None:
+        super().__init__()
+        self.client_id = client_id
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    @property
+    def lines(self) -> list[str]:
+        return [record.getMessage() for record in list(self.records)]
+
+    def matching(self, pattern: str) -> list[str]:
+        return [line for line in self.lines if re.search(pattern, line)]
+
+    def wait_for(self, pattern: str) -> list[str]:
+        """Lines that match, once there are any."""
+        until(lambda: self.matching(pattern), lambda: f"no line matches {pattern!r}: {self.lines}")
+        return self.matching(pattern)
+
+
+@contextmanager
+def heard() -> Iterator[Heard]:
+    """Listens to a client.id of its own."""
+    handler = Heard(f"log-test-{next(_numbers)}")
+    logger = logging.getLogger(f"kafka_native.{handler.client_id}")
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.INFO)
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+
+
+class Plain:
+    """Has log() and nothing else of a logger."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def log(self, *args: Any) -> None:
+        self.calls.append(args)
+
+    def texts(self) -> list[str]:
+        return [call[1] % call[2:] for call in list(self.calls)]
+
+
+def until(condition: Callable[[], Any], what: Callable[[], str] = lambda: "", timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.005)

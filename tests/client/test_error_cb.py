@@ -1,0 +1,210 @@
+"""error_cb: what it is told, once a change, with which flags; docs/guide/errors.md is held against the tests."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from kafka_native import Consumer, KafkaError, Producer, TopicPartition
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .log_support import Plain, until
+from .support import Client
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guide" / "errors.md"
+QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2}
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", **QUICK}
+Flags = tuple[str, bool, bool, bool]
+
+
+def flags(error: Any) -> Flags:
+    return error.name(), error.fatal(), error.retriable(), error.txn_requires_abort()
+
+
+def attempts(logger: Plain) -> int:
+    return sum("connecting (attempt" in text for text in logger.texts())
+
+
+def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
+    errors: list[KafkaError] = []
+    logger = Plain()
+    with Producer({**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}) as producer:
+        producer.produce("t", b"x")
+        until(lambda: [producer.poll(0.01), attempts(logger) > 200][1])
+        producer.poll(0)
+        producer.close(0)
+    refused, down = errors
+    assert refused.str() == "127.0.0.1:1/bootstrap: connect failed: 127.0.0.1:1: Connection refused"
+    assert down.str() == "1/1 brokers are down"
+    assert [error.code() for error in errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+
+
+def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
+    seen: dict[Any, set[Flags]] = {}
+    for module in (confluent_kafka.Producer, Producer):
+        errors: list[Any] = []
+        producer = module({**NOWHERE, "error_cb": errors.append, "logger": Plain()})
+        producer.produce("t", b"x")
+        until(lambda producer=producer, errors=errors: [producer.poll(0.01), len(errors) > 1][1])  # type: ignore[misc]
+        seen[module] = {flags(error) for error in errors}
+        assert all("127.0.0.1:1" in error.str() for error in errors if error.name() == "_TRANSPORT")
+        producer.purge()
+    assert seen[Producer] == seen[confluent_kafka.Producer]
+    assert len(seen[Producer]) == 2
+
+
+@pytest.mark.parametrize("module", [confluent_kafka, None], ids=["confluent_kafka", "kafka_native"])
+def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> None:
+    """It tells the same kinds of error; how often is another matter."""
+    errors: list[Any] = []
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("t", 1)
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK, "group.id": "g", "logger": Plain()}
+        consumer = (module.Consumer if module else Consumer)({**conf, "error_cb": errors.append})
+        partition = module.TopicPartition if module else TopicPartition
+        consumer.assign([partition("t", 0, 0)])
+        until(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
+        assert errors == []
+        cluster.broker_down(1)
+        until(lambda: [consumer.poll(0.01), {"_TRANSPORT", "_ALL_BROKERS_DOWN"} <= {e.name() for e in errors}][1])
+        consumer.close()
+    assert {flags(error) for error in errors} == {
+        ("_TRANSPORT", False, False, False),
+        ("_ALL_BROKERS_DOWN", False, False, False),
+    }
+
+
+def test_each_change_is_told_again() -> None:
+    errors: list[KafkaError] = []
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("t", 1)
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
+        logger = Plain()
+        with Producer({**conf, "error_cb": errors.append, "debug": "broker", "logger": logger}) as producer:
+            for round_ in (1, 2):
+                producer.produce("t", b"x")
+                assert producer.flush(30) == 0
+                cluster.broker_down(1)
+                producer.produce("t", b"x")
+                before = attempts(logger)
+                until(lambda before=before: [producer.poll(0.01), attempts(logger) > before + 50][1])  # type: ignore[misc]
+                producer.poll(0)
+                names = [error.name() for error in errors]
+                assert names.count("_ALL_BROKERS_DOWN") == round_, errors
+                refused = [error.str() for error in errors if "refused" in error.str()]
+                assert len(set(refused)) * round_ == len(refused), "each broker's and bootstrap server's, once a round"
+                assert refused
+                cluster.broker_up(1)
+                assert producer.flush(30) == 0
+
+
+def test_cause_that_changes_is_news() -> None:
+    """A broker that ends a connection in use, and then refuses the next one: both are told."""
+    errors: list[KafkaError] = []
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("t", 1)
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
+        cluster_address = cluster.address(1)
+        cluster.delay_responses(1, 3600, api_key=ApiKey.FETCH)
+        with Consumer({**conf, "error_cb": errors.append}) as consumer:
+            consumer.assign([TopicPartition("t", 0, 0)])
+            until(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
+            cluster.broker_down(1)
+
+            def told(text: str) -> int:
+                return sum(f"{cluster_address}/1: " in error.str() and text in error.str() for error in errors)
+
+            closed = "the peer closed the connection with 1 requests unanswered"
+            until(lambda: [consumer.poll(0.01), told(closed) and told("refused")][1], lambda: f"{errors}")
+            assert (told(closed), told("refused")) == (1, 1)
+
+
+def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockCluster) -> None:
+    errors: list[KafkaError] = []
+    topic = client.topic()
+    leader = cluster.leader(topic, 0)
+    conf = {"socket.timeout.ms": 200, "request.timeout.ms": 100, "error_cb": errors.append}
+    with client.producer(**conf) as producer:
+        producer.produce(topic, b"x")
+        assert producer.flush(30) == 0
+        cluster.delay_responses(leader, 3600, api_key=ApiKey.PRODUCE)
+        try:
+            producer.produce(topic, b"x")
+            until(lambda: [producer.poll(0.01), errors][1])
+        finally:
+            cluster.delay_responses(leader, 0, api_key=ApiKey.PRODUCE)
+        assert producer.flush(30) == 0
+    assert flags(errors[0]) == ("_TIMED_OUT", False, False, False)
+    assert f"/{leader}: " in errors[0].str()
+    assert "no response in time" in errors[0].str()
+
+
+def test_error_cb_that_raises_raises_in_poll_and_is_called_again() -> None:
+    calls: list[KafkaError] = []
+
+    def raises(error: KafkaError) -> None:
+        calls.append(error)
+        raise ZeroDivisionError(error.name())
+
+    producer = Producer({**NOWHERE, "error_cb": raises})
+    producer.produce("t", b"x")
+    for name in ("_TRANSPORT", "_ALL_BROKERS_DOWN"):
+        with pytest.raises(ZeroDivisionError, match=name):
+            until(lambda: producer.poll(0.01) < 0)
+    producer.close(0)
+    assert len(calls) == 2
+
+
+def test_callbacks_are_made_by_the_thread_that_polls() -> None:
+    threads: set[str] = set()
+    note = lambda error: threads.add(threading.current_thread().name)  # noqa: E731
+    with Producer({**NOWHERE, "error_cb": note}) as producer:
+        producer.produce("t", b"x")
+        until(lambda: [producer.poll(0.01), threads][1])
+        producer.close(0)
+    assert threads == {threading.current_thread().name}
+
+
+def test_with_an_error_cb_the_log_does_not_say_it_once_more() -> None:
+    logger = Plain()
+    errors: list[KafkaError] = []
+    with Producer({**NOWHERE, "error_cb": errors.append, "logger": logger}) as producer:
+        producer.produce("t", b"x")
+        until(lambda: [producer.poll(0.01), len(errors) == 2][1])
+        producer.close(0)
+    assert not [text for text in logger.texts() if "refused" in text or "brokers are down" in text]
+
+
+# --- the guide ---
+
+
+def test_guides_table_names_codes_and_tests_that_exist() -> None:
+    rows = [line.split("|") for line in GUIDE.read_text(encoding="utf-8").splitlines() if "::test_" in line]
+    assert len(rows) >= 15
+    told = set()
+    for row in rows:
+        condition, codes, where, tests = (cell.strip() for cell in row[1:5])
+        assert condition
+        assert where
+        for code in re.findall(r"`(_?[A-Z_]+)`", codes):
+            assert hasattr(KafkaError, code), code
+            told.add(code)
+        for path, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", tests):
+            assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), (path, name)
+    assert {
+        "_ALL_BROKERS_DOWN",
+        "_TRANSPORT",
+        "_RESOLVE",
+        "_TIMED_OUT",
+        "_AUTHENTICATION",
+        "_FATAL",
+        "_MAX_POLL_EXCEEDED",
+        "UNKNOWN_TOPIC_OR_PART",
+    } <= told

@@ -1,0 +1,480 @@
+"""What clients log, by which logger, and that nobody waits for it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from kafka_native import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    ProducerInterceptor,
+    TopicCollection,
+    TopicPartition,
+)
+from kafka_native._reference.property import State
+from kafka_native.admin import AdminClient
+from kafka_native.config import PROPERTIES
+from kafka_native.logs import CONTEXTS, LEVELS, Logs, contexts_of, default_sink, mask_of
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .log_support import Plain, heard, until
+from .support import Client
+
+ROOT = Path(__file__).parents[2]
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 10}
+VALUE = "a value that no log may show"
+KEY = "a key that no log may show"
+
+
+class Seeing(ProducerInterceptor):
+    """An interceptor to be logged about."""
+
+
+def produces(client: Client, topic: str, **conf: Any) -> None:
+    with client.producer(**{"interceptors": [Seeing()], "enable.idempotence": True, **conf}) as producer:
+        producer.produce(topic, VALUE, KEY)
+        assert producer.flush(30) == 0
+
+
+def consumes(client: Client, topic: str, **conf: Any) -> None:
+    produces(client, topic)
+    with client.consumer(**{"group.id": f"of-{topic}", "auto.offset.reset": "earliest", **conf}) as consumer:
+        consumer.subscribe([topic])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        consumer.commit(asynchronous=False)
+
+
+def administers(client: Client, topic: str, **conf: Any) -> None:
+    with AdminClient({"bootstrap.servers": client.bootstrap, **conf}) as admin:
+        assert admin.describe_topics(TopicCollection([topic]))[topic].result(30).name == topic
+
+
+def mocks(client: Client, topic: str, **conf: Any) -> None:
+    produces(client, topic, **{"test.mock.num.brokers": 1, **conf})
+
+
+SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
+    "generic": (produces, (r"a producer of kafka_native", r"closed$")),
+    "broker": (produces, (r"connecting \(attempt 1", r": up$", r"closed: .*closed on request|: up$")),
+    "topic": (produces, (r"topic-\d+ \[0\]: leader \d \(epoch 0\), was -1", r"1 partition\(s\), id [0-9a-f]{32}")),
+    "metadata": (produces, (r"asking for 1 topic", r"brokers 1, 2, 3, controller \d")),
+    "feature": (produces, (r"bootstrap: PRODUCE 0-\d+, FETCH",)),
+    "queue": (produces, (r"1 message\(s\) of 1 partition\(s\) leave the queue",)),
+    "msg": (
+        produces,
+        (r"topic-\d+ \[0\]: a batch of 1 message\(s\), \d+ bytes", r"1 message\(s\) written from offset 0"),
+    ),
+    "protocol": (
+        produces,
+        (r"PRODUCE v\d+ request sent: correlation id \d+", r"METADATA v\d+ response: .* \d+\.\d+ ms"),
+    ),
+    "cgrp": (consumes, (r"its coordinator is broker", r"rebalance: assign topic-\d+ \[0\]", r"rebalance: revoke")),
+    "fetch": (consumes, (r"\[0\]: fetched from offset 0 on", r"fetch of 1 partition", r"bytes from offset 0 on")),
+    "interceptor": (produces, (r"called in this order: Seeing", r"Seeing is closed")),
+    "consumer": (consumes, (r"subscribes to", r"\[0\]: assigned", r"offset 1 is committed", r"not assigned any more")),
+    "admin": (administers, (r"MetadataRequest|DescribeTopicPartitionsRequest", r"is done")),
+    "eos": (produces, (r"producer id \d+, epoch 0",)),
+    "assignor": (consumes, (r"range gives 1 partition\(s\) to",)),
+    "mock": (mocks, (r"the mock cluster listens at 127.0.0.1:\d+",)),
+    "conf": (produces, (r"enable.idempotence = True", r"debug = conf")),
+}
+NO_SUBJECT = {"security", "plugin", "telemetry"}
+
+
+def test_contexts_are_the_propertys_and_numbered_as_in_the_core() -> None:
+    assert (*CONTEXTS, "all") == PROPERTIES["debug"].choices
+    assert SUBJECTS.keys() | NO_SUBJECT == set(CONTEXTS)
+    header = (ROOT / "csrc" / "engine" / "log.h").read_text(encoding="utf-8")
+    enum = header[header.index("enum kn_log_context") : header.index("};")]
+    assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(CONTEXTS)
+    row = PROPERTIES["debug"]
+    assert row.state is State.EFFECTIVE
+    assert all(context in row.note for context in NO_SUBJECT), "the row says which contexts have nothing to say"
+
+
+@pytest.mark.parametrize("context", SUBJECTS)
+def test_each_context_says_something_on_a_logger_of_its_own(context: str, client: Client) -> None:
+    act, patterns = SUBJECTS[context]
+    with heard() as log:
+        act(client, client.topic(), **{"client.id": log.client_id, "debug": context})
+        names = {record.name for record in log.records}
+        assert names == {f"kafka_native.{log.client_id}.{context}"}
+        for pattern in patterns:
+            assert log.matching(pattern), (pattern, log.lines)
+        name = f"{log.client_id}#"
+        assert all(line.startswith(name) for line in log.lines), "each line names its client"
+        assert not log.matching("no log may show"), "keys and values are nobody's business"
+
+
+def test_without_debug_a_client_that_works_says_nothing_and_starts_no_thread(client: Client) -> None:
+    with heard() as log:
+        logging.getLogger(f"kafka_native.{log.client_id}").setLevel(logging.DEBUG)
+        topic = client.topic()
+        with client.producer(**{"client.id": log.client_id}) as producer:
+            producer.produce(topic, VALUE)
+            assert producer.flush(30) == 0
+            assert not [each.name for each in threading.enumerate() if f"log {log.client_id}" in each.name]
+        assert log.lines == []
+
+
+def test_lines_of_broker_threads_name_their_thread_and_their_time(client: Client) -> None:
+    with heard() as log:
+        produces(client, client.topic(), **{"client.id": log.client_id, "debug": "msg,generic"})
+        sent = [record for record in log.records if record.name.endswith(".msg")]
+        assert {record.threadName for record in sent if record.threadName} <= {
+            f"kn-broker-{each}" for each in (1, 2, 3)
+        }
+        assert sent
+        first, last = log.records[0].created, log.records[-1].created
+        assert all(first - 1 <= record.created <= last + 1 for record in sent)
+
+
+def test_log_thread_name_off_leaves_the_thread_out() -> None:
+    logger = Plain()
+    with Producer({**NOWHERE, "logger": logger, "log.thread.name": False}) as producer:
+        with pytest.raises(KafkaException):
+            producer.list_topics(timeout=0.3)
+        until(lambda: logger.calls)
+    assert not [text for text in logger.texts() if "thrd:" in text]
+
+
+# --- whose logger ---
+
+
+def shape_of(call: tuple[Any, ...]) -> tuple[Any, ...]:
+    level, form, facility, name, text = call
+    return level, form, facility.isupper(), re.sub(r"\d+", "N", name), text.startswith("[thrd:"), "127.0.0.1:1" in text
+
+
+@pytest.mark.parametrize("module", [confluent_kafka.Producer, Producer], ids=["confluent_kafka", "kafka_native"])
+def test_given_logger_is_called_as_confluent_kafka_calls_it(module: Any) -> None:
+    for given in ({"logger": Plain()}, {}):
+        keyword = Plain()
+        logger = given.get("logger", keyword)
+        producer = module({**NOWHERE, **given}, **({} if given else {"logger": keyword}))
+        producer.produce("t", b"v")
+        until(lambda logger=logger, producer=producer: [producer.poll(0.01), logger.calls][1])  # type: ignore[misc]
+        first = next(call for call in logger.calls if "refused" in call[-1])
+        assert shape_of(first) == (logging.ERROR, "%s [%s] %s", True, "rdkafka#producer-N", True, True)
+        producer.purge()
+
+
+def test_logging_logger_that_is_given_gets_everything_itself(client: Client) -> None:
+    logger = logging.getLogger("of the application")
+    seen: list[str] = []
+    logger.addFilter(lambda record: seen.append(record.getMessage()) is not None)
+    logger.setLevel(logging.DEBUG)
+    produces(client, client.topic(), debug="broker,topic", logger=logger)
+    assert [text for text in seen if text.startswith("BROKER [rdkafka#producer-")]
+    assert [text for text in seen if text.startswith("TOPIC [rdkafka#producer-")]
+
+
+def test_log_cb_gets_name_level_facility_and_text(client: Client) -> None:
+    lines: list[tuple[str, int, str, str]] = []
+    produces(client, client.topic(), debug="eos", log_cb=lambda *line: lines.append(line))
+    assert lines
+    for name, level, facility, text in lines:
+        assert name.startswith("rdkafka#producer-")
+        assert (level, facility) == (7, "EOS")
+        assert text.startswith("[thrd:kafka-native rdkafka#producer-")
+    with pytest.raises(KafkaException, match="mutually exclusive"):
+        Producer({**NOWHERE, "log_cb": print, "logger": Plain()})
+    with pytest.raises(TypeError, match="log_cb"):
+        Producer({**NOWHERE, "log_cb": 5})
+
+
+def test_remarks_about_the_configuration_go_the_same_way() -> None:
+    lines: list[Any] = []
+    conf = {**NOWHERE, "session.timeout.ms": 6000}
+    Producer({**conf, "log_cb": lambda *line: lines.append(line)}).close()
+    plain = Plain()
+    Producer({**conf, "logger": plain}).close()
+    assert lines[0][1:3] == (4, "CONFWARN")
+    assert "session.timeout.ms is a consumer property" in lines[0][3]
+    assert "session.timeout.ms is a consumer property" in plain.texts()[0]
+    Producer({**conf, "logger": (silent := Plain()), "log_level": 3}).close()
+    assert silent.calls == []
+
+
+@pytest.mark.parametrize(("level", "conf", "expected"), [(2, {}, 0), (3, {}, 1), (2, {"debug": "broker"}, 2)])
+def test_log_level_is_a_syslog_level_and_debug_raises_it(level: int, conf: dict[str, str], expected: int) -> None:
+    logger = Plain()
+    with Producer({**NOWHERE, "logger": logger, "log_level": level, **conf}) as producer:
+        with pytest.raises(KafkaException):
+            producer.list_topics(timeout=0.3)
+        producer.close(0)
+    levels = {call[0] for call in logger.calls}
+    assert levels == ({logging.ERROR, logging.DEBUG}, {logging.ERROR})[expected == 1] if expected else not levels
+
+
+def test_levels_are_pythons() -> None:
+    assert LEVELS == (50, 50, 50, 40, 30, 20, 20, 10)
+
+
+# --- log.queue ---
+
+
+def test_with_log_queue_the_applications_poll_tells_the_logger(client: Client) -> None:
+    threads: list[str] = []
+
+    class Naming(Plain):
+        def log(self, *args: Any) -> None:
+            threads.append(threading.current_thread().name)
+
+    own = threading.current_thread().name
+    with client.producer(**{"log.queue": True, "logger": Naming(), "debug": "all"}) as producer:
+        producer.produce(client.topic(), VALUE)
+        until(lambda: [producer.poll(0.01), len(threads) > 20][1])
+    assert set(threads) == {own}
+
+
+def test_with_log_queue_what_the_logger_raises_comes_out_of_poll() -> None:
+    class Broken(Plain):
+        def log(self, *args: Any) -> None:
+            super().log(*args)
+            raise ZeroDivisionError("of the logger")
+
+    logger = Broken()
+    producer = Producer({**NOWHERE, "log.queue": True, "logger": logger})
+    producer.produce("t", VALUE)
+    with pytest.raises(ZeroDivisionError, match="of the logger"):
+        until(lambda: producer.poll(0.01) == -1)
+    assert len(logger.calls) == 1
+    producer.close(0)
+
+
+# --- nobody waits ---
+
+
+class Stuck(logging.Handler):
+    """Comes back when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = threading.Event()
+        self.go_on = threading.Event()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.entered.set()
+        self.go_on.wait(60)
+        self.lines.append(record.getMessage())
+
+
+def test_handler_that_blocks_holds_up_neither_deliveries_nor_heartbeats(client: Client, cluster: MockCluster) -> None:
+    stuck = Stuck()
+    logger = logging.getLogger("stuck")
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(stuck)
+    topic, delivered = client.topic(), []
+    conf = {"debug": "all", "logger": logger}
+    timing = {"heartbeat.interval.ms": 100, "auto.offset.reset": "earliest"}
+    consumer = client.consumer(**{"group.id": f"of-{topic}", **timing, **conf})
+    try:
+        consumer.subscribe([topic])
+        with client.producer(**{"batch.num.messages": 10, **conf}) as producer:
+            assert stuck.entered.wait(30)
+            for number in range(5000):
+                producer.produce(topic, str(number), on_delivery=lambda error, message: delivered.append(error))
+            assert producer.flush(60) == 0
+            assert delivered == [None] * 5000
+            read = 0
+            while read < 5000:
+                messages = consumer.consume(1000, 30)
+                assert messages, f"{read} messages have come"
+                read += len(messages)
+            cluster.clear_requests()
+            cluster.wait_for_requests(ApiKey.HEARTBEAT, 3, timeout=30)
+            assert not stuck.go_on.is_set()
+            assert not stuck.lines, "all of it while the first line is being handled"
+            stuck.go_on.set()
+    finally:
+        stuck.go_on.set()
+        consumer.close()
+    assert len(stuck.lines) > 100
+
+
+def test_lines_that_find_no_room_are_counted() -> None:
+    go_on, told = threading.Event(), []
+
+    def sink(name: str, line: Any) -> None:
+        go_on.wait(60)
+        told.append(line.text)
+
+    logs = Logs("x", sink, contexts=("msg",), lines_max=5)
+    for number in range(100):
+        logs["msg"].debug("line %d", number)
+    logs.say_dropped(7)
+    go_on.set()
+    logs.close()
+    lines = [text for text in told if text.startswith("line")]
+    assert lines == [f"line {number}" for number in range(len(lines))]
+    assert 5 <= len(lines) <= 6, "the one that is being told, and those that wait"
+    assert f"{100 - len(lines) + 7} lines of the log were dropped" in "".join(told)
+
+
+def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) -> None:
+    """While the control thread is held up, the broker's thread goes on and says what it had to leave out."""
+    logger, held, go_on = Plain(), threading.Event(), threading.Event()
+    delivered: list[Any] = []
+    conf = {"debug": "msg", "logger": logger, "linger.ms": 0, "batch.num.messages": 1, "enable.idempotence": False}
+    with client.producer(**conf) as producer:
+        topic = client.topic()
+        producer.produce(topic, VALUE)
+        assert producer.flush(30) == 0
+        producer._client.main.post(lambda: [held.set(), go_on.wait(60)])
+        assert held.wait(30)
+        try:
+            for _ in range(2500):
+                producer.produce(topic, VALUE, on_delivery=lambda error, message: delivered.append(error))
+            until(lambda: [producer.poll(0.05), len(delivered) == 2500][1], timeout=60)
+        finally:
+            go_on.set()
+    assert len(logger.calls) < 2500
+    dropped = [
+        int(match[1]) for text in logger.texts() if (match := re.search(r"(\d+) lines of the log were dr", text))
+    ]
+    assert sum(dropped) + len(logger.calls) - len(dropped) == 2 * 2501, (
+        "a line when it is sent, and one when it is written"
+    )
+
+
+def test_handler_that_raises_ends_nothing_and_is_told_once(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    class Broken(Plain):
+        def log(self, *args: Any) -> None:
+            super().log(*args)
+            raise ZeroDivisionError("of the handler")
+
+    logger = Broken()
+    produces(client, client.topic(), logger=logger, debug="all")
+    assert len(logger.calls) > 20
+    assert capsys.readouterr().err.count("ZeroDivisionError: of the handler") == 1
+
+
+def test_close_does_not_wait_for_a_handler_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_native.logs.END_S", 0.05)
+    go_on = threading.Event()
+    logs = Logs("x", lambda name, line: go_on.wait(60) and None)
+    logs["generic"].info("stuck")
+    logs.close()
+    assert not go_on.is_set()
+    go_on.set()
+
+
+def test_after_close_the_caller_tells_the_logger_and_in_a_forked_child_nobody() -> None:
+    told: list[str] = []
+    logs = Logs("x", lambda name, line: told.append(f"{line.thread}: {line.text}"))
+    logs.close()
+    logs["generic"].warning("late")
+    assert told == [f"{threading.current_thread().name}: late"]
+    logs.abandon()
+    logs["generic"].error("in the child")
+    assert len(told) == 1
+
+
+def test_exceptions_reach_handlers_as_exceptions() -> None:
+    with heard() as log:
+        logs = Logs(log.client_id, default_sink(log.client_id, (), thread_names=True))
+        try:
+            raise ZeroDivisionError("cause")
+        except ZeroDivisionError:
+            logs["generic"].exception("%d went wrong", 1)
+        logs.close()
+        [record] = log.records
+        assert record.exc_info
+        assert record.exc_info[0] is ZeroDivisionError
+        assert record.getMessage() == f"{log.client_id}: 1 went wrong"
+
+
+def test_contexts_may_be_written_with_blanks_and_in_capitals() -> None:
+    assert contexts_of("Broker, topic") == {"broker", "topic"}
+    assert contexts_of("all") == set(CONTEXTS)
+    assert contexts_of("") == set()
+    assert mask_of(contexts_of("generic,topic")) == 0b101
+
+
+# --- secrets ---
+
+
+@pytest.mark.parametrize("name", sorted(name for name, declared in PROPERTIES.items() if declared.sensitive))
+def test_secrets_are_in_no_line_and_no_error(name: str) -> None:
+    logger, secret, shown = Plain(), "s3cret-canary", ""
+    try:
+        producer = Producer({**NOWHERE, "debug": "all", "logger": logger, name: secret})
+    except KafkaException as error:
+        shown = f"{error} {error!r} {error.args[0].str()}"
+    else:
+        with pytest.raises(KafkaException):
+            producer.list_topics(timeout=0.2)
+        producer.close(0)
+        assert any("[redacted]" in text for text in logger.texts())
+    assert secret not in shown + "".join(logger.texts())
+
+
+# --- log.connection.close ---
+
+
+def closes(log_level: int, lines: list[Any]) -> list[Any]:
+    return [call for call in lines if call[0] == log_level and "closed the connection" in call[-1]]
+
+
+def test_broker_that_closes_an_idle_connection_is_not_worth_a_word(client: Client, cluster: MockCluster) -> None:
+    errors: list[KafkaError] = []
+    logger, topic = Plain(), client.topic()
+    with client.producer(logger=logger, debug="broker", error_cb=errors.append) as producer:
+        producer.produce(topic, VALUE)
+        assert producer.flush(30) == 0
+        until(lambda: cluster.connection_count(cluster.leader(topic, 0)) == 1)
+        cluster.disconnect(cluster.leader(topic, 0))
+        until(lambda: any("closed the idle connection" in text for text in logger.texts()))
+        producer.produce(topic, VALUE)
+        assert producer.flush(30) == 0
+        producer.poll(0)
+    assert {call[0] for call in logger.calls} == {logging.DEBUG}
+    assert errors == []
+
+
+@pytest.mark.parametrize(("tells", "expected"), [(True, 1), (False, 0)])
+def test_connection_closed_under_a_request_is_a_warning_unless_unwanted(
+    client: Client, cluster: MockCluster, tells: bool, expected: int
+) -> None:
+    topic, logger, errors = client.topic(), Plain(), []
+    leader = cluster.leader(topic, 0)
+    for conf in ({"logger": logger, "debug": "broker"}, {"error_cb": errors.append}):
+        with client.consumer(**{"log.connection.close": tells, "fetch.wait.max.ms": 10_000, **conf}) as consumer:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            cluster.clear_requests()
+            until(lambda consumer=consumer: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH, leader)][1])  # type: ignore[misc]
+            cluster.disconnect(leader)
+            # fetched from again: what there was to say has been said
+            until(
+                lambda consumer=consumer: [consumer.poll(0.01), len(cluster.requests_of(ApiKey.FETCH, leader)) > 1][1]
+            )  # type: ignore[misc]
+            consumer.poll(0)
+    assert len(closes(logging.WARNING, logger.calls)) == expected
+    assert [error.code() for error in errors] == [KafkaError._TRANSPORT] * expected
+
+
+def test_consumers_lines_are_also_told_without_any_debug() -> None:
+    logger = Plain()
+    consumer = Consumer({**NOWHERE, "group.id": "g", "logger": logger})
+    with pytest.raises(KafkaException):
+        consumer.list_topics(timeout=0.3)
+    consumer.close()
+    assert [call[0] for call in logger.calls] == [logging.ERROR, logging.ERROR]
+    assert "refused" in logger.texts()[0]
+    assert "1/1 brokers are down" in logger.texts()[1]
