@@ -141,6 +141,7 @@ static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_by
     half->created_ms = batch->created_ms;
     half->sent_us = batch->sent_us;
     half->attempts = batch->attempts;
+    half->counted = batch->counted;
     half->persistence = batch->persistence;
     half->producer_id = batch->producer_id;
     half->producer_epoch = batch->producer_epoch;

@@ -41,6 +41,7 @@ struct kn_batch {
     int64_t acked_us;
     int32_t attempts;          /* requests of which at least a byte was written */
     uint8_t sealed;            /* header and checksum written: immutable from then on */
+    uint8_t counted;           /* its messages are in the statistics' int_latency */
     int8_t magic;              /* of wire. 0 and 1 are for a broker before 0.11; plain is then kept, for the next try may go to a newer one */
     /* the outcome */
     uint8_t persistence;       /* never falls: a retry that fails cleanly doesn't undo an earlier "possibly" */

@@ -51,9 +51,10 @@ void kn_count_batches(struct kn_broker_windows *windows, struct kn_batch *const 
     if (!windows) return;
     int64_t now_us = kn_clock_us();
     for (int32_t i = 0; i < count; i++) {
-        const struct kn_batch *batch = batches[i];
+        struct kn_batch *batch = batches[i];
         struct kn_topic_windows *sizes = batch->topic->windows;
-        if (batch->attempts == 0) record_ages(&windows->int_latency, batch, now_us);
+        if (!batch->counted) record_ages(&windows->int_latency, batch, now_us);
+        batch->counted = 1; /* another try isn't a message more */
         if (!sizes) continue;
         kn_histogram_record(&sizes->batchsize, (int64_t)batch->wire->size_bytes, 1);
         kn_histogram_record(&sizes->batchcnt, batch->writer.record_count, 1);

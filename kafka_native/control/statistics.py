@@ -146,7 +146,8 @@ class Statistics:
         """See `calls.Manager`."""
         self._watch(now)
         if now >= self._due:
-            self._due = max(self._due + self._interval_s, now)
+            next_due = self._due + self._interval_s
+            self._due = next_due if next_due > now else now + self._interval_s
             if not self._waits:
                 self._waits = True
                 self._call_back(partial(self._give, to_json(self.collect(end=True))))
