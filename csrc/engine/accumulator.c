@@ -378,7 +378,8 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
     if (sequence->unsettled.next == &batch->sequence_node) {
         int lost_acknowledged = error_code == KN_OUT_OF_ORDER_SEQUENCE_NUMBER && sequence->failed_id <= sequence->written_id;
         int lost_possible = error_code == KN_UNKNOWN_PRODUCER_ID && batch->persistence == KN_POSSIBLY_PERSISTED;
-        verdict = lost_acknowledged || lost_possible ? KN_SEQUENCE_LOST : KN_SEQUENCE_RESTART;
+        int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED;
+        verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST : KN_SEQUENCE_RESTART;
         if (verdict == KN_SEQUENCE_RESTART) sequence->restart = 1;
     }
     kn_mutex_unlock(&accumulator->lock);

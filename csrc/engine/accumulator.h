@@ -137,7 +137,8 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
 /* Control thread: the client's producer id and epoch, from now on. */
 void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id, int16_t producer_epoch);
 /* The broker refused the number of a taken batch. RESTART: nothing older is outstanding, so numbering starts anew once a newer identity is granted.
- * LOST: neither that, nor a failure before it, can be the reason: the broker has lost what it acknowledged, or what it may have written. */
+ * LOST: neither that, nor a failure before it, can be the reason: the broker has lost what it acknowledged, or what it may have written. Where idempotence
+ * is only wanted, that is a RESTART, too: then nothing is worse than without it. */
 enum kn_sequence_verdict { KN_SEQUENCE_RETRY, KN_SEQUENCE_RESTART, KN_SEQUENCE_LOST };
 enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch, int16_t error_code);
 /* Control thread, about once a second: batches older than message.timeout.ms are delivered with KN_ERR_TIMED_OUT. Taken ones are left alone: a request

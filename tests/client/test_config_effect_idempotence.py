@@ -95,3 +95,19 @@ def test_who_produces_nothing_needs_no_producer_id(cluster: MockCluster, client:
     with client.producer() as producer:
         producer.list_topics(timeout=20)
     assert cluster.requests_of(ApiKey.INIT_PRODUCER_ID) == []
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_what_a_broker_has_lost_ends_no_producer_that_did_not_ask_for_it(
+    cluster: MockCluster, client: Client, code: ErrorCode
+):
+    topic = client.topic()
+    errors: list[object] = []
+    with client.producer(**{"retry.backoff.ms": 20}) as producer:
+        for codes in ([], [ErrorCode.REQUEST_TIMED_OUT, code]):  # the first one is written, the second may have been
+            cluster.push_request_errors(ApiKey.PRODUCE, codes)
+            producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
+            assert producer.flush(20) == 0
+        assert producer.fatal_error() is None
+    assert errors == [None, None]
+    assert is_numbered(cluster, topic)

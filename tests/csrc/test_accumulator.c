@@ -563,6 +563,25 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
     teardown();
 }
 
+static void test_where_idempotence_is_only_wanted_a_loss_numbers_anew(void)
+{
+    number_setup();
+    engine->config.idempotence = KN_IDEMPOTENCE_WANTED;
+    kn_accumulator_grant(&accumulator, 9, 0);
+    append("a");
+    append("b");
+    settle_and_free(take_number(0, 0));
+    append("c");
+    append("d");
+    struct kn_batch *batch = take_number(2, 0);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batch, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RESTART);
+    kn_accumulator_requeue(&accumulator, batch, 0);
+    CHECK(take_now(&leader) == NULL); /* not before there is another epoch */
+    kn_accumulator_grant(&accumulator, 9, 1);
+    settle_and_free(take_number(0, 1));
+    teardown();
+}
+
 static void test_after_a_fatal_error_nothing_is_taken_in_or_out(void)
 {
     number_setup();
@@ -599,6 +618,7 @@ int main(void)
     RUN(test_a_new_epoch_waits_for_what_has_numbers_of_the_old);
     RUN(test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all);
     RUN(test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lost_something);
+    RUN(test_where_idempotence_is_only_wanted_a_loss_numbers_anew);
     RUN(test_after_a_fatal_error_nothing_is_taken_in_or_out);
     return check_done();
 }
