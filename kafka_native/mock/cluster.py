@@ -25,6 +25,7 @@ from kafka_native.mock.log_verbs import LogVerbs
 from kafka_native.mock.membership import Settings
 from kafka_native.mock.server import Broker
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
+from kafka_native.mock.transactions import Transactions
 from kafka_native.protocol import ApiKey
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from kafka_native.mock.membership import Committed
     from kafka_native.mock.topics import Partition, Waiter
 
 HOST = "127.0.0.1"
@@ -78,6 +80,7 @@ class MockCluster(GroupVerbs, LogVerbs):
     :param group_session: Seconds after which a silent member of the consumer protocol is out.
     :param group_max_size: The most members of a group, None for no limit.
     :param racks: Where the brokers stand, in their order; ``set_rack()`` tells what comes of it.
+    :param transaction_version: 2: transactions as KIP-890 has them; 1: as before.
     :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
     """
 
@@ -101,6 +104,7 @@ class MockCluster(GroupVerbs, LogVerbs):
         group_max_size: int | None = None,
         racks: Sequence[str | None] = (),
         partial_batches: bool = False,
+        transaction_version: int = 2,
     ) -> None:
         """Start the brokers; see the class for the arguments."""
         if brokers < 1:
@@ -123,13 +127,13 @@ class MockCluster(GroupVerbs, LogVerbs):
         settings.max_size = group_max_size
         self.groups = Groups(self.lock, settings, self.topics)
         self.access = Access()
+        self.transaction_version = transaction_version
+        self.transactions = Transactions(self._write_marker, self._store_offsets)
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
         self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
         self._kept: deque[Partition] = deque()  # the partitions of all batches, oldest first, where there is a limit
         self._kept_bytes = 0
-        self._producer_ids = 0
-        self._transactional_ids: dict[str, tuple[int, int]] = {}
         self._brokers: dict[int, Broker] = {}
         try:
             for index in range(brokers):
@@ -570,19 +574,16 @@ class MockCluster(GroupVerbs, LogVerbs):
                 if partition.log.size_bytes:
                     self._kept_bytes -= partition.log.drop_oldest()
 
-    def producer_id(self, transactional_id: str | None, known_id: int, known_epoch: int) -> tuple[int, int]:
-        """A producer id and an epoch; takes the lock."""
-        with self.lock:
-            found = self._transactional_ids.get(transactional_id) if transactional_id is not None else None
-            if found is None and known_id >= 0:
-                found = known_id, known_epoch
-            if found is None or found[1] >= 0x7FFE:
-                self._producer_ids += 1
-                found = 999 + self._producer_ids, -1
-            number, epoch = found[0], found[1] + 1
-            if transactional_id is not None:
-                self._transactional_ids[transactional_id] = number, epoch
-            return number, epoch
+    def _write_marker(self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool) -> None:
+        topic = self.topics.get(key[0])
+        partition = None if topic is None else topic.partition(key[1])
+        if partition is not None:
+            now = int(time.time() * 1000)
+            size = partition.log.end_transaction(producer_id, epoch, now, partition.leader_epoch, commit=commit)
+            self.appended(partition, size)
+
+    def _store_offsets(self, group: str, offsets: dict[tuple[str, int], Committed]) -> None:
+        self.groups.for_commit(group).offsets.update(offsets)
 
     def wake_everyone(self) -> None:
         """Let every waiting request look whether its connection is still wanted; takes the lock."""

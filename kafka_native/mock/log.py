@@ -7,6 +7,7 @@ are decoded for look-ups by time and for nothing else. Every method is called un
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,8 @@ _ZSTD = 4
 _CODECS = 5
 _REMEMBERED_BATCHES = 5
 _SEQUENCE_MASK = 0x7FFFFFFF
+_MARKER_KEY = struct.Struct(">hh")  # version, 1 for a commit
+_MARKER_VALUE = struct.Struct(">hi")  # version, the coordinator's epoch
 # Below this a batch is cheaper to copy than to pass to the kernel as a slice of its own.
 _SMALL_BYTES = 4096
 _MOST_SLICES = 256
@@ -97,6 +100,14 @@ class _Written(NamedTuple):
     base_offset: int
 
 
+class Aborted(NamedTuple):
+    """Where records of a producer are void: from its first record in the transaction to the marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
 class _Producer:
     """The sequence numbers of one producer id in one partition."""
 
@@ -119,6 +130,8 @@ class PartitionLog:
         self._batches: list[Batch] = []
         self._bases: list[int] = []
         self._producers: dict[int, _Producer] = {}
+        self._open: dict[int, int] = {}  # where the open transactions of producers begin
+        self._aborted: list[Aborted] = []
         self.refuses_strangers = False
 
     # --- writing ---
@@ -146,6 +159,8 @@ class PartitionLog:
         if producer is not None:
             last = (header.base_sequence + header.record_count - 1) & _SEQUENCE_MASK
             producer.batches.append(_Written(header.base_sequence, last, base))
+            if header.is_transactional:
+                self._open.setdefault(header.producer_id, base)
         self.store(data, header.record_count, max_timestamp, leader_epoch)
         return Appended(base, True)
 
@@ -158,6 +173,27 @@ class PartitionLog:
         self._bases.append(base)
         self.end_offset = base + record_count
         self.size_bytes += len(data)
+
+    def end_transaction(self, producer_id: int, epoch: int, timestamp: int, leader_epoch: int, *, commit: bool) -> int:
+        """Write the marker of a producer, whose older epochs are over with it; its size in bytes."""
+        key, value = _MARKER_KEY.pack(0, commit), _MARKER_VALUE.pack(0, 0)
+        marker = records.encode_batch(
+            [(timestamp, key, value)],
+            base_offset=self.end_offset,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transactional=True,
+            control=True,
+            partition_leader_epoch=leader_epoch,
+        )
+        began = self._open.pop(producer_id, None)
+        if began is not None and not commit:
+            self._aborted.append(Aborted(producer_id, began, self.end_offset))
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            self._producers[producer_id] = _Producer(epoch)
+        self.store(memoryview(bytearray(marker)), 1, timestamp, leader_epoch)
+        return len(marker)
 
     def forget_producers(self, *, refuse: bool) -> None:
         """Lose what is known of all producer ids, as when their last batch has expired.
@@ -212,6 +248,8 @@ class PartitionLog:
             self._bases.pop()
         self.end_offset = offset
         self.epochs = [entry for entry in self.epochs if entry[1] < offset]
+        self._open = {number: first for number, first in self._open.items() if first < offset}
+        self._aborted = [each for each in self._aborted if each.last_offset < offset]
         for number, producer in list(self._producers.items()):
             while producer.batches and producer.batches[-1].base_offset >= offset:
                 producer.batches.pop()
@@ -223,6 +261,15 @@ class PartitionLog:
         self.end_offset = max(self.end_offset, offset)
 
     # --- reading ---
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the first open transaction begins, or the end."""
+        return min(self._open.values(), default=self.end_offset)
+
+    def aborted(self, first: int, end: int) -> list[Aborted]:
+        """The aborted transactions that have records between these offsets, as far as they are in the log still."""
+        return [each for each in self._aborted if each.first_offset < end and each.last_offset >= first]
 
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool = True, cut: bool = False, end: int | None = None

@@ -23,6 +23,7 @@ from kafka_native.mock.handlers import (
     produce,
     refusals,
     topics,
+    transactions,
     versions,
 )
 from kafka_native.protocol import ApiKey, UnsupportedVersion, decode_request
@@ -64,7 +65,11 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: offsets.delete_records,
-    ApiKey.INIT_PRODUCER_ID: produce.init_producer_id,
+    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
+    ApiKey.END_TXN: transactions.end_txn,
+    ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     ApiKey.DESCRIBE_ACLS: access.describe_acls,
     ApiKey.CREATE_ACLS: access.create_acls,

@@ -68,19 +68,27 @@ class _Round:
         if error == ErrorCode.NO_ERROR and partition is not None:
             log = partition.log
             end = partition.end_at(self.call.broker.id)
+            stable = min(log.last_stable_offset, end)
+            readable = end
             closer = self._closer_replica(partition, wanted.offset)
             if self.request.isolation_level == 1:
-                answer.aborted_transactions = []
+                readable = stable
+                answer.aborted_transactions = [
+                    FetchResponse.Topic.Partition.AbortedTransaction(
+                        producer_id=each.producer_id, first_offset=each.first_offset
+                    )
+                    for each in log.aborted(wanted.offset, stable)
+                ]
             if closer is not None:
                 answer.preferred_read_replica = closer
                 self.has_redirect = True
             else:
-                answer.high_watermark = answer.last_stable_offset = end
+                answer.high_watermark, answer.last_stable_offset = end, stable
                 answer.log_start_offset = log.start_offset
             if not log.start_offset <= wanted.offset <= end:
                 error = ErrorCode.OFFSET_OUT_OF_RANGE
             elif closer is None:
-                slices = self._read(partition, wanted)
+                slices = self._read(partition, wanted, readable)
                 self.partitions.append(partition)
         if error != ErrorCode.NO_ERROR:
             self.has_error = True
@@ -102,7 +110,7 @@ class _Round:
         near = [node for node in near if partition.log.start_offset <= offset <= partition.end_at(node)]
         return max(near, key=partition.end_at, default=None)
 
-    def _read(self, partition: Partition, wanted: Wanted) -> list[memoryview]:
+    def _read(self, partition: Partition, wanted: Wanted, end: int) -> list[memoryview]:
         left = self.request.max_bytes - self.size_bytes
         if left <= 0 and self.size_bytes:
             return []
@@ -111,7 +119,7 @@ class _Round:
             min(wanted.max_bytes, left),
             at_least_one=self.size_bytes == 0,
             cut=self.call.cluster.partial_batches,
-            end=partition.end_at(self.call.broker.id) if partition.lags else None,
+            end=end if end < partition.log.end_offset else None,
         )
         self.size_bytes += size
         return slices
@@ -184,16 +192,18 @@ def fetch(call: Call, request: FetchRequest) -> Reply:
     waiter = Waiter()
     while True:
         with cluster.lock:
+            expires = cluster.transactions.expire()
             done = _Round(call, request)
             done.look(wanted)
-            left = deadline - time.monotonic()
+            now = time.monotonic()
+            left = deadline - now
             is_news = done.has_error or done.has_redirect
             if is_news or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:
                 return done.reply(session, is_full)
             for partition in done.partitions:
                 partition.waiters.add(waiter)
             cluster.waiters.add(waiter)
-        waiter.event.wait(left)
+        waiter.event.wait(min(left, max(expires - now, 0)))
         with cluster.lock:
             waiter.event.clear()
             cluster.waiters.discard(waiter)

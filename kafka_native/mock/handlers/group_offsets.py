@@ -114,7 +114,10 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
     """Read stored offsets."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_GROUPS:
-            return OffsetFetchResponse(groups=[_of_group(call, asked) for asked in request.groups])
+            stable = request.require_stable
+            return OffsetFetchResponse(
+                groups=[_of_group(call, asked, require_stable=stable) for asked in request.groups]
+            )
         try:
             offsets = _stored(call, request.group_id, None, -1)
         except GroupError as error:
@@ -124,7 +127,7 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
         for name, indexes in _visible(call, offsets) if asked is None else asked:
             answer = OffsetFetchResponse.Topic(name=name)
             for index in indexes:
-                found, code = _look_up(call, offsets, name, index)
+                found, code = _look_up(call, offsets, name, index, request.group_id if request.require_stable else None)
                 answer.partitions.append(
                     OffsetFetchResponse.Topic.Partition(
                         partition_index=index,
@@ -159,17 +162,25 @@ def _visible(call: Call, offsets: dict[tuple[str, int], Committed]) -> list[tupl
     return list(found.items())
 
 
-def _look_up(call: Call, offsets: dict[tuple[str, int], Committed], name: str, index: int) -> tuple[Committed, int]:
+def _look_up(
+    call: Call, offsets: dict[tuple[str, int], Committed], name: str, index: int, unstable_in: str | None
+) -> tuple[Committed, int]:
+    """What is stored, or an error; ``unstable_in`` is the group where open transactions are to be waited for."""
     code = _pushed(call, name, index)
+    if not code and unstable_in is not None:
+        call.cluster.transactions.expire()
+        if call.cluster.transactions.has_unstable_offset(unstable_in, (name, index)):
+            code = ErrorCode.UNSTABLE_OFFSET_COMMIT
     if not code and name in call.cluster.groups.settings.denied_topics:
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return (_NOTHING, code) if code else (offsets.get((name, index), _NOTHING), code)
 
 
-def _of_group(call: Call, asked: OffsetFetchRequest.Group) -> OffsetFetchResponse.Group:
-    response = OffsetFetchResponse.Group(group_id=asked.group_id)
+def _of_group(call: Call, asked: OffsetFetchRequest.Group, *, require_stable: bool) -> OffsetFetchResponse.Group:
+    group_id = asked.group_id
+    response = OffsetFetchResponse.Group(group_id=group_id)
     try:
-        offsets = _stored(call, asked.group_id, asked.member_id, asked.member_epoch)
+        offsets = _stored(call, group_id, asked.member_id, asked.member_epoch)
     except GroupError as error:
         response.error_code = error.code
         return response
@@ -187,7 +198,7 @@ def _of_group(call: Call, asked: OffsetFetchRequest.Group) -> OffsetFetchRespons
         answer = OffsetFetchResponse.Group.Topic(name=name, topic_id=topic_id)
         is_unknown = call.version >= _FIRST_WITH_TOPIC_IDS and cluster.topic_by_id(topic_id) is None
         for index in indexes:
-            found, code = _look_up(call, offsets, name, index)
+            found, code = _look_up(call, offsets, name, index, group_id if require_stable else None)
             answer.partitions.append(
                 OffsetFetchResponse.Group.Topic.Partition(
                     partition_index=index,

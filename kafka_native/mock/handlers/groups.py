@@ -44,7 +44,7 @@ _OF_GROUPS = 0
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Who looks after groups (and, some day, transactions)."""
+    """Who looks after groups and transactional ids."""
     with call.cluster.lock:
         if call.version >= _FIRST_WITH_COORDINATORS:
             keys, kind = request.coordinator_keys, request.key_type

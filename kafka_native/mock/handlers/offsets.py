@@ -40,7 +40,11 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
                 found = find(call, topic.name, ZERO_UUID, part.partition_index, part.current_leader_epoch)
                 answer.error_code = _error_of(call, topic.name, part.partition_index, found.error)
                 if answer.error_code == ErrorCode.NO_ERROR and found.partition is not None:
-                    _look_up(found.partition.log, part.timestamp, found.partition.leader_epoch, answer)
+                    log, epoch = found.partition.log, found.partition.leader_epoch
+                    if part.timestamp == LATEST and request.isolation_level == 1:
+                        answer.offset, answer.leader_epoch = log.last_stable_offset, epoch
+                    else:
+                        _look_up(log, part.timestamp, epoch, answer)
                     if call.version < _FIRST_WITH_EPOCHS:
                         answer.leader_epoch = -1
                     if call.version < _FIRST_WITH_ONE_OFFSET:

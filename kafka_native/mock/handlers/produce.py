@@ -1,4 +1,4 @@
-"""Produce and InitProducerId."""
+"""Produce."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kafka_native.mock import legacy
 from kafka_native.mock.handlers.leaders import Hints, find
 from kafka_native.mock.log import Refused, check_batches
 from kafka_native.protocol.produce import ProduceRequest, ProduceResponse
-from kafka_native.protocol.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafka_native._native.records import BatchHeader
     from kafka_native.mock.call import Call
     from kafka_native.mock.topics import Partition, Topic
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_HINTS = 10
 _FIRST_WITH_BATCHES = 3
+_FIRST_IMPLICIT = 12
 _ACKS = (-1, 0, 1)
 
 
@@ -122,12 +123,25 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
             raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", keyless)
 
     def store_batch(partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition) -> bool:
+        if header.is_transactional:
+            _check_transaction(call, partition, header)
         answer.base_offset, is_new = partition.log.append(data, header, partition.leader_epoch, now)
         answer.log_append_time_ms = -1 if now is None else now
         answer.log_start_offset = partition.log.start_offset
         return is_new
 
     return store_batch
+
+
+def _check_transaction(call: Call, partition: Partition, header: BatchHeader) -> None:
+    """Whether a batch belongs to an open transaction. Raises ``Refused``."""
+    transactions = call.cluster.transactions
+    transactions.expire()
+    key = (partition.topic, partition.index)
+    implicitly = call.version >= _FIRST_IMPLICIT and call.cluster.transaction_version > 1
+    code = transactions.write(key, header.producer_id, header.producer_epoch, implicitly=implicitly)
+    if code:
+        raise Refused(code, f"{key} isn't in a transaction of producer {header.producer_id}")
 
 
 def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
@@ -150,9 +164,3 @@ def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
         for broker in hints.brokers.values()
     ]
     return response
-
-
-def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """A new producer id; the same one with a higher epoch where the client has one or names a transactional id."""
-    number, epoch = call.cluster.producer_id(request.transactional_id, request.producer_id, request.producer_epoch)
-    return InitProducerIdResponse(producer_id=number, producer_epoch=epoch)

@@ -10,14 +10,27 @@ from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsRespon
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
+TRANSACTION_VERSION = "transaction.version"
+"""The feature whose level 2 is KIP-890: partitions are added by writing to them, each transaction has its epoch."""
+
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """What this cluster speaks."""
+    level = call.cluster.transaction_version
     return ApiVersionsResponse(
+        supported_features=[
+            ApiVersionsResponse.SupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2)
+        ],
+        finalized_features_epoch=1,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeature(
+                name=TRANSACTION_VERSION, min_version_level=level, max_version_level=level
+            )
+        ],
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=first, max_version=last)
             for key, (first, last) in call.cluster.versions.items()
-        ]
+        ],
     )
 
 

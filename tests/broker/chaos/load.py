@@ -6,8 +6,7 @@ import threading
 import time
 from typing import Any
 
-import confluent_kafka
-
+import kafka_native
 from tests.broker import payload
 from tests.broker.chaos.history import Key
 from tests.broker.cluster import Cluster, quiet
@@ -16,12 +15,12 @@ STEP_S = 0.02
 
 
 class Load(threading.Thread):
-    """Produces until it is told to stop. librdkafka with idempotence, which isn't what is judged here."""
+    """Produces until it is told to stop. With idempotence; it isn't what is judged here."""
 
     def __init__(self, cluster: Cluster, rate: int, acked: dict[Key, dict[int, int]]) -> None:
         super().__init__(daemon=True)
         conf = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5}
-        self._producer = confluent_kafka.Producer(quiet({**conf, "message.timeout.ms": 120_000}))
+        self._producer = kafka_native.Producer(quiet({**conf, "message.timeout.ms": 120_000}))
         self._rate = rate
         self._acked = acked
         self._partitions: list[Key] = []
@@ -69,9 +68,9 @@ class Load(threading.Thread):
                 return
             except BufferError:
                 self._producer.poll(0.1)
-            except confluent_kafka.KafkaException as error:
+            except kafka_native.KafkaException as error:
                 # A partition that is new to the cluster may be unknown here for a moment.
-                if error.args[0].code() != confluent_kafka.KafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
+                if error.args[0].code() != kafka_native.KafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
                     raise
                 self._producer.list_topics(key[0], timeout=10)
 
@@ -81,6 +80,6 @@ class Load(threading.Thread):
         self.join(60)
         deadline = time.monotonic() + 90
         while len(self._producer) and time.monotonic() < deadline:
-            self._producer.poll(0.2)  # its flush() has raised a SystemError after long runs
+            self._producer.poll(0.2)
         assert not len(self._producer), f"{len(self._producer)} messages were not settled"
         assert not self.failed, f"{len(self.failed)} messages failed: {self.failed[0]}"

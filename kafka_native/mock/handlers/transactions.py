@@ -1,0 +1,187 @@
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit and EndTxn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.membership import Committed, GroupError
+from kafka_native.mock.transactions import TransactionError
+from kafka_native.protocol.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+
+_FIRST_WITH_BATCHES = 4
+_FIRST_IMPLICIT = 5
+_FENCED_SINCE_OF_COMMITS = 99  # TxnOffsetCommit has always said INVALID_PRODUCER_EPOCH
+
+
+def _check_own(call: Call, transactional_id: str) -> None:
+    """Whether this broker coordinates it. Raises ``TransactionError``."""
+    if call.cluster.coordinator_of(transactional_id) is not call.broker:
+        raise TransactionError(ErrorCode.NOT_COORDINATOR)
+    call.cluster.transactions.expire()
+
+
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    """A new producer id; the same one with a higher epoch where the client has one or names a transactional id."""
+    name = request.transactional_id
+    with call.cluster.lock:
+        transactions = call.cluster.transactions
+        try:
+            if name is None:
+                number, epoch = transactions.idempotent(request.producer_id, request.producer_epoch)
+            else:
+                _check_own(call, name)
+                number, epoch = transactions.initialize(
+                    name, request.transaction_timeout_ms, request.producer_id, request.producer_epoch, call.version
+                )
+        except TransactionError as error:
+            return InitProducerIdResponse(error_code=error.code)
+    return InitProducerIdResponse(producer_id=number, producer_epoch=epoch)
+
+
+def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """Let a transaction write to partitions: to all of them or, where one isn't there, to none."""
+    if call.version < _FIRST_WITH_BATCHES:
+        name, number = request.v3_and_below_transactional_id, request.v3_and_below_producer_id
+        topics = request.v3_and_below_topics
+        answers = _add(call, name, number, request.v3_and_below_producer_epoch, topics)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=answers)
+    response = AddPartitionsToTxnResponse()
+    for each in request.transactions:
+        answers = _add(call, each.transactional_id, each.producer_id, each.producer_epoch, each.topics)
+        response.results_by_transaction.append(
+            AddPartitionsToTxnResponse.Transaction(transactional_id=each.transactional_id, topic_results=answers)
+        )
+    return response
+
+
+def _add(
+    call: Call, name: str, producer_id: int, epoch: int, topics: list[AddPartitionsToTxnTopic]
+) -> list[AddPartitionsToTxnTopicResult]:
+    keys = [(topic.name, index) for topic in topics for index in topic.partitions]
+    codes: dict[tuple[str, int], int] = dict.fromkeys(keys, ErrorCode.NO_ERROR)
+    with call.cluster.lock:
+        try:
+            _check_own(call, name)
+            found = call.cluster.transactions.checked(name, producer_id, epoch, call.version)
+        except TransactionError as error:
+            codes = dict.fromkeys(keys, error.code)
+        else:
+            unknown = [key for key in keys if not _is_there(call, *key)]
+            if unknown:
+                codes = dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED)
+                codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            else:
+                call.cluster.transactions.add_partitions(found, keys)
+    result = AddPartitionsToTxnPartitionResult
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                result(partition_index=index, partition_error_code=codes[topic.name, index])
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _is_there(call: Call, name: str, index: int) -> bool:
+    topic = call.cluster.topics.get(name)
+    return topic is not None and topic.partition(index) is not None
+
+
+def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """Let a transaction store offsets of a group."""
+    with call.cluster.lock:
+        try:
+            _check_own(call, request.transactional_id)
+            transactions = call.cluster.transactions
+            found = transactions.checked(
+                request.transactional_id, request.producer_id, request.producer_epoch, call.version
+            )
+        except TransactionError as error:
+            return AddOffsetsToTxnResponse(error_code=error.code)
+        transactions.add_group(found, request.group_id)
+    return AddOffsetsToTxnResponse()
+
+
+def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Offsets for a group, stored when the transaction commits. It goes to the group's coordinator."""
+    with call.cluster.lock:
+        code = _keep_offsets(call, request)
+    answer = TxnOffsetCommitResponse.Topic.Partition
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponse.Topic(
+                name=topic.name,
+                partitions=[answer(partition_index=each.partition_index, error_code=code) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
+    transactions = call.cluster.transactions
+    transactions.expire()
+    try:
+        check_own(call, request.group_id)
+        found = transactions.checked(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            call.version,
+            _FENCED_SINCE_OF_COMMITS,
+        )
+        if call.version >= _FIRST_IMPLICIT and call.cluster.transaction_version > 1:
+            transactions.add_group(found, request.group_id)
+        elif request.group_id not in found.groups:
+            raise TransactionError(ErrorCode.INVALID_TXN_STATE)
+        if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+            group = call.cluster.groups.for_commit(request.group_id)
+            group.check_commit(request.member_id, request.group_instance_id, request.generation_id, 99)
+    except (TransactionError, GroupError) as error:
+        return ErrorCode(error.code)
+    kept = found.offsets.setdefault(request.group_id, {})
+    for topic in request.topics:
+        for each in topic.partitions:
+            text = each.committed_metadata or ""
+            kept[topic.name, each.partition_index] = Committed(each.committed_offset, each.committed_leader_epoch, text)
+    return ErrorCode.NO_ERROR
+
+
+def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+    """Commit or abort."""
+    with call.cluster.lock:
+        try:
+            _check_own(call, request.transactional_id)
+            number, epoch = call.cluster.transactions.end(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                commit=request.committed,
+                version=call.version,
+                bumps=call.version >= _FIRST_IMPLICIT and call.cluster.transaction_version > 1,
+            )
+        except TransactionError as error:
+            return EndTxnResponse(error_code=error.code)
+    return EndTxnResponse(producer_id=number, producer_epoch=epoch)

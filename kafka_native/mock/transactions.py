@@ -1,0 +1,232 @@
+"""The transaction coordinators: who may write under a transactional id, what belongs to its transaction, how it ends.
+
+A transaction ends at once: its markers are written, and its offsets stored, before EndTxn is answered. It lives in no
+broker in particular and survives the one that coordinates it, as its log would. Guarded by the cluster's lock.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka_native.mock.membership import Committed
+
+LAST_EPOCH = 0x7FFE
+FIRST_PRODUCER_ID = 1000
+MOST_TIMEOUT_MS = 900_000
+FENCED_SINCE = 2
+"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn from this version on know PRODUCER_FENCED (InitProducerId from 4)."""
+
+Key = tuple[str, int]
+
+
+class TransactionError(Exception):
+    """What a coordinator refuses, with the code for the client."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        """Keep the code."""
+        super().__init__(code.name)
+        self.code = code
+
+
+class State(Enum):
+    """What a transactional id is doing."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    COMMITTED = "CompleteCommit"
+    ABORTED = "CompleteAbort"
+
+
+@dataclass
+class Transactional:
+    """A transactional id, and its transaction while there is one."""
+
+    producer_id: int
+    epoch: int
+    timeout_s: float
+    state: State = State.EMPTY
+    deadline: float = 0.0
+    partitions: set[Key] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    offsets: dict[str, dict[Key, Committed]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Have a transaction from here on, unless there is one."""
+        if self.state is not State.ONGOING:
+            self.state = State.ONGOING
+            self.deadline = time.monotonic() + self.timeout_s
+
+    def end(self, *, commit: bool) -> None:
+        """Have none any more."""
+        self.state = State.COMMITTED if commit else State.ABORTED
+        self.partitions.clear()
+        self.groups.clear()
+        self.offsets.clear()
+
+
+class Transactions:
+    """Producer ids, and all transactional ids."""
+
+    def __init__(
+        self,
+        write_marker: Callable[[Key, int, int, bool], None],
+        store_offsets: Callable[[str, dict[Key, Committed]], None],
+    ) -> None:
+        """``write_marker(partition, producer id, epoch, commit)`` and ``store_offsets(group, offsets)`` end one."""
+        self._write_marker = write_marker
+        self._store_offsets = store_offsets
+        self._by_id: dict[str, Transactional] = {}
+        self._by_producer: dict[int, Transactional] = {}
+        self._producer_ids = 0
+
+    def find(self, transactional_id: str) -> Transactional | None:
+        """What is known of an id."""
+        return self._by_id.get(transactional_id)
+
+    def all(self) -> dict[str, Transactional]:
+        """Everything that is known, by transactional id."""
+        return dict(self._by_id)
+
+    # --- producer ids ---
+
+    def new_producer_id(self) -> int:
+        """One that nobody has."""
+        self._producer_ids += 1
+        return FIRST_PRODUCER_ID - 1 + self._producer_ids
+
+    def idempotent(self, known_id: int, known_epoch: int) -> tuple[int, int]:
+        """Producer id and epoch for a producer without transactions; the next epoch where it has an id."""
+        if known_id < 0 or known_epoch >= LAST_EPOCH:
+            return self.new_producer_id(), 0
+        return known_id, known_epoch + 1
+
+    def initialize(
+        self, transactional_id: str, timeout_ms: int, known_id: int, known_epoch: int, version: int
+    ) -> tuple[int, int]:
+        """Producer id and epoch for a transactional id, whose older instances are fenced. Raises `TransactionError`.
+
+        A transaction that was open is aborted; the caller is told to come again, as by a real coordinator.
+        """
+        if not transactional_id:
+            raise TransactionError(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= MOST_TIMEOUT_MS:
+            raise TransactionError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        found = self._by_id.get(transactional_id)
+        if found is None:
+            found = self._by_id[transactional_id] = Transactional(self.new_producer_id(), -1, timeout_ms / 1000)
+        elif known_id >= 0 and (found.producer_id, found.epoch) != (known_id, known_epoch):
+            raise TransactionError(_fenced(version, 4))
+        if found.state is State.ONGOING:
+            self._bump(found)
+            self._end(found, commit=False)
+            raise TransactionError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        found.timeout_s = timeout_ms / 1000
+        found.state = State.EMPTY
+        self._bump(found)
+        self._by_producer[found.producer_id] = found
+        return found.producer_id, found.epoch
+
+    def _bump(self, found: Transactional) -> None:
+        if found.epoch >= LAST_EPOCH:
+            self._by_producer.pop(found.producer_id, None)
+            found.producer_id, found.epoch = self.new_producer_id(), -1
+        found.epoch += 1
+        self._by_producer[found.producer_id] = found
+
+    # --- a transaction ---
+
+    def checked(
+        self, transactional_id: str, producer_id: int, epoch: int, version: int, fenced_since: int = FENCED_SINCE
+    ) -> Transactional:
+        """The transactional id, if this producer has it. Raises `TransactionError`."""
+        found = self._by_id.get(transactional_id)
+        if found is None or found.producer_id != producer_id:
+            raise TransactionError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if found.epoch != epoch:
+            raise TransactionError(_fenced(version, fenced_since))
+        return found
+
+    def add_partitions(self, found: Transactional, keys: Iterable[Key]) -> None:
+        """Let these be written to."""
+        found.begin()
+        found.partitions.update(keys)
+
+    def add_group(self, found: Transactional, group: str) -> None:
+        """Let offsets of this group be stored."""
+        found.begin()
+        found.groups.add(group)
+
+    def write(self, key: Key, producer_id: int, epoch: int, *, implicitly: bool) -> ErrorCode:
+        """Whether a batch of a transaction may be written; ``implicitly`` adds its partition (KIP-890)."""
+        found = self._by_producer.get(producer_id)
+        if found is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if epoch != found.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if implicitly:
+            self.add_partitions(found, [key])
+        in_it = found.state is State.ONGOING and key in found.partitions
+        return ErrorCode.NO_ERROR if in_it else ErrorCode.INVALID_TXN_STATE
+
+    def has_unstable_offset(self, group: str, key: Key) -> bool:
+        """Whether an open transaction is about to store an offset of this partition (KIP-447)."""
+        return any(key in found.offsets.get(group, ()) for found in self._by_id.values())
+
+    def end(
+        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, version: int, bumps: bool
+    ) -> tuple[int, int]:
+        """End a transaction: the producer id and epoch to go on with. Raises `TransactionError`.
+
+        ``bumps``: each end has an epoch of its own, so that nothing late gets into the next transaction, and a client
+        that has heard no answer may ask again (KIP-890).
+        """
+        found = self._by_id.get(transactional_id)
+        done = State.COMMITTED if commit else State.ABORTED
+        if bumps and found and (found.producer_id, found.epoch, found.state) == (producer_id, epoch + 1, done):
+            return found.producer_id, found.epoch
+        found = self.checked(transactional_id, producer_id, epoch, version)
+        if found.state is not State.ONGOING:
+            if found.state is done and not bumps:
+                return found.producer_id, found.epoch
+            if commit or not bumps:
+                raise TransactionError(ErrorCode.INVALID_TXN_STATE)
+        if bumps:
+            self._bump(found)
+        self._end(found, commit=commit)
+        return found.producer_id, found.epoch
+
+    def _end(self, found: Transactional, *, commit: bool) -> None:
+        for key in sorted(found.partitions):
+            self._write_marker(key, found.producer_id, found.epoch, commit)
+        if commit:
+            for group, offsets in found.offsets.items():
+                self._store_offsets(group, offsets)
+        found.end(commit=commit)
+
+    # --- time ---
+
+    def expire(self) -> float:
+        """Abort what takes too long, and fence who began it; the monotonic time at which to look again."""
+        now = time.monotonic()
+        nearest = float("inf")
+        for found in self._by_id.values():
+            if found.state is not State.ONGOING:
+                continue
+            if found.deadline <= now:
+                self._bump(found)
+                self._end(found, commit=False)
+            else:
+                nearest = min(nearest, found.deadline)
+        return nearest
+
+
+def _fenced(version: int, since: int) -> ErrorCode:
+    return ErrorCode.PRODUCER_FENCED if version >= since else ErrorCode.INVALID_PRODUCER_EPOCH
