@@ -249,6 +249,21 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_fenced(alone: tuple[Mo
     assert one.end(commit=True) == ErrorCode.PRODUCER_FENCED
 
 
+def test_errors_that_a_test_wants_stand_at_the_partitions(alone: tuple[MockCluster, Wire]) -> None:
+    cluster, wire = alone
+    one = Producer(wire)
+    cluster.push_request_errors(ApiKey.ADD_PARTITIONS_TO_TXN, [ErrorCode.CONCURRENT_TRANSACTIONS])
+    assert one.add(0, 1) == [ErrorCode.CONCURRENT_TRANSACTIONS] * 2
+    assert one.add(0) == [ErrorCode.NO_ERROR]
+    cluster.push_request_errors(ApiKey.TXN_OFFSET_COMMIT, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+    assert one.commit_offset(5) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.push_request_errors(ApiKey.END_TXN, [ErrorCode.COORDINATOR_NOT_AVAILABLE], done=True)
+    epoch = one.epoch
+    assert one.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert one.end(commit=True) == ErrorCode.NO_ERROR, "it was done, and asked again it says so"
+    assert one.epoch == epoch + 1
+
+
 def values_of(lib: Any, cluster: MockCluster, isolation: str) -> list[str]:
     """What a reader gets of both partitions."""
     conf = {
@@ -312,15 +327,7 @@ def test_javas_transactions(cluster: MockCluster) -> None:
     java.java_tool("org.apache.kafka.tools.ProducerPerformance", *where, "--topic", "t", *load, *kept)
     assert {each.version for each in cluster.requests_of(ApiKey.END_TXN)} == {5}, "transactions of KIP-890"
     assert cluster.requests_of(ApiKey.ADD_PARTITIONS_TO_TXN) == []
-    ends = (
-        "--max-messages",
-        "3000",
-        "--timeout-ms",
-        "120000",
-        "--from-beginning",
-        "--isolation-level",
-        "read_committed",
-    )
+    ends = ("--max-messages", "3000", "--timeout-ms", "120000", "--from-beginning")
     stable = ("--isolation-level", "read_committed")
     read = java.java_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *where, "--topic", "t", *ends, *stable)
     assert len(read.decode().splitlines()) == 3000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.handlers import fetch, group_offsets, groups, metadata, offsets, produce, topics
+from kafka_native.mock.handlers import fetch, group_offsets, groups, metadata, offsets, produce, topics, transactions
 from kafka_native.protocol import registry
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.fetch import FetchRequest
@@ -19,6 +19,7 @@ from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
+from kafka_native.protocol.transactions import AddPartitionsToTxnRequest, TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
@@ -49,6 +50,10 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
         return topics.delete_refused(call, request, code)
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
+    if isinstance(request, AddPartitionsToTxnRequest):
+        return transactions.add_refused(call, request, code)
+    if isinstance(request, TxnOffsetCommitRequest):
+        return transactions.commit_refused(request, code)
     if isinstance(request, JoinGroupRequest):
         name = None if call.version >= _FIRST_WITHOUT_PROTOCOL else ""
         return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=name)

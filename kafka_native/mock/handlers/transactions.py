@@ -91,6 +91,12 @@ def _add(
                 codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
                 call.cluster.transactions.add_partitions(found, keys)
+    return _outcomes(topics, codes)
+
+
+def _outcomes(
+    topics: list[AddPartitionsToTxnTopic], codes: dict[tuple[str, int], int]
+) -> list[AddPartitionsToTxnTopicResult]:
     result = AddPartitionsToTxnPartitionResult
     return [
         AddPartitionsToTxnTopicResult(
@@ -102,6 +108,15 @@ def _add(
         )
         for topic in topics
     ]
+
+
+def add_refused(call: Call, request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
+    """The same error for every partition, or for the request where it has a place for that."""
+    if call.version >= _FIRST_WITH_BATCHES:
+        return AddPartitionsToTxnResponse(error_code=code)
+    topics = request.v3_and_below_topics
+    codes = {(topic.name, index): code for topic in topics for index in topic.partitions}
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_outcomes(topics, codes))
 
 
 def _is_there(call: Call, name: str, index: int) -> bool:
@@ -128,6 +143,11 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
     """Offsets for a group, stored when the transaction commits. It goes to the group's coordinator."""
     with call.cluster.lock:
         code = _keep_offsets(call, request)
+    return commit_refused(request, code)
+
+
+def commit_refused(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
+    """The same for every partition."""
     answer = TxnOffsetCommitResponse.Topic.Partition
     return TxnOffsetCommitResponse(
         topics=[
