@@ -225,8 +225,16 @@ class Logs:
         elif self._thread is None:
             with self._lock:
                 if self._thread is None and not self._ended:
-                    self._thread = threading.Thread(target=self._run, name=f"kafka-native log {self.name}", daemon=True)
-                    self._thread.start()
+                    self._start()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name=f"kafka-native log {self.name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter is ending, or there can't be another thread
+            self._tell_all()
+        else:
+            self._thread = thread
 
     # --- who tells the logger ---
 
@@ -281,7 +289,10 @@ class Logs:
             self._lines.put(None)
             if thread is not threading.current_thread():
                 thread.join(END_S)
-            return
+        else:
+            self._tell_all()
+
+    def _tell_all(self) -> None:
         while not self._lines.empty():
             try:
                 line = self._lines.get_nowait()

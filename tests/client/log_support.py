@@ -60,6 +60,9 @@ class Plain:
     def log(self, *args: Any) -> None:
         self.calls.append(args)
 
+    def matching(self, text: str) -> list[tuple[Any, ...]]:
+        return [call for call in list(self.calls) if text in call[-1]]
+
     def texts(self) -> list[str]:
         return [call[1] % call[2:] for call in list(self.calls)]
 

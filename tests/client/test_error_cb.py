@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from pathlib import Path
-from typing import Any
 
-import confluent_kafka
 import pytest
 
 from kafka_native import Consumer, KafkaError, Producer, TopicPartition
@@ -21,10 +19,9 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "errors.md"
 QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2}
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", **QUICK}
-Flags = tuple[str, bool, bool, bool]
 
 
-def flags(error: Any) -> Flags:
+def flags(error: KafkaError) -> tuple[str, bool, bool, bool]:
     return error.name(), error.fatal(), error.retriable(), error.txn_requires_abort()
 
 
@@ -46,41 +43,6 @@ def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
     assert [error.code() for error in errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
 
 
-def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
-    seen: dict[Any, set[Flags]] = {}
-    for module in (confluent_kafka.Producer, Producer):
-        errors: list[Any] = []
-        producer = module({**NOWHERE, "error_cb": errors.append, "logger": Plain()})
-        producer.produce("t", b"x")
-        until(lambda producer=producer, errors=errors: [producer.poll(0.01), len(errors) > 1][1])  # type: ignore[misc]
-        seen[module] = {flags(error) for error in errors}
-        assert all("127.0.0.1:1" in error.str() for error in errors if error.name() == "_TRANSPORT")
-        producer.purge()
-    assert seen[Producer] == seen[confluent_kafka.Producer]
-    assert len(seen[Producer]) == 2
-
-
-@pytest.mark.parametrize("module", [confluent_kafka, None], ids=["confluent_kafka", "kafka_native"])
-def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> None:
-    """It tells the same kinds of error; how often is another matter."""
-    errors: list[Any] = []
-    with MockCluster(brokers=1) as cluster:
-        cluster.create_topic("t", 1)
-        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK, "group.id": "g", "logger": Plain()}
-        consumer = (module.Consumer if module else Consumer)({**conf, "error_cb": errors.append})
-        partition = module.TopicPartition if module else TopicPartition
-        consumer.assign([partition("t", 0, 0)])
-        until(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
-        assert errors == []
-        cluster.broker_down(1)
-        until(lambda: [consumer.poll(0.01), {"_TRANSPORT", "_ALL_BROKERS_DOWN"} <= {e.name() for e in errors}][1])
-        consumer.close()
-    assert {flags(error) for error in errors} == {
-        ("_TRANSPORT", False, False, False),
-        ("_ALL_BROKERS_DOWN", False, False, False),
-    }
-
-
 def test_each_change_is_told_again() -> None:
     errors: list[KafkaError] = []
     with MockCluster(brokers=1) as cluster:
@@ -99,7 +61,7 @@ def test_each_change_is_told_again() -> None:
                 names = [error.name() for error in errors]
                 assert names.count("_ALL_BROKERS_DOWN") == round_, errors
                 refused = [error.str() for error in errors if "refused" in error.str()]
-                assert len(set(refused)) * round_ == len(refused), "each broker's and bootstrap server's, once a round"
+                assert max(refused.count(text) for text in refused) <= round_, "each server, once a round"
                 assert refused
                 cluster.broker_up(1)
                 assert producer.flush(30) == 0
@@ -134,16 +96,17 @@ def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockClu
     with client.producer(**conf) as producer:
         producer.produce(topic, b"x")
         assert producer.flush(30) == 0
+        errors.clear()
         cluster.delay_responses(leader, 3600, api_key=ApiKey.PRODUCE)
         try:
             producer.produce(topic, b"x")
-            until(lambda: [producer.poll(0.01), errors][1])
+            until(lambda: [producer.poll(0.01), any(f"/{leader}: " in error.str() for error in errors)][1])
         finally:
             cluster.delay_responses(leader, 0, api_key=ApiKey.PRODUCE)
         assert producer.flush(30) == 0
-    assert flags(errors[0]) == ("_TIMED_OUT", False, False, False)
-    assert f"/{leader}: " in errors[0].str()
-    assert "no response in time" in errors[0].str()
+    error = next(error for error in errors if f"/{leader}: " in error.str())
+    assert flags(error) == ("_TIMED_OUT", False, False, False)
+    assert "no response in time (API 0 v" in error.str()
 
 
 def test_error_cb_that_raises_raises_in_poll_and_is_called_again() -> None:

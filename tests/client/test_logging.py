@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pytest
 
 from kafka_native import (
@@ -39,6 +38,12 @@ KEY = "a key that no log may show"
 
 class Seeing(ProducerInterceptor):
     """An interceptor to be logged about."""
+
+
+def in_vain(producer: Producer) -> None:
+    """Until it has found out that nobody is there."""
+    producer.produce("t", VALUE)
+    until(lambda: producer._client.main.pool.all_down())
 
 
 def produces(client: Client, topic: str, **conf: Any) -> None:
@@ -145,31 +150,13 @@ def test_lines_of_broker_threads_name_their_thread_and_their_time(client: Client
 def test_log_thread_name_off_leaves_the_thread_out() -> None:
     logger = Plain()
     with Producer({**NOWHERE, "logger": logger, "log.thread.name": False}) as producer:
-        with pytest.raises(KafkaException):
-            producer.list_topics(timeout=0.3)
+        in_vain(producer)
         until(lambda: logger.calls)
+        producer.close(0)
     assert not [text for text in logger.texts() if "thrd:" in text]
 
 
 # --- whose logger ---
-
-
-def shape_of(call: tuple[Any, ...]) -> tuple[Any, ...]:
-    level, form, facility, name, text = call
-    return level, form, facility.isupper(), re.sub(r"\d+", "N", name), text.startswith("[thrd:"), "127.0.0.1:1" in text
-
-
-@pytest.mark.parametrize("module", [confluent_kafka.Producer, Producer], ids=["confluent_kafka", "kafka_native"])
-def test_given_logger_is_called_as_confluent_kafka_calls_it(module: Any) -> None:
-    for given in ({"logger": Plain()}, {}):
-        keyword = Plain()
-        logger = given.get("logger", keyword)
-        producer = module({**NOWHERE, **given}, **({} if given else {"logger": keyword}))
-        producer.produce("t", b"v")
-        until(lambda logger=logger, producer=producer: [producer.poll(0.01), logger.calls][1])  # type: ignore[misc]
-        first = next(call for call in logger.calls if "refused" in call[-1])
-        assert shape_of(first) == (logging.ERROR, "%s [%s] %s", True, "rdkafka#producer-N", True, True)
-        producer.purge()
 
 
 def test_logging_logger_that_is_given_gets_everything_itself(client: Client) -> None:
@@ -213,9 +200,9 @@ def test_remarks_about_the_configuration_go_the_same_way() -> None:
 def test_log_level_is_a_syslog_level_and_debug_raises_it(level: int, conf: dict[str, str], expected: int) -> None:
     logger = Plain()
     with Producer({**NOWHERE, "logger": logger, "log_level": level, **conf}) as producer:
-        with pytest.raises(KafkaException):
-            producer.list_topics(timeout=0.3)
-        producer.close(0)
+        in_vain(producer)
+        producer.purge()
+        producer.flush(0)
     levels = {call[0] for call in logger.calls}
     assert levels == ({logging.ERROR, logging.DEBUG}, {logging.ERROR})[expected == 1] if expected else not levels
 
@@ -386,6 +373,23 @@ def test_after_close_the_caller_tells_the_logger_and_in_a_forked_child_nobody() 
     assert len(told) == 1
 
 
+def test_where_no_thread_can_be_started_the_caller_tells_the_logger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while the interpreter ends."""
+    told: list[str] = []
+    logs = Logs("x", lambda name, line: told.append(line.text))
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        logs["generic"].warning("late")
+    assert told == ["late"]
+    logs["generic"].warning("and later")
+    logs.close()
+    assert told == ["late", "and later"]
+
+
 def test_exceptions_reach_handlers_as_exceptions() -> None:
     with heard() as log:
         logs = Logs(log.client_id, default_sink(log.client_id, (), thread_names=True))
@@ -472,8 +476,8 @@ def test_connection_closed_under_a_request_is_a_warning_unless_unwanted(
 def test_consumers_lines_are_also_told_without_any_debug() -> None:
     logger = Plain()
     consumer = Consumer({**NOWHERE, "group.id": "g", "logger": logger})
-    with pytest.raises(KafkaException):
-        consumer.list_topics(timeout=0.3)
+    consumer.subscribe(["t"])
+    until(lambda: len(logger.calls) >= 2)
     consumer.close()
     assert [call[0] for call in logger.calls] == [logging.ERROR, logging.ERROR]
     assert "refused" in logger.texts()[0]

@@ -1,0 +1,84 @@
+"""How a logger is called and what error_cb is told, by confluent_kafka and by kafka_native."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from tests.client.log_support import Plain, until
+
+BOTH = [confluent_kafka, kafka_native]
+QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2}
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", **QUICK}
+Flags = tuple[str, bool, bool, bool]
+
+
+def shape_of(call: tuple[Any, ...]) -> tuple[Any, ...]:
+    level, form, facility, name, text = call
+    return level, form, facility.isupper(), re.sub(r"\d+", "N", name), text.startswith("[thrd:"), "127.0.0.1:1" in text
+
+
+@pytest.mark.parametrize(
+    "module", [confluent_kafka.Producer, kafka_native.Producer], ids=["confluent_kafka", "kafka_native"]
+)
+def test_given_logger_is_called_as_confluent_kafka_calls_it(module: Any) -> None:
+    for given in ({"logger": Plain()}, {}):
+        keyword = Plain()
+        logger = given.get("logger", keyword)
+        producer = module({**NOWHERE, **given}, **({} if given else {"logger": keyword}))
+        producer.produce("t", b"v")
+        until(lambda: [producer.poll(0.01), logger.matching("refused")][1])  # noqa: B023
+        assert shape_of(logger.matching("refused")[0]) == (
+            logging.ERROR,
+            "%s [%s] %s",
+            True,
+            "rdkafka#producer-N",
+            True,
+            True,
+        )
+        producer.purge()
+
+
+def flags(error: Any) -> Flags:
+    return error.name(), error.fatal(), error.retriable(), error.txn_requires_abort()
+
+
+def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
+    seen: dict[Any, set[Flags]] = {}
+    for module in (confluent_kafka.Producer, kafka_native.Producer):
+        errors: list[Any] = []
+        producer = module({**NOWHERE, "error_cb": errors.append, "logger": Plain()})
+        producer.produce("t", b"x")
+        until(lambda: [producer.poll(0.01), len({error.name() for error in errors}) > 1][1])  # noqa: B023
+        seen[module] = {flags(error) for error in errors}
+        assert all("127.0.0.1:1" in error.str() for error in errors if error.name() == "_TRANSPORT")
+        producer.purge()
+    assert seen[kafka_native.Producer] == seen[confluent_kafka.Producer]
+    assert len(seen[kafka_native.Producer]) == 2
+
+
+@pytest.mark.parametrize("module", BOTH, ids=["confluent_kafka", "kafka_native"])
+def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> None:
+    """It tells the same kinds of error; how often is another matter."""
+    errors: list[Any] = []
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("t", 1)
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK, "group.id": "g", "logger": Plain()}
+        consumer = module.Consumer({**conf, "error_cb": errors.append})
+        consumer.assign([module.TopicPartition("t", 0, 0)])
+        until(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
+        assert errors == []
+        cluster.broker_down(1)
+        until(lambda: [consumer.poll(0.01), {"_TRANSPORT", "_ALL_BROKERS_DOWN"} <= {e.name() for e in errors}][1])
+        consumer.close()
+    assert {flags(error) for error in errors} == {
+        ("_TRANSPORT", False, False, False),
+        ("_ALL_BROKERS_DOWN", False, False, False),
+    }
