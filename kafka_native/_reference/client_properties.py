@@ -200,7 +200,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default=True,
         state=State.INERT,
-        note="always sparse: only the topics in use are asked for",
+        note="always sparse: what else is in the cluster would only be thrown away; list_topics() asks for all",
         doc="Ask for the topics in use instead of for all topics of the cluster.",
     ),
     Property(
