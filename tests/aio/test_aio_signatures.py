@@ -12,7 +12,7 @@ theirs = pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka
 
 NOT_YET = {
     *("init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"),
-    *("abort_transaction", "set_sasl_credentials", "cluster_id"),
+    *("abort_transaction", "set_sasl_credentials"),
 }
 INNER = {"executor"}
 
