@@ -78,9 +78,9 @@ RUNTIME_thread := libtsan.so
 OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
 # intercept_tls_get_addr=0: GCC 12's runtime takes what stands before a thread's TLS block for its header when the block lies 16 bytes
 # behind a page's start, and ends the process over the size read there ("failed to allocate"). glibc allocates these blocks by malloc,
-# which the runtime sees anyway.
+# which the runtime sees anyway. die_after_fork=0: libraries that tests use start threads in a forked child.
 OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system \
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:intercept_tls_get_addr=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:intercept_tls_get_addr=0:die_after_fork=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
 # Older TSan runtimes don't live with the address randomisation of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 

@@ -1,6 +1,6 @@
 """Where in the code the value of each effective property acts, and the test that shows it.
 
-``tests/api/test_config_evidence.py`` holds this table against the code. An alias acts where its property does.
+``tests/tidy/test_config_evidence.py`` holds this table against the code. An alias acts where its property does.
 """
 
 from __future__ import annotations

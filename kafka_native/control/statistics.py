@@ -176,6 +176,7 @@ class Statistics:
 
     def collect(self, *, end: bool) -> ClientMetrics:
         """Everything as it is now; ``end``: windows end here."""
+        began_us = time.monotonic_ns() // 1000  # first: what was so then is in it
         now = self._clock()
         self._watch(now)
         engine = self._main.engine
@@ -188,7 +189,7 @@ class Statistics:
             name=self._name,
             client_id=self._client_id,
             type=self._type,
-            ts=time.monotonic_ns() // 1000,
+            ts=began_us,
             time=int(time.time()),
             age=int((now - self._made_at) * 1_000_000),
             simple_cnt=0,
