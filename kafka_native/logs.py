@@ -18,29 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, Protocol
 
-CONTEXTS: Final = (
-    "generic",
-    "broker",
-    "topic",
-    "metadata",
-    "feature",
-    "queue",
-    "msg",
-    "protocol",
-    "cgrp",
-    "security",
-    "fetch",
-    "interceptor",
-    "plugin",
-    "consumer",
-    "admin",
-    "eos",
-    "mock",
-    "assignor",
-    "conf",
-    "telemetry",
-)
-"""What ``debug`` may name, numbered as in csrc/engine/log.h."""
+from kafka_native._reference.client_properties import CONTEXTS as CONTEXTS
 
 ERROR, WARNING, INFO, DEBUG = 3, 4, 6, 7
 """Syslog's numbers, as in ``log_level``."""

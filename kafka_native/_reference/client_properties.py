@@ -6,6 +6,30 @@ from typing import Final
 
 from .property import BOTH, HIGH, LOW, MEDIUM, Property, State
 
+CONTEXTS: Final = (
+    "generic",
+    "broker",
+    "topic",
+    "metadata",
+    "feature",
+    "queue",
+    "msg",
+    "protocol",
+    "cgrp",
+    "security",
+    "fetch",
+    "interceptor",
+    "plugin",
+    "consumer",
+    "admin",
+    "eos",
+    "mock",
+    "assignor",
+    "conf",
+    "telemetry",
+)
+"""What ``debug`` may name, numbered as in csrc/engine/log.h."""
+
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(
         "builtin.features",
@@ -231,29 +255,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "flags",
         BOTH,
         MEDIUM,
-        choices=(
-            "generic",
-            "broker",
-            "topic",
-            "metadata",
-            "feature",
-            "queue",
-            "msg",
-            "protocol",
-            "cgrp",
-            "security",
-            "fetch",
-            "interceptor",
-            "plugin",
-            "consumer",
-            "admin",
-            "eos",
-            "mock",
-            "assignor",
-            "conf",
-            "telemetry",
-            "all",
-        ),
+        choices=(*CONTEXTS, "all"),
         state=State.EFFECTIVE,
         note="plugin, telemetry and security have nothing to say yet",
         doc="Comma-separated contexts to log debug lines about, each on a logger of its own: docs/guide/logging.md.",

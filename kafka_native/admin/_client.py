@@ -529,13 +529,7 @@ class AdminClient:
     # --- the client itself ---
 
     def metrics(self) -> ClientMetrics:
-        """What this client has counted: the document of ``stats_cb``, typed.
-
-        It works without ``statistics.interval.ms``; only the windows of latencies and batch sizes are empty then. With
-        it they hold what came since the last call, or, with a ``stats_cb``, since its last document.
-
-        :raises RuntimeError: The client is closed.
-        """
+        """What this client has counted; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)
 
     def poll(self, timeout: float = -1) -> int:

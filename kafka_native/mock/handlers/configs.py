@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.topics import TOPIC_DEFAULTS
@@ -16,6 +16,8 @@ from kafka_native.protocol.configs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafka_native.mock.call import Call
     from kafka_native.mock.topics import Topic
 
@@ -76,36 +78,38 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace all settings of topics."""
     response = AlterConfigsResponse()
-    for resource in request.resources:
-        answer = AlterConfigsResponse.Resource(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        response.responses.append(answer)
-        with call.cluster.lock:
-            topic = _topic_to_change(call, resource, answer)
-            if topic is not None and not request.validate_only:
-                topic.configs = {each.name: each.value for each in resource.configs if each.value is not None}
+    for topic, resource in _changes(call, request, response):
+        topic.configs = {each.name: each.value for each in resource.configs if each.value is not None}
     return response
 
 
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     """Change settings of topics."""
     response = IncrementalAlterConfigsResponse()
+    for topic, resource in _changes(call, request, response):
+        for config in resource.configs:
+            if config.config_operation == _DELETE or config.value is None:
+                topic.configs.pop(config.name, None)
+            else:
+                topic.configs[config.name] = config.value
+    return response
+
+
+def _changes(
+    call: Call,
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+    response: Any,
+) -> Iterator[tuple[Topic, Any]]:
+    """Each topic that is to be changed, under the cluster's lock, and its change. All answers are in the response."""
     for resource in request.resources:
-        answer = IncrementalAlterConfigsResponse.Resource(
+        answer = type(response).Resource(
             error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         response.responses.append(answer)
         with call.cluster.lock:
             topic = _topic_to_change(call, resource, answer)
-            if topic is None or request.validate_only:
-                continue
-            for config in resource.configs:
-                if config.config_operation == _DELETE or config.value is None:
-                    topic.configs.pop(config.name, None)
-                else:
-                    topic.configs[config.name] = config.value
-    return response
+            if topic is not None and not request.validate_only:
+                yield topic, resource
 
 
 def _topic_to_change(
