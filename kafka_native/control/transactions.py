@@ -1,0 +1,504 @@
+"""Transactions: one transactional id, its producer id and epoch, and what its current transaction has become (KIP-98).
+
+What the application calls (init, begin, send offsets, commit, abort) is one operation at a time. Its requests are tried
+again until they have an outcome, also when the call has run out of its time: calling again goes on waiting, or has the
+outcome that came meanwhile.
+
+Version 1: a partition is added to the transaction before its first batch is sent, a group before its offsets. Version 2
+(KIP-890): what is written is added by it, and each end gives a new epoch. Which one holds is the cluster's say, and is
+looked at when a transaction begins.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.positions import Key, Place
+from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET, Log
+from kafka_native.protocol.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.control.coordinator import Coordinator
+    from kafka_native.protocol.schema import Request
+
+NO_PRODUCER = -1
+
+FENCED = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED})
+"""Somebody else has the transactional id now: nothing may be done under it any more."""
+
+FATAL = frozenset(
+    {
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError.INVALID_REQUEST,
+    }
+)
+"""Asking again would have the same answer, and no other transaction would work either."""
+
+PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._UNKNOWN_BROKER,
+        KafkaError._RESOLVE,
+    }
+)
+"""Answers after which asking again helps."""
+
+STRANGER = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
+"""The coordinator has forgotten the producer: another epoch has to be asked for before the next transaction."""
+
+Done: TypeAlias = Callable[[KafkaError | None], None]
+
+
+class Writer(Protocol):
+    """The engine, as far as transactions are its matter."""
+
+    def grant(self, producer_id: int, epoch: int) -> None:
+        """Batches are numbered under this id and epoch from now on."""
+
+    def transaction(self, number: int, implicit: bool) -> None:
+        """A transaction begins, 0: there is none. ``implicit``: partitions needn't be admitted."""
+
+    def admit(self, topic: str, partition: int, number: int) -> None:
+        """Batches of this partition may be sent in this transaction."""
+
+
+class State(Enum):
+    """What the transactional id is doing; the names are librdkafka's ``txn_state``."""
+
+    INIT = "Init"
+    WAIT_PID = "WaitPID"
+    READY = "Ready"
+    IN_TRANSACTION = "InTransaction"
+    COMMITTING = "CommittingTransaction"
+    ABORTABLE = "AbortableError"
+    ABORTING = "AbortingTransaction"
+    FATAL = "FatalError"
+
+
+class Kind(Enum):
+    """What the application calls."""
+
+    INIT = "init_transactions"
+    OFFSETS = "send_offsets_to_transaction"
+    COMMIT = "commit_transaction"
+    ABORT = "abort_transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """The consumer whose offsets a transaction commits (KIP-447)."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+@dataclass(eq=False)
+class Operation:
+    """A call of the application's until somebody has heard its outcome."""
+
+    kind: Kind
+    done: Done | None
+    offsets: Mapping[Key, Place] = field(default_factory=dict)
+    member: GroupMember | None = None
+    over: bool = False
+    outcome: KafkaError | None = None
+
+
+class Transactions:
+    """The producer's manager of its transactional id."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        coordinator: Coordinator,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        request_s: float,
+        backoff: Backoff,
+        group_coordinator: Callable[[str], Coordinator],
+        version: Callable[[], int],
+        on_fatal: Callable[[KafkaError], None],
+        log: Log = QUIET["eos"],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``timeout_ms``: transaction.timeout.ms; ``request_s``: how long one request may take.
+
+        ``version`` tells the cluster's ``transaction.version``, ``group_coordinator`` the coordinator of a group.
+        """
+        self._writer = writer
+        self._coordinator = coordinator
+        self._id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._request_s = request_s
+        self._backoff = backoff
+        self._group_coordinator = group_coordinator
+        self._version = version
+        self._on_fatal = on_fatal
+        self._log = log
+        self._clock = clock
+        self.state = State.INIT
+        self.producer_id = self.epoch = NO_PRODUCER
+        self.error: KafkaError | None = None
+        """Why the transaction has to be aborted, or the producer closed."""
+        self._number = 0
+        self._implicit = False
+        self._operation: Operation | None = None
+        self._asking = False
+        self._ask_at = NEVER
+        self._to_add: dict[Key, None] = {}
+        self._added: set[Key] = set()
+        self._added_group = False
+        self._touched = False  # the coordinator may know of a transaction
+        self._reset = False  # another epoch has to be asked for
+        coordinator.on_found.append(self._look)
+
+    # --- what the application asks ---
+
+    def init(self, done: Done) -> None:
+        """Has the producer id of the transactional id, and ends what an older instance has left open."""
+        if self.state is State.READY and self._operation is None:
+            done(_error(KafkaError._STATE, "transactions are initialized already"))
+            return
+        self._call(Operation(Kind.INIT, done), (State.INIT, State.WAIT_PID))
+
+    def begin(self) -> KafkaError | None:
+        """A transaction begins here; nothing is asked of anybody."""
+        if self.state is not State.READY or self._operation is not None:
+            return self._out_of_order("begin_transaction")
+        self._number += 1
+        self._implicit = self._version() >= 2
+        self._to_add.clear()
+        self._added.clear()
+        self._added_group = self._touched = False
+        self.state = State.IN_TRANSACTION
+        self._writer.transaction(self._number, self._implicit)
+        return None
+
+    def send_offsets(self, offsets: Mapping[Key, Place], member: GroupMember, done: Done) -> None:
+        """The group's offsets are committed with the transaction."""
+        operation = Operation(Kind.OFFSETS, done, dict(offsets), member)
+        self._call(operation, (State.IN_TRANSACTION,))
+
+    def commit(self, done: Done) -> None:
+        """Ends it; everything that was produced in it has been delivered."""
+        self._call(Operation(Kind.COMMIT, done), (State.IN_TRANSACTION, State.COMMITTING))
+
+    def abort(self, done: Done) -> None:
+        """Ends it; nothing of it is queued or in flight any more."""
+        self._call(Operation(Kind.ABORT, done), (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING))
+
+    def _call(self, operation: Operation, allowed: Iterable[State]) -> None:
+        """Starts an operation, or has the one go on that a call before it has given up waiting for."""
+        assert operation.done is not None
+        before = self._operation
+        if before is not None and before.kind is operation.kind:
+            if not before.over:
+                before.done = operation.done
+                return
+            self._operation = None
+            operation.done(before.outcome)
+            return
+        if before is not None:
+            text = f"{before.kind.value}() isn't done yet: call it again first"
+            operation.done(_error(KafkaError._PREV_IN_PROGRESS if not before.over else KafkaError._STATE, text))
+            return
+        if self.state is State.FATAL or self.state not in allowed:
+            operation.done(self._out_of_order(operation.kind.value))
+            return
+        if operation.kind is Kind.INIT:
+            self.state = State.WAIT_PID
+        elif operation.kind is Kind.COMMIT:
+            self.state = State.COMMITTING
+        elif operation.kind is Kind.ABORT:
+            self.state = State.ABORTING
+        self._operation = operation
+        self._look()
+
+    def forget_waiter(self, done: Done) -> None:
+        """The call that waited has run out of its time; the operation goes on."""
+        if self._operation is not None and self._operation.done is done:
+            self._operation.done = None
+
+    def _out_of_order(self, call: str) -> KafkaError:
+        if self.state is State.FATAL and self.error is not None:
+            return self.error
+        if self.state is State.ABORTABLE and self.error is not None:
+            return KafkaError(self.error.code(), self.error.str(), txn_requires_abort=True)
+        return _error(KafkaError._STATE, f"{call}() can't be called in state {self.state.value}")
+
+    def _finish(self, outcome: KafkaError | None, state: State | None = None) -> None:
+        operation = self._operation
+        if state is not None:
+            self.state = state
+        if operation is None:
+            return
+        operation.over, operation.outcome = True, outcome
+        if operation.done is not None:
+            self._operation = None
+            operation.done(outcome)
+
+    # --- what the engine tells ---
+
+    def on_partition(self, topic: str, partition: int, number: int) -> None:
+        """The first batch of a partition in a transaction waits to be admitted."""
+        if number == self._number and (topic, partition) not in self._added:
+            self._to_add[topic, partition] = None
+            self._look()
+
+    def on_written(self) -> None:
+        """Something may have been written in the current transaction."""
+        self._touched = True
+
+    def on_failed(self, error: KafkaError) -> None:
+        """A message of the transaction wasn't delivered: it can't be committed any more."""
+        if error.code() in FENCED:
+            self._fail(error)
+        elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self._reset = self._reset or not self._implicit  # its sequence numbers have a gap
+            self._to_be_aborted(error)
+
+    def _to_be_aborted(self, error: KafkaError) -> None:
+        self._log.info("the transaction has to be aborted: %s", error.str())
+        self.error = KafkaError(error.code(), error.str(), txn_requires_abort=True)
+        self._finish(self.error, State.ABORTABLE)
+
+    def _fail(self, error: KafkaError) -> None:
+        code = KafkaError._FENCED if error.code() in FENCED else error.code()
+        text = f"transactional.id {self._id!r}: {error.str()}"
+        self.error = KafkaError(code, text, fatal=True)
+        self._finish(self.error, State.FATAL)
+        self._on_fatal(self.error)
+
+    # --- requests ---
+
+    def _look(self) -> None:
+        self._ask_at = min(self._ask_at, self._clock())
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        if self._asking or now < self._ask_at:
+            return [], NEVER if self._asking else self._ask_at
+        self._ask_at = NEVER
+        step = self._next()
+        if step is None:
+            return [], self._ask_at
+        coordinator, message, take = step
+        target = coordinator.want(now)
+        if target is None:  # `_look` is called when it is found
+            return [], NEVER
+        self._asking = True
+
+        def on_reply(reply: Reply) -> None:
+            self._asking = False
+            self._ask_at = self._clock()
+            if self.state is not State.FATAL:
+                self._sort(coordinator, reply, take)
+
+        return [Call(message, target, now + self._request_s, on_reply)], NEVER
+
+    def _next(self) -> tuple[Coordinator, Request, Callable[[Reply], KafkaError | None]] | None:
+        """The next request there is to make, whom to ask, and what takes the answer."""
+        operation = self._operation
+        kind = None if operation is None or operation.over else operation.kind
+        if kind is Kind.INIT or (kind is Kind.ABORT and self._reset and not self._touched):
+            return self._coordinator, self._init_request(), self._on_identity
+        if self._to_add and self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            return self._coordinator, self._add_request(), self._on_added
+        if kind is Kind.OFFSETS and operation is not None and operation.member is not None:
+            if not self._implicit and not self._added_group:
+                message = AddOffsetsToTxnRequest(
+                    transactional_id=self._id,
+                    producer_id=self.producer_id,
+                    producer_epoch=self.epoch,
+                    group_id=operation.member.group_id,
+                )
+                return self._coordinator, message, self._on_group_added
+            coordinator = self._group_coordinator(operation.member.group_id)
+            if self._look not in coordinator.on_found:
+                coordinator.on_found.append(self._look)
+            return coordinator, self._offsets_request(operation.offsets, operation.member), self._on_offsets
+        if kind in (Kind.COMMIT, Kind.ABORT):
+            if not self._touched:
+                self._ended()
+                return None
+            return self._coordinator, self._end_request(commit=kind is Kind.COMMIT), self._on_ended
+        return None
+
+    def _sort(self, coordinator: Coordinator, reply: Reply, take: Callable[[Reply], KafkaError | None]) -> None:
+        """Takes an answer in; what passes is asked again, later."""
+        error = reply if isinstance(reply, KafkaError) else take(reply)
+        if error is None:
+            coordinator.answered()
+            self._backoff.reset()
+            return
+        code = error.code()
+        if code in PASSING:
+            coordinator.note(error)
+            delay_s = self._backoff.next_s()
+            self._ask_at = self._clock() + delay_s
+            self._log.debug("%s; asked again in %.3f s", error.str(), delay_s)
+        elif code in FENCED or code in FATAL or self.state is State.WAIT_PID:
+            self._fail(error)
+        elif code in STRANGER and self.state is State.ABORTING:
+            self._reset, self._touched = True, False  # there is nothing to abort: it has a new epoch instead
+        elif code == KafkaError.INVALID_TXN_STATE and not self._implicit:
+            self._fail(error)
+        else:
+            self._reset = self._reset or code in STRANGER
+            self._to_be_aborted(error)
+
+    def _init_request(self) -> InitProducerIdRequest:
+        return InitProducerIdRequest(
+            transactional_id=self._id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+        )
+
+    def _on_identity(self, reply: InitProducerIdResponse) -> KafkaError | None:
+        if reply.error_code:
+            return _error(reply.error_code, "InitProducerId")
+        self._identify(reply.producer_id, reply.producer_epoch)
+        self._reset = False
+        self._ended()
+        return None
+
+    def _identify(self, producer_id: int, epoch: int) -> None:
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            self.producer_id, self.epoch = producer_id, epoch
+            self._log.debug("producer id %d, epoch %d", producer_id, epoch)
+            self._writer.grant(producer_id, epoch)
+
+    def _add_request(self) -> AddPartitionsToTxnRequest:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in self._to_add:
+            topics.setdefault(topic, []).append(partition)
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=some) for name, some in topics.items()],
+        )
+
+    def _on_added(self, reply: AddPartitionsToTxnResponse) -> KafkaError | None:
+        errors: list[KafkaError] = []
+        for topic in reply.results_by_topic_v3_and_below:
+            for each in topic.results_by_partition:
+                key = (topic.name, each.partition_index)
+                if not each.partition_error_code:
+                    if self._to_add.pop(key, NEVER) is not NEVER:
+                        self._added.add(key)
+                        self._touched = True
+                        self._writer.admit(*key, self._number)
+                elif each.partition_error_code != KafkaError.OPERATION_NOT_ATTEMPTED:
+                    errors.append(_error(each.partition_error_code, f"AddPartitionsToTxn {key[0]} [{key[1]}]"))
+        return min(errors, key=lambda error: error.code() in PASSING, default=None)
+
+    def _on_group_added(self, reply: AddOffsetsToTxnResponse) -> KafkaError | None:
+        if reply.error_code:
+            return _error(reply.error_code, "AddOffsetsToTxn")
+        self._added_group = self._touched = True
+        return None
+
+    def _offsets_request(self, offsets: Mapping[Key, Place], member: GroupMember) -> TxnOffsetCommitRequest:
+        topics: dict[str, list[TxnOffsetCommitRequest.Topic.Partition]] = {}
+        for (topic, partition), place in offsets.items():
+            topics.setdefault(topic, []).append(
+                TxnOffsetCommitRequest.Topic.Partition(
+                    partition_index=partition,
+                    committed_offset=place.offset,
+                    committed_leader_epoch=place.epoch,
+                    committed_metadata=place.metadata,
+                )
+            )
+        return TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=member.group_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            generation_id=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            topics=[TxnOffsetCommitRequest.Topic(name=name, partitions=some) for name, some in topics.items()],
+        )
+
+    def _on_offsets(self, reply: TxnOffsetCommitResponse) -> KafkaError | None:
+        codes = [
+            (each.error_code, f"TxnOffsetCommit {topic.name} [{each.partition_index}]")
+            for topic in reply.topics
+            for each in topic.partitions
+            if each.error_code
+        ]
+        if codes:
+            return min((_error(*each) for each in codes), key=lambda error: error.code() in PASSING)
+        self._touched = True
+        self._finish(None)
+        return None
+
+    def _end_request(self, *, commit: bool) -> EndTxnRequest:
+        return EndTxnRequest(
+            transactional_id=self._id, producer_id=self.producer_id, producer_epoch=self.epoch, committed=commit
+        )
+
+    def _on_ended(self, reply: EndTxnResponse) -> KafkaError | None:
+        if reply.error_code:
+            return _error(reply.error_code, "EndTxn")
+        if self._implicit and reply.producer_id != NO_PRODUCER:
+            self._identify(reply.producer_id, reply.producer_epoch)
+            self._reset = False
+        self._touched = False
+        if self._reset:  # without KIP-890 an abort keeps the epoch: the numbering begins anew under the next one
+            return None
+        self._ended()
+        return None
+
+    def _ended(self) -> None:
+        self._to_add.clear()
+        self.error = None
+        self._writer.transaction(0, self._implicit)
+        self._finish(None, State.READY)
+
+
+def _error(code: int, what: str) -> KafkaError:
+    """An error of a call, with what it is about."""
+    own = KafkaError(code)
+    text = what if code in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS) else f"{what}: {own.str()}"
+    return KafkaError(code, text, retriable=code in PASSING)

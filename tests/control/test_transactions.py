@@ -1,0 +1,366 @@
+"""The transactional id's manager: requests, their order, what errors make of a transaction; both versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import Call
+from kafka_native.control.positions import Place
+from kafka_native.control.transactions import GroupMember, State, Transactions
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+TX, GROUP = 7, 8
+MEMBER = GroupMember("g", 3, "me")
+OFFSETS = {("in", 0): Place(5, 2, "noted")}
+WAITS = "waits"
+
+
+class FakeCoordinator:
+    """One that is known, or not."""
+
+    def __init__(self, target: int) -> None:
+        self.node = target
+        self.target: int | None = target
+        self.on_found: list[Callable[[], None]] = []
+        self.noted: list[int] = []
+
+    def want(self, now: float) -> int | None:
+        return self.target
+
+    def note(self, error: KafkaError) -> bool:
+        self.noted.append(error.code())
+        return True
+
+    def answered(self) -> None:
+        pass
+
+
+class World:
+    """A manager, what it has asked, and what came of the calls."""
+
+    def __init__(self, version: int = 1) -> None:
+        self.now = 100.0
+        self.version = version
+        self.log: list[Any] = []  # what the engine was told
+        self.coordinator, self.group = FakeCoordinator(TX), FakeCoordinator(GROUP)
+        self.fatal: list[KafkaError] = []
+        self.calls: list[Call] = []
+        self.manager = Transactions(
+            self,
+            self.coordinator,  # type: ignore[arg-type]
+            "tx",
+            timeout_ms=60_000,
+            request_s=30.0,
+            backoff=Backoff(0.1, 1.0),
+            group_coordinator=lambda name: self.group,  # type: ignore[arg-type,return-value]
+            version=lambda: self.version,
+            on_fatal=self.fatal.append,
+            clock=lambda: self.now,
+        )
+        self.epoch = 0
+
+    def grant(self, producer_id: int, epoch: int) -> None:
+        self.log.append(("grant", producer_id, epoch))
+
+    def transaction(self, number: int, implicit: bool) -> None:
+        self.log.append(("transaction", number))
+
+    def admit(self, topic: str, partition: int, number: int) -> None:
+        self.log.append(("admit", topic, partition))
+
+    def go(self) -> Any:
+        """The request that is asked next, None if there is none. Time passes for it."""
+        calls, at = self.manager.poll(self.now)
+        if not calls and at != float("inf"):
+            self.now = max(self.now, at)
+            calls, _ = self.manager.poll(self.now)
+        self.calls += calls
+        return calls[0].message if calls else None
+
+    def answer(self, code: int = 0) -> Any:
+        """Goes on to the next request, and answers it; the request."""
+        message = self.go()
+        assert message is not None, "nothing is asked"
+        self.calls.pop().on_reply(self.reply_to(message, code))
+        return message
+
+    def reply_to(self, message: Any, code: int) -> Any:
+        if isinstance(message, InitProducerIdRequest):
+            self.epoch += 0 if code else 1
+            return InitProducerIdResponse(error_code=code, producer_id=4000, producer_epoch=self.epoch)
+        if isinstance(message, AddPartitionsToTxnRequest):
+            results = [
+                AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[
+                        AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
+                        for number in topic.partitions
+                    ],
+                )
+                for topic in message.v3_and_below_topics
+            ]
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+        if isinstance(message, AddOffsetsToTxnRequest):
+            return AddOffsetsToTxnResponse(error_code=code)
+        if isinstance(message, TxnOffsetCommitRequest):
+            answer = TxnOffsetCommitResponse.Topic.Partition(partition_index=0, error_code=code)
+            return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponse.Topic(name="in", partitions=[answer])])
+        assert isinstance(message, EndTxnRequest)
+        if self.version < 2:
+            return EndTxnResponse(error_code=code)
+        self.epoch += 0 if code else 1
+        return EndTxnResponse(error_code=code, producer_id=4000, producer_epoch=self.epoch)
+
+    def ready(self) -> World:
+        self.result(self.manager.init)
+        self.answer()
+        assert self.manager.state is State.READY
+        return self
+
+    def begun(self) -> World:
+        if self.manager.state is State.INIT:
+            self.ready()
+        assert self.manager.begin() is None
+        return self
+
+    def written(self, partition: int = 0) -> World:
+        """A message was produced in the transaction."""
+        if self.version < 2:
+            self.manager.on_partition("t", partition, self.manager._number)
+            self.answer()
+        else:
+            self.manager.on_written()
+        return self
+
+    def result(self, call: Callable[..., None], *arguments: Any) -> list[Any]:
+        """Calls; a list that gets the outcome."""
+        outcome: list[Any] = []
+        call(*arguments, outcome.append)
+        return outcome
+
+    def only(self, call: Callable[..., None], *arguments: Any) -> Any:
+        """Calls what has its outcome at once."""
+        (outcome,) = self.result(call, *arguments)
+        return outcome
+
+
+@pytest.fixture(params=[1, 2])
+def world(request: pytest.FixtureRequest) -> World:
+    return World(request.param)
+
+
+def test_init_gets_the_id_and_waits_as_long_as_the_old_transaction_ends(world: World) -> None:
+    outcome = world.result(world.manager.init)
+    first = world.answer(KafkaError.CONCURRENT_TRANSACTIONS)
+    assert (first.transactional_id, first.transaction_timeout_ms, first.producer_id) == ("tx", 60_000, -1)
+    assert (outcome, world.manager.state) == ([], State.WAIT_PID)
+    world.answer()
+    assert (outcome, world.manager.state) == ([None], State.READY)
+    assert world.log == [("grant", 4000, 1), ("transaction", 0)]
+    assert world.only(world.manager.init) == KafkaError._STATE
+
+
+def test_calls_in_the_wrong_state_say_so(world: World) -> None:
+    manager = world.manager
+    assert manager.begin() == KafkaError._STATE
+    for call in (manager.commit, manager.abort):
+        assert world.only(call) == KafkaError._STATE
+    world.ready()
+    error = world.only(manager.commit)
+    assert error == KafkaError._STATE
+    assert "commit_transaction() can't be called in state Ready" in error.str()
+    assert world.only(manager.send_offsets, OFFSETS, MEMBER) == KafkaError._STATE
+    world.begun()
+    assert manager.begin() == KafkaError._STATE
+
+
+def test_a_transaction_of_nothing_asks_nobody(world: World) -> None:
+    for call in ("commit", "abort"):
+        world.begun()
+        outcome = world.result(getattr(world.manager, call))
+        assert world.go() is None
+        assert (outcome, world.manager.state) == ([None], State.READY)
+
+
+def test_partitions_are_admitted_once_they_are_added() -> None:
+    world = World(1).begun()
+    world.manager.on_partition("t", 0, 1)
+    world.manager.on_partition("t", 1, 1)
+    asked = world.answer(KafkaError.CONCURRENT_TRANSACTIONS)
+    assert [(each.name, each.partitions) for each in asked.v3_and_below_topics] == [("t", [0, 1])]
+    assert ("admit", "t", 0) not in world.log
+    world.answer()
+    assert world.log[-2:] == [("admit", "t", 0), ("admit", "t", 1)]
+    world.manager.on_partition("t", 0, 1)
+    assert world.go() is None, "it is in the transaction"
+    world.manager.on_partition("u", 0, 7)
+    assert world.go() is None, "another transaction's"
+
+
+def test_with_kip_890_partitions_need_no_request() -> None:
+    world = World(2).begun().written()
+    outcome = world.result(world.manager.commit)
+    ended = world.answer()
+    assert isinstance(ended, EndTxnRequest)
+    assert (ended.committed, ended.producer_epoch) == (True, 1)
+    assert (outcome, world.log[-2:]) == ([None], [("grant", 4000, 2), ("transaction", 0)])
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_was_written_is_ended(world: World, commit: bool) -> None:
+    world.begun().written()
+    outcome = world.result(world.manager.commit if commit else world.manager.abort)
+    world.answer(KafkaError.NOT_COORDINATOR)
+    assert world.coordinator.noted == [KafkaError.NOT_COORDINATOR]
+    ended = world.answer()
+    assert (ended.committed, ended.transactional_id, outcome) == (commit, "tx", [None])
+    assert world.manager.state is State.READY
+
+
+def test_offsets_go_to_the_groups_coordinator(world: World) -> None:
+    world.begun()
+    outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
+    if world.version == 1:
+        added = world.answer()
+        assert (added.group_id, added.producer_id) == ("g", 4000)
+    message = world.go()
+    call = world.calls.pop()
+    assert call.target == GROUP
+    assert (message.group_id, message.generation_id, message.member_id) == ("g", 3, "me")
+    place = message.topics[0].partitions[0]
+    assert (place.committed_offset, place.committed_leader_epoch, place.committed_metadata) == (5, 2, "noted")
+    call.on_reply(world.reply_to(message, KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
+    assert world.group.noted == [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+    world.answer()
+    assert outcome == [None]
+    outcome = world.result(world.manager.commit)
+    assert isinstance(world.answer(), EndTxnRequest)
+    assert outcome == [None]
+
+
+@pytest.mark.parametrize("code", [KafkaError.ILLEGAL_GENERATION, KafkaError.GROUP_AUTHORIZATION_FAILED])
+def test_offsets_that_are_refused_end_the_transaction_only(world: World, code: int) -> None:
+    world.begun()
+    outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
+    if world.version == 1:
+        world.answer()
+    world.answer(code)
+    (error,) = outcome
+    assert error == code
+    assert (error.txn_requires_abort(), error.fatal(), error.retriable()) == (True, False, False)
+    refused = world.only(world.manager.commit)
+    assert (refused == code, refused.txn_requires_abort()) == (True, True)
+    assert world.manager.begin() == code
+    aborted = world.result(world.manager.abort)
+    if world.version == 1:
+        assert world.answer().committed is False
+    else:
+        assert world.go() is None, "the group's coordinator has taken nothing"
+    assert (aborted, world.manager.state) == ([None], State.READY)
+    assert world.manager.begin() is None
+
+
+def test_a_message_that_failed_makes_an_abort_necessary_and_a_new_epoch(world: World) -> None:
+    world.begun().written()
+    outcome = world.result(world.manager.commit)
+    world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT))
+    (error,) = outcome
+    assert (error == KafkaError._MSG_TIMED_OUT, error.txn_requires_abort()) == (True, True)
+    aborted = world.result(world.manager.abort)
+    assert world.answer().committed is False
+    if world.version == 1:
+        assert aborted == []
+        again = world.answer()
+        assert (again.producer_id, again.producer_epoch) == (4000, 1), "the next epoch of the same id"
+    assert aborted == [None]
+    assert ("grant", 4000, 2) in world.log
+
+
+@pytest.mark.parametrize("code", [KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH])
+def test_who_is_fenced_is_fenced_for_good(world: World, code: int) -> None:
+    world.begun().written()
+    outcome = world.result(world.manager.commit)
+    world.answer(code)
+    (error,) = outcome
+    assert (error == KafkaError._FENCED, error.fatal()) == (True, True)
+    assert world.fatal == [error]
+    for call in (world.manager.abort, world.manager.commit, world.manager.init):
+        assert world.only(call).fatal()
+    assert world.manager.begin() == KafkaError._FENCED
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError._UNSUPPORTED_FEATURE,
+    ],
+)
+def test_an_init_that_cannot_be_is_fatal(code: int) -> None:
+    world = World()
+    outcome = world.result(world.manager.init)
+    world.answer(code)
+    assert (outcome[0] == code, outcome[0].fatal(), world.manager.state) == (True, True, State.FATAL)
+
+
+def test_a_coordinator_that_has_forgotten_the_producer_costs_the_transaction(world: World) -> None:
+    world.begun().written()
+    outcome = world.result(world.manager.commit)
+    world.answer(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+    assert outcome[0].txn_requires_abort()
+    aborted = world.result(world.manager.abort)
+    assert isinstance(world.answer(KafkaError.INVALID_PRODUCER_ID_MAPPING), EndTxnRequest)
+    assert isinstance(world.answer(), InitProducerIdRequest)
+    assert (aborted, world.manager.state) == ([None], State.READY)
+
+
+def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> None:
+    world.begun().written()
+    first: list[Any] = []
+    done = first.append
+    world.manager.commit(done)
+    world.manager.forget_waiter(done)
+    assert world.only(world.manager.abort) == KafkaError._PREV_IN_PROGRESS
+    second = world.result(world.manager.commit)
+    world.answer()
+    assert (first, second) == ([], [None])
+
+    world.begun().written(1)
+    world.manager.commit(done)
+    world.manager.forget_waiter(done)
+    world.answer()
+    error = world.only(world.manager.abort)
+    assert (error == KafkaError._STATE, "commit_transaction() isn't done yet" in error.str()) == (True, True)
+    assert world.only(world.manager.commit) is None, "the outcome that came meanwhile"
+    assert world.manager.begin() is None
+
+
+def test_without_a_coordinator_nothing_is_asked_until_there_is_one() -> None:
+    world = World()
+    world.coordinator.target = None
+    outcome = world.result(world.manager.init)
+    assert world.go() is None
+    world.coordinator.target = TX
+    for tell in world.coordinator.on_found:
+        tell()
+    world.answer()
+    assert outcome == [None]
