@@ -55,6 +55,7 @@ PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
 DEFAULT_PORT: Final = 9092
 """The port of a bootstrap server that names none."""
 ALL_REPLICAS: Final = -1
+TRANSACTIONAL_ID_BYTES_MAX: Final = 511
 IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 
 _ATTRIBUTES: Final = {name.replace(".", "_"): name for name in PROPERTIES}
@@ -539,13 +540,28 @@ def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str,
         values["max.in.flight.requests.per.connection"] = most
         return
     text, hint = conflict
-    if "enable.idempotence" in given or values["enable.gapless.guarantee"]:
+    if "enable.idempotence" in given or values["enable.gapless.guarantee"] or values["transactional.id"]:
         _fail(f"{prefix}{text} when `enable.idempotence` is true", hint)
     values["enable.idempotence"] = False
     remarks.append((logging.INFO, f"enable.idempotence is off: for it, {text}"))
 
 
+def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str) -> None:
+    """A transaction has to end before its coordinator gives it up, its messages before that."""
+    if not values["enable.idempotence"]:
+        _fail(prefix + "`transactional.id` requires `enable.idempotence=true`")
+    if len(values["transactional.id"].encode()) > TRANSACTIONAL_ID_BYTES_MAX:
+        _fail(f"{prefix}`transactional.id` is longer than {TRANSACTIONAL_ID_BYTES_MAX} bytes")
+    most = values["transaction.timeout.ms"]
+    if not 0 < values["message.timeout.ms"] <= most:
+        if "message.timeout.ms" in given:
+            _fail(prefix + "`message.timeout.ms` must be set <= `transaction.timeout.ms`")
+        values["message.timeout.ms"] = most
+
+
 def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+    if values["transactional.id"]:
+        _reconcile_transactions(values, given, prefix)
     if values["enable.gapless.guarantee"] and not values["enable.idempotence"]:
         _fail(prefix + "`enable.idempotence` must be true when `enable.gapless.guarantee` is true")
     if values["enable.idempotence"]:

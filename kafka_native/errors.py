@@ -404,6 +404,7 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -17: KafkaError._PURGE_QUEUE,
     -18: KafkaError._PURGE_INFLIGHT,
     STATUS_FATAL: KafkaError._FATAL,
+    -20: KafkaError._STATE,
 }
 
 

@@ -12,9 +12,10 @@ from kafka_native._native.arrow_producing import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.producing import ProducerCore
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, Unmade
-from kafka_native.config import parse
+from kafka_native.config import Config, parse
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
+from kafka_native.control.coordinator import GROUP, TRANSACTION, Coordinator
 from kafka_native.control.identity import Identity
 from kafka_native.control.routing import Routing
 from kafka_native.control.settings import (
@@ -24,10 +25,12 @@ from kafka_native.control.settings import (
     consumer_settings,
     producer_settings,
 )
+from kafka_native.control.transactions import TRANSACTION_VERSION, Transactions
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.statistics import ClientMetrics
+from kafka_native.transacting import Transacting
 from kafka_native.types import ClusterMetadata
 
 CLOSED_TEXT = "Producer has been closed"
@@ -35,7 +38,7 @@ PARTITIONS_WAIT_S = 60.0
 """How long a producer with a ``partitioner_cb`` waits for a topic's partitions unless max.block.ms is set: as Java."""
 
 
-class Producer(ProducerCore):
+class Producer(Transacting, ProducerCore):
     """An asynchronous producer.
 
     ``produce()`` queues a message and returns; background threads batch, compress and send. ``poll()`` and
@@ -83,13 +86,47 @@ class Producer(ProducerCore):
         )
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
-        if everything["idempotence"] != IDEMPOTENCE_OFF:
+        if everything["transactional_id"]:
+            main.transactions = self._make_transactions(settings)
+        elif everything["idempotence"] != IDEMPOTENCE_OFF:
             delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
             timeout_s = settings.integer("socket.timeout.ms") / 1000
             waived = partial(_waived, self._client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
             log = self._client.logs["eos"]
             main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal, waived, log)
         main.start()
+
+    def _make_transactions(self, settings: Config) -> Transactions:
+        main, engine = self._client.main, self._client.engine
+        timeout_s = settings.integer("socket.timeout.ms") / 1000
+        delays = (settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
+        coordinators: dict[str, Coordinator] = {}
+
+        def coordinator(key: str, key_type: int) -> Coordinator:
+            made = Coordinator(main.pool, key, key_type=key_type, timeout_s=timeout_s, backoff=Backoff(*delays))
+            main.managers.append(made)
+            return made
+
+        def of_group(group: str) -> Coordinator:
+            if group not in coordinators:
+                coordinators[group] = coordinator(group, GROUP)
+            return coordinators[group]
+
+        transactional_id = settings.text("transactional.id")
+        made = Transactions(
+            engine,
+            coordinator(transactional_id, TRANSACTION),
+            transactional_id,
+            timeout_ms=settings.integer("transaction.timeout.ms"),
+            request_s=timeout_s,
+            backoff=Backoff(*delays),
+            group_coordinator=of_group,
+            version=lambda: main.pool.features.get(TRANSACTION_VERSION, 0),
+            on_fatal=self._client.on_fatal,
+            log=self._client.logs["eos"],
+        )
+        main.managers.append(made)
+        return made
 
     def produce_arrow(
         self,

@@ -27,6 +27,7 @@ const char *kn_status_text(int status)
     case KN_ERR_PURGED: return "purged from the queue";
     case KN_ERR_PURGED_IN_FLIGHT: return "purged while in flight";
     case KN_ERR_FATAL: return "the producer has met a fatal error";
+    case KN_ERR_NO_TRANSACTION: return "outside of a transaction";
     default: return "unknown status";
     }
 }

@@ -26,7 +26,8 @@ enum kn_status {
     KN_ERR_STALE = -16,      /* superseded: an older epoch */
     KN_ERR_PURGED = -17,     /* thrown away on request, while it waited */
     KN_ERR_PURGED_IN_FLIGHT = -18,/* the same of what was on its way: it may have arrived */
-    KN_ERR_FATAL = -19       /* the producer can't keep its guarantees any more, and takes nothing new */
+    KN_ERR_FATAL = -19,      /* the producer can't keep its guarantees any more, and takes nothing new */
+    KN_ERR_NO_TRANSACTION = -20 /* a transactional producer takes messages within a transaction only */
 };
 
 /* A static English phrase, for logs and exceptions; never NULL. */

@@ -370,6 +370,42 @@ void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_i
     kn_notice_send(&notice, accumulator);
 }
 
+void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number)
+{
+    struct kn_notice notice = {0};
+    kn_mutex_lock(&accumulator->lock);
+    accumulator->admitted_number = number;
+    look_again(accumulator, &notice);
+    kn_mutex_unlock(&accumulator->lock);
+    kn_notice_send(&notice, accumulator);
+}
+
+/* Under lock: whether the partition is in the transaction. *asks: it has something to send in it for the first time, and somebody has to hear of it. */
+static int is_admitted(struct kn_accumulator *accumulator, int *asks)
+{
+    const struct kn_transaction *transaction = &accumulator->topic->engine->transaction;
+    int64_t number = atomic_load(&transaction->number);
+    int implicit = atomic_load(&transaction->implicit);
+    *asks = accumulator->asked_number != number;
+    if (implicit) accumulator->admitted_number = number;
+    return accumulator->admitted_number == number;
+}
+
+/* Without lock. */
+static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
+{
+    struct kn_engine *engine = accumulator->topic->engine;
+    struct kn_event *event = kn_event_new(KN_EVENT_TXN_PARTITION, broker->handle);
+    if (!event) return; /* asked again at the next look */
+    event->token = accumulator->topic->token;
+    event->partition = accumulator->partition;
+    event->offset = atomic_load(&engine->transaction.number);
+    kn_mutex_lock(&accumulator->lock);
+    accumulator->asked_number = event->offset;
+    kn_mutex_unlock(&accumulator->lock);
+    kn_engine_post_event(engine, event);
+}
+
 enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator, const struct kn_batch *batch, int16_t error_code)
 {
     struct kn_sequence *sequence = &accumulator->sequence;
@@ -447,7 +483,7 @@ static void number_batch(struct kn_sequence *sequence, struct kn_batch *batch)
 struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us)
 {
     struct kn_batch *batch = NULL;
-    int was_open = 0;
+    int was_open = 0, asks = 0, transactional = kn_engine_is_transactional(accumulator->topic->engine);
     *next_us = KN_NEVER;
     kn_mutex_lock(&accumulator->lock);
     if (accumulator->leader != broker) { /* notified_us is about the new leader: not ours to touch */
@@ -459,6 +495,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     int blocked = accumulator->in_flight > 0 && accumulator->in_flight_broker != broker;
     int numbered = config_of(accumulator)->idempotence && accumulator->sequence.granted_id != KN_PRODUCER_WAIVED;
     if (numbered && !blocked) blocked = !may_number(accumulator);
+    if (transactional && !blocked && next_look_us(accumulator) <= now_us) blocked = !is_admitted(accumulator, &asks);
     if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire)) {
         if (next_look_us(accumulator) <= now_us) {
             struct kn_list *node = kn_list_pop_front(&accumulator->waiting);
@@ -472,6 +509,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         *next_us = accumulator->notified_us = next_look_us(accumulator);
     }
     kn_mutex_unlock(&accumulator->lock);
+    if (asks) ask_for_admission(accumulator, broker);
     if (was_open) kn_sticky_look(accumulator->topic, atomic_load_explicit(&accumulator->topic->table, memory_order_acquire), accumulator->partition);
     return batch;
 }

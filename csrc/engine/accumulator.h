@@ -68,6 +68,7 @@ struct kn_accumulator {
     int64_t stuck_bytes;               /* of keyless records that stuck to this partition, minus batch_limit_bytes for each time they moved on for it */
     int redirected;                    /* staging: the partition table is published, append says KN_ERR_STALE */
     struct kn_sequence sequence;       /* idempotence */
+    int64_t asked_number, admitted_number; /* the transaction that admission to was asked for last, and given */
     int64_t closed_messages;           /* ever, in batches that were closed */
     int64_t delivered_messages, delivered_bytes; /* ever; bytes of keys, values and headers */
     int64_t in_flight_messages;
@@ -134,6 +135,8 @@ void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch 
 int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch, int32_t at);
 /* A taken batch has its outcome: the in-flight count drops, the batch goes to kn_engine_deliver(). */
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch);
+/* Control thread: the partition is in transaction `number`, its batches may be sent. */
+void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number);
 /* Control thread: the client's producer id and epoch, from now on. */
 void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id, int16_t producer_epoch);
 /* The broker refused the number of a taken batch. RESTART: nothing older is outstanding, so numbering starts anew once a newer identity is granted.

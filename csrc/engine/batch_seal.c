@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/produce_codec.h"
+#include "records/batch_writer.h"
 #include "records/legacy_writer.h"
 
 /* The compressed form of a batch, its header not filled yet; NULL: send it as it is. */
@@ -29,12 +30,13 @@ static void seal(struct kn_engine *engine, struct kn_batch *batch, int16_t produ
         .producer_epoch = batch->producer_epoch,
         .base_sequence = batch->base_sequence,
     };
+    if (kn_engine_is_transactional(engine)) meta.attributes |= KN_ATTR_TRANSACTIONAL;
     int again = batch->wire != NULL; /* numbered anew: the records stay as they are */
     int usable = !again && engine->config.codec != KN_CODEC_NONE && codec->compress &&
                  (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
     struct kn_buffer *compressed = usable ? compress(engine, codec, batch->plain) : NULL;
     if (!again) batch->wire = compressed ? compressed : batch->plain;
-    if (batch->wire != batch->plain) meta.attributes = (int16_t)engine->config.codec;
+    if (batch->wire != batch->plain) meta.attributes |= (int16_t)engine->config.codec;
     if (compressed) {
         if (!batch->opaques && !engine->config.report_all) { /* nobody will ask for the messages */
             kn_buffer_give(batch->plain);

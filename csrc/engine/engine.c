@@ -429,12 +429,15 @@ static int batch_is_reported(const struct kn_engine *engine, const struct kn_bat
     return !engine->config.report_errors_only || batch->status || batch->error_code;
 }
 
+static void tell_failed(struct kn_engine *engine, const struct kn_batch *batch);
+
 void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
 {
     int32_t messages = batch->writer.record_count;
     int64_t bytes = batch->budget_bytes;
     struct kn_list tickets;
     kn_list_init(&tickets);
+    if (kn_engine_is_transactional(engine)) tell_failed(engine, batch);
     enum kn_tally_verdict verdict = batch->opaques ? kn_tally_deliver(engine, batch, &tickets) : KN_TALLY_NOT_ALONE;
     if (verdict != KN_TALLY_COUNTED && batch_is_reported(engine, batch)) {
         atomic_fetch_add(&engine->undelivered, messages);
@@ -498,6 +501,41 @@ void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t prod
     for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
         kn_topic_grant(topic, producer_id, producer_epoch);
     }
+}
+
+void kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit)
+{
+    atomic_store(&engine->transaction.implicit, implicit);
+    atomic_store(&engine->transaction.failed, 0);
+    atomic_store(&engine->transaction.number, number);
+    atomic_store(&engine->transaction.open, 1);
+}
+
+void kn_engine_transaction_shut(struct kn_engine *engine) { atomic_store(&engine->transaction.open, 0); }
+
+void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topic, int32_t partition, int64_t number)
+{
+    if (number != atomic_load(&engine->transaction.number)) return;
+    struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    if (table && partition < table->count) kn_accumulator_admit(table->partitions[partition], number);
+}
+
+/* A batch without which the transaction can't be committed; what was thrown away goes with an abort. */
+static void tell_failed(struct kn_engine *engine, const struct kn_batch *batch)
+{
+    if (batch->status == KN_OK && !batch->error_code) return;
+    if (batch->status == KN_ERR_PURGED || batch->status == KN_ERR_CLOSED || atomic_exchange(&engine->transaction.failed, 1)) return;
+    struct kn_event *event = kn_event_new(KN_EVENT_TXN_FAILED, -1);
+    if (!event) { /* then the next one that fails tells */
+        atomic_store(&engine->transaction.failed, 0);
+        return;
+    }
+    event->token = batch->topic->token;
+    event->partition = batch->partition;
+    event->status = batch->status;
+    event->error_code = batch->error_code;
+    event->offset = atomic_load(&engine->transaction.number);
+    kn_engine_post_event(engine, event);
 }
 
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us)

@@ -21,6 +21,7 @@
 #include "engine/queue.h"
 #include "engine/tally.h"
 #include "engine/topic.h"
+#include "engine/transaction.h"
 #include "records/codec.h"
 
 enum kn_idempotence { /* whether batches are numbered, and wait for a producer id */
@@ -57,6 +58,7 @@ struct kn_engine_config {
     int32_t availability_timeout_ms;   /* partitioner.availability.timeout.ms */
     int idempotence;                   /* enable.idempotence, enum kn_idempotence */
     int gapless;                       /* enable.gapless.guarantee: a batch that fails is fatal */
+    char transactional_id[KN_TRANSACTIONAL_ID_BYTES_MAX]; /* "": none */
     int report_all;                    /* a client-wide delivery callback: every batch is reported */
     int report_errors_only;            /* delivery.report.only.error */
     /* consumer */
@@ -95,6 +97,7 @@ struct kn_engine {
     atomic_int fetcher_count;          /* brokers that something is fetched from */
     atomic_int flushing;               /* > 0: linger doesn't apply */
     atomic_int refusing;               /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: messages are neither taken nor sent any more */
+    struct kn_transaction transaction;
     /* control thread only */
     int64_t quiet_since_us;            /* nothing queued since then; 0: busy */
     int64_t producer_id;               /* idempotence; -1: none yet */
@@ -153,6 +156,11 @@ int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight);
 /* Control thread: batches are numbered under this id and epoch from now on (see struct kn_sequence). KN_PRODUCER_WAIVED: they aren't numbered; only for
  * an engine that never had an id. */
 void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch);
+/* Control thread: transaction `number` begins; from now on messages are taken. */
+void kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit);
+void kn_engine_transaction_shut(struct kn_engine *engine); /* nothing is taken any more; what was is sent */
+void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topic, int32_t partition, int64_t number);
+static inline int kn_engine_is_transactional(const struct kn_engine *engine) { return engine->config.transactional_id[0] != 0; }
 /* Any thread: no message is taken or sent from now on; what is in flight gets its outcome, kn_engine_purge() is for the rest. */
 static inline void kn_engine_refuse(struct kn_engine *engine)
 {

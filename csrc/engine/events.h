@@ -20,6 +20,8 @@ enum kn_event_kind {
     KN_EVENT_OUT_OF_SEQUENCE,/* a partition's numbering must start anew, under another epoch than offset (producer id) and epoch: error_code */
     KN_EVENT_FATAL,          /* a partition's guarantee can't be kept, the engine takes nothing new: error_code or status, text */
     KN_EVENT_REPLICA,        /* the leader would rather have cursor `token` read at the replica leader_id (KIP-392): it has stopped at `offset` */
+    KN_EVENT_TXN_PARTITION,  /* topic `token` and partition are to be written to in transaction `offset`; nothing is sent before it is admitted, if it has to be */
+    KN_EVENT_TXN_FAILED,     /* a batch of transaction `offset` wasn't delivered: error_code or status; told once a transaction */
     KN_EVENT_LOG             /* a line (log.h): status = enum kn_log_context, text, api_key or -1; token = when (kn_clock_us()) */
 };
 

@@ -30,7 +30,7 @@ static int32_t topic_run(const struct kn_produce_request *request, int32_t first
 
 size_t kn_produce_request_bound_bytes(const struct kn_produce_request *request)
 {
-    size_t size = BODY_FIXED_BYTES;
+    size_t size = BODY_FIXED_BYTES + (request->transactional_id ? strlen(request->transactional_id) : 0);
     for (int32_t i = 0; i < request->partition_count; i++) {
         size += TOPIC_FIXED_BYTES + PARTITION_FIXED_BYTES + (size_t)request->partitions[i].topic_bytes;
     }
@@ -54,6 +54,15 @@ static uint8_t *put_topic(uint8_t *to, int16_t version, const struct kn_produce_
     return to + topic->topic_bytes;
 }
 
+static uint8_t *put_transactional_id(uint8_t *to, int flexible, const char *text)
+{
+    size_t size = text ? strlen(text) : 0;
+    if (flexible) to = kn_uvarint_put(to, text ? (uint32_t)size + 1 : 0);
+    else to = kn_put_i16(to, text ? (int16_t)size : -1);
+    if (text) memcpy(to, text, size);
+    return to + size;
+}
+
 size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8_t *from, uint8_t *to, struct iovec *pieces,
                                  int *piece_count)
 {
@@ -62,8 +71,7 @@ size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8
     size_t total = 0;
     int32_t topics = 0;
     for (int32_t i = 0; i < request->partition_count; i += topic_run(request, i)) topics++;
-    if (flexible) *to++ = 0; /* transactional id: null */
-    else if (request->version >= KN_PRODUCE_BATCHES_SINCE) to = kn_put_i16(to, -1);
+    if (request->version >= KN_PRODUCE_BATCHES_SINCE) to = put_transactional_id(to, flexible, request->transactional_id);
     to = kn_put_i16(to, request->acks);
     to = kn_put_i32(to, request->timeout_ms);
     to = put_count(to, flexible, topics);

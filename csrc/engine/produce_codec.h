@@ -16,6 +16,7 @@
 #define KN_PRODUCE_VERSION_MAX 13
 #define KN_PRODUCE_FLEXIBLE_SINCE 9
 #define KN_PRODUCE_TOPIC_ID_SINCE 13
+#define KN_PRODUCE_IMPLICIT_SINCE 12 /* a batch adds its partition to the transaction (KIP-890) */
 #define KN_PRODUCE_BATCHES_SINCE 3 /* magic 2; before, message sets */
 #define KN_PRODUCE_ZSTD_SINCE 7
 
@@ -35,6 +36,7 @@ struct kn_produce_request {
     int16_t version;
     int16_t acks;
     int32_t timeout_ms;
+    const char *transactional_id; /* NULL: none */
     const struct kn_produce_partition *partitions; /* neighbours of one topic are sent as one topic */
     int32_t partition_count;
 };

@@ -29,7 +29,10 @@ static int64_t deadline_us(const struct kn_engine_config *config, struct kn_batc
 /* Fills the descriptions; returns the version to speak: topic ids only if every topic has one. */
 static int16_t describe(const struct kn_sender *sender, struct kn_produce *produce)
 {
+    struct kn_engine *engine = sender->broker->engine;
     int16_t version = sender->produce_version < KN_PRODUCE_VERSION_MAX ? sender->produce_version : KN_PRODUCE_VERSION_MAX;
+    int adds = !kn_engine_is_transactional(engine) || atomic_load(&engine->transaction.implicit);
+    if (!adds && version >= KN_PRODUCE_IMPLICIT_SINCE) version = KN_PRODUCE_IMPLICIT_SINCE - 1;
     for (int32_t i = 0; i < produce->batch_count; i++) {
         const struct kn_batch *batch = produce->batches[i];
         struct kn_produce_partition *partition = &produce->partitions[i];
@@ -48,10 +51,10 @@ static int16_t describe(const struct kn_sender *sender, struct kn_produce *produ
 }
 
 /* One block: the struct, its arrays, and the bytes around the batches. */
-static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t count, size_t client_id_bytes)
+static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t count, size_t id_bytes)
 {
     size_t n = (size_t)count;
-    size_t around = KN_FRAME_HEADER_MAX_BYTES + client_id_bytes;
+    size_t around = KN_FRAME_HEADER_MAX_BYTES + id_bytes;
     for (size_t i = 0; i < n; i++) {
         struct kn_produce_partition alone = {.topic = batches[i]->topic->name, .topic_bytes = batches[i]->topic->name_bytes};
         struct kn_produce_request bound = {.partitions = &alone, .partition_count = 1};
@@ -107,7 +110,7 @@ static void log_outcome(const struct kn_sender *sender, const struct kn_batch *b
 struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *const *batches, int32_t batch_count, int64_t now_us)
 {
     const struct kn_engine_config *config = &sender->broker->engine->config;
-    struct kn_produce *produce = allocate(batches, batch_count, strlen(config->client_id));
+    struct kn_produce *produce = allocate(batches, batch_count, strlen(config->client_id) + strlen(config->transactional_id));
     if (!produce) return NULL;
     produce->sender = sender;
     struct kn_request *request = &produce->request;
@@ -123,6 +126,7 @@ struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *con
         .version = request->api_version,
         .acks = config->acks,
         .timeout_ms = config->produce_timeout_ms,
+        .transactional_id = config->transactional_id[0] ? config->transactional_id : NULL,
         .partitions = produce->partitions,
         .partition_count = batch_count,
     };

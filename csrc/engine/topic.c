@@ -178,6 +178,12 @@ static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_
     return append_to(topic, table, partition, appends, run, appended);
 }
 
+/* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is empty. */
+static inline int in_transaction(const struct kn_engine *engine)
+{
+    return !kn_engine_is_transactional(engine) || atomic_load(&engine->transaction.open);
+}
+
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
 {
     struct kn_engine *engine = topic->engine;
@@ -185,7 +191,7 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
     int status = append_init(topic, message, &append);
     if (status == KN_OK) status = kn_budget_take(&engine->budget, 1, append.budget_bytes);
     if (status != KN_OK) return status;
-    status = append_one(topic, &append);
+    status = in_transaction(engine) ? append_one(topic, &append) : KN_ERR_NO_TRANSACTION;
     if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
     return status;
 }
@@ -209,6 +215,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
         if (ready < most) refusal = KN_ERR_FULL;
         if (ready == 0) return refusal;
     }
+    if (!in_transaction(topic->engine)) status = KN_ERR_NO_TRANSACTION;
     while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
         int32_t appended;
         status = append_some(topic, appends + *queued, ready - *queued, &appended);

@@ -114,6 +114,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.availability_timeout_ms = settings["availability_timeout_ms"]
     to.idempotence = settings["idempotence"]
     to.gapless = settings["gapless"]
+    _fill_text(to.transactional_id, 512, settings["transactional_id"])
     to.report_all = settings["report_all"]
     to.report_errors_only = settings["report_errors_only"]
     to.fetch_min_bytes = settings["fetch_min_bytes"]
@@ -331,6 +332,21 @@ cdef class Engine:
         cdef kn_engine *engine = self._alive()
         with nogil:
             kn_engine_grant(engine, producer_id, producer_epoch)
+
+    def transaction_begin(self, int64_t number, bint implicit):
+        """Control thread: messages are taken from now on, in transaction ``number``. ``implicit``: no partition has to be admitted."""
+        kn_engine_transaction_begin(self._alive(), number, implicit)
+
+    def transaction_shut(self):
+        """Control thread: no message is taken any more; what was is sent."""
+        kn_engine_transaction_shut(self._alive())
+
+    def transaction_admit(self, str topic not None, int32_t partition, int64_t number):
+        """Control thread: what is queued for the partition may be sent, if this transaction is still the one."""
+        cdef Topic found = self.topic_at(topic)
+        cdef kn_engine *engine = self._alive()
+        with nogil:
+            kn_engine_transaction_admit(engine, found.topic, partition, number)
 
     def expire(self):
         """Control thread, about once a second: fails what has waited longer than message.timeout.ms; trims idle memory."""

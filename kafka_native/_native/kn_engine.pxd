@@ -257,6 +257,7 @@ cdef extern from "engine/engine.h" nogil:
         int32_t availability_timeout_ms
         int idempotence
         int gapless
+        char *transactional_id
         int report_all
         int report_errors_only
         int32_t fetch_min_bytes
@@ -306,8 +307,14 @@ cdef extern from "engine/engine.h" nogil:
         KN_ROOM_TRIES
     void kn_engine_room_begin(kn_engine *engine)
     void kn_engine_room_end(kn_engine *engine)
+    void kn_engine_transaction_begin(kn_engine *engine, int64_t number, int implicit)
+    void kn_engine_transaction_shut(kn_engine *engine)
+    void kn_engine_transaction_admit(kn_engine *engine, kn_topic *topic, int32_t partition, int64_t number)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
     void kn_engine_refuse(kn_engine *engine)
+    void kn_engine_transaction_begin(kn_engine *engine, int64_t number, int implicit)
+    void kn_engine_transaction_shut(kn_engine *engine)
+    void kn_engine_transaction_admit(kn_engine *engine, kn_topic *topic, int32_t partition, int64_t number)
     void kn_engine_grant(kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
     void kn_engine_memory(kn_engine *engine, int64_t *queued_bytes, int64_t *idle_bytes)
     void kn_engine_expire(kn_engine *engine, int64_t now_us)

@@ -12,9 +12,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         PRODUCER,
         HIGH,
-        state=State.REFUSED,
-        note="planned",
-        doc="Makes the producer transactional, under this name.",
+        state=State.EFFECTIVE,
+        doc="Makes the producer transactional, under this name. Each instance of an application needs its own. At most 511 bytes.",
     ),
     Property(
         "transaction.timeout.ms",
@@ -24,8 +23,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=60_000,
         minimum=1_000,
         maximum=2_147_483_647,
-        state=State.INERT,
-        note="planned, with transactions",
+        state=State.EFFECTIVE,
         doc="How long the coordinator lets a transaction stay open.",
     ),
     Property(

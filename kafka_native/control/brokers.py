@@ -134,6 +134,9 @@ class BrokerPool:
         self._pending: dict[int, tuple[Call, int, Broker]] = {}
         self._handshakes: dict[int, Broker] = {}
         self._all_down_told = False
+        self._features_epoch = -1
+        self.features: Mapping[str, int] = {}
+        """What the whole cluster runs, by name, as the newest handshake says."""
         self._turn = itertools.count()
         self._next_server_at = 0.0
         self._may_rebootstrap = rebootstraps
@@ -284,7 +287,7 @@ class BrokerPool:
             broker.waiting.append(call)
             return
         message = call.message
-        version = broker.ranges.choose_for(message)
+        version = broker.ranges.choose_for(message, call.newest)
         if version < 0:
             text = f"{broker.name} has no version of {type(message).__name__} that this client speaks"
             call.on_reply(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
@@ -421,6 +424,8 @@ class BrokerPool:
             self.logs["feature"].debug("%s: %s", broker.name, ranges)
         if broker.node_id != BOOTSTRAP or not self.nodes:
             self._all_down_told = False
+        if ranges.features_epoch >= self._features_epoch:
+            self._features_epoch, self.features = ranges.features_epoch, ranges.features
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
         waiting = list(broker.waiting)
         broker.waiting.clear()

@@ -11,6 +11,8 @@ from kafka_native.protocol.schema import Request
 ANY_BROKER = None
 """As a target: whichever broker is up, or comes up first."""
 
+ANY_VERSION = 0x7FFF
+
 NEVER = float("inf")
 """As a time: nothing to do until something happens."""
 
@@ -31,6 +33,8 @@ class Call:
     target: int | None
     deadline: float
     on_reply: Callable[[Reply], None]
+    newest: int = ANY_VERSION
+    """The newest version that means what is meant."""
 
 
 class Manager(Protocol):

@@ -21,6 +21,7 @@ from kafka_native.control.fetching import Fetching
 from kafka_native.control.identity import Identity
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.routing import Routing
+from kafka_native.control.transactions import Transactions
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG
 from kafka_native.protocol import ApiKey
@@ -43,8 +44,10 @@ T = TypeVar("T")
     OUT_OF_SEQUENCE,
     FATAL,
     REPLICA,
+    TXN_PARTITION,
+    TXN_FAILED,
     LOG,
-) = range(1, 12)
+) = range(1, 14)
 
 JOIN_TIMEOUT_S = 10.0
 FOR_EVER_S = 1e6  # eleven days: as milliseconds it fits into the engine's 32 bits
@@ -65,6 +68,7 @@ class MainThread:
         self.metadata = metadata
         self.routing: Routing | None = None
         self.identity: Identity | None = None
+        self.transactions: Transactions | None = None
         self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
         self.on_fatal: Callable[[KafkaError], None] = lambda error: None
         self.fetching: Fetching | None = None
@@ -243,6 +247,8 @@ class MainThread:
             self.routing.on_topic_wanted(event, now)
         elif event.kind == PARTITION and self.routing is not None:
             self.routing.on_partition_error(event, now)
+        elif event.kind == OUT_OF_SEQUENCE and self.transactions is not None:
+            self.transactions.on_out_of_sequence(KafkaError(event.error_code))
         elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
             self.identity.on_out_of_sequence(event)
         elif event.kind == FATAL and self.routing is not None:
@@ -251,6 +257,10 @@ class MainThread:
             self.fetching.on_cursor_error(event, now)
         elif event.kind == REPLICA and self.fetching is not None:
             self.fetching.on_replica(event, now)
+        elif event.kind == TXN_PARTITION and self.transactions is not None:
+            self.transactions.on_partition(self.engine.topics[event.token - 1].name, event.partition, event.offset)
+        elif event.kind == TXN_FAILED and self.transactions is not None:
+            self.transactions.on_failed(self.engine.error_of(event.status, event.error_code, None), event.offset)
         elif event.kind == THROTTLED:
             broker = self.pool.by_handle(event.broker)
             if broker is not None:

@@ -64,6 +64,7 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "availability_timeout_ms": config["partitioner.availability.timeout.ms"],
         "idempotence": _idempotence(config),
         "gapless": config["enable.gapless.guarantee"],
+        "transactional_id": config.text("transactional.id"),
         "report_all": report_all,
         "report_errors_only": config["delivery.report.only.error"],
     }
@@ -74,6 +75,7 @@ def _idempotence(config: Config) -> int:
     if not config.flag("enable.idempotence"):
         return IDEMPOTENCE_OFF
     demanded = config.is_set("enable.idempotence") or config.flag("enable.gapless.guarantee")
+    demanded = demanded or config.text("transactional.id") != ""
     return IDEMPOTENCE_DEMANDED if demanded else IDEMPOTENCE_WANTED
 
 

@@ -20,10 +20,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.calls import ANY_VERSION, NEVER, Call, Reply
 from kafka_native.control.positions import Key, Place
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
+from kafka_native.types import ConsumerGroupMetadata
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
     from kafka_native.protocol.schema import Request
 
 NO_PRODUCER = -1
+LAST_OF_CLIENTS = 3
+"""Of AddPartitionsToTxn: the later ones are for brokers."""
+LAST_EXPLICIT = 4
+"""Of EndTxn and TxnOffsetCommit: the later ones are KIP-890's."""
+TRANSACTION_VERSION = "transaction.version"
+"""The cluster's feature; from 2 on its transactions are those of KIP-890."""
 
 FENCED = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED})
 """Somebody else has the transactional id now: nothing may be done under it any more."""
@@ -90,10 +97,13 @@ class Writer(Protocol):
     def grant(self, producer_id: int, epoch: int) -> None:
         """Batches are numbered under this id and epoch from now on."""
 
-    def transaction(self, number: int, implicit: bool) -> None:
-        """A transaction begins, 0: there is none. ``implicit``: partitions needn't be admitted."""
+    def transaction_begin(self, number: int, implicit: bool) -> None:
+        """Messages are taken from now on. ``implicit``: partitions needn't be admitted."""
 
-    def admit(self, topic: str, partition: int, number: int) -> None:
+    def transaction_shut(self) -> None:
+        """No message is taken any more; what was is sent."""
+
+    def transaction_admit(self, topic: str, partition: int, number: int) -> None:
         """Batches of this partition may be sent in this transaction."""
 
 
@@ -119,16 +129,6 @@ class Kind(Enum):
     ABORT = "abort_transaction"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """The consumer whose offsets a transaction commits (KIP-447)."""
-
-    group_id: str
-    generation: int = -1
-    member_id: str = ""
-    instance_id: str | None = None
-
-
 @dataclass(eq=False)
 class Operation:
     """A call of the application's until somebody has heard its outcome."""
@@ -136,7 +136,7 @@ class Operation:
     kind: Kind
     done: Done | None
     offsets: Mapping[Key, Place] = field(default_factory=dict)
-    member: GroupMember | None = None
+    member: ConsumerGroupMetadata | None = None
     over: bool = False
     outcome: KafkaError | None = None
 
@@ -209,13 +209,24 @@ class Transactions:
         self._added.clear()
         self._added_group = self._touched = False
         self.state = State.IN_TRANSACTION
-        self._writer.transaction(self._number, self._implicit)
+        self._writer.transaction_begin(self._number, self._implicit)
         return None
 
-    def send_offsets(self, offsets: Mapping[Key, Place], member: GroupMember, done: Done) -> None:
+    def send_offsets(self, offsets: Mapping[Key, Place], member: ConsumerGroupMetadata, done: Done) -> None:
         """The group's offsets are committed with the transaction."""
         operation = Operation(Kind.OFFSETS, done, dict(offsets), member)
         self._call(operation, (State.IN_TRANSACTION,))
+
+    def shut(self, call: str, *, abort: bool = False) -> KafkaError | None:
+        """Takes no more messages, before what was taken is flushed, or thrown away; or says why it can't end now."""
+        waits = Kind.ABORT if abort else Kind.COMMIT
+        if self._operation is not None:
+            return None if self._operation.kind is waits else self._unfinished(self._operation)
+        ends = (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING) if abort else (State.IN_TRANSACTION,)
+        if self.state not in ends:
+            return self._out_of_order(call)
+        self._writer.transaction_shut()
+        return None
 
     def commit(self, done: Done) -> None:
         """Ends it; everything that was produced in it has been delivered."""
@@ -237,8 +248,7 @@ class Transactions:
             operation.done(before.outcome)
             return
         if before is not None:
-            text = f"{before.kind.value}() isn't done yet: call it again first"
-            operation.done(_error(KafkaError._PREV_IN_PROGRESS if not before.over else KafkaError._STATE, text))
+            operation.done(self._unfinished(before))
             return
         if self.state is State.FATAL or self.state not in allowed:
             operation.done(self._out_of_order(operation.kind.value))
@@ -251,6 +261,11 @@ class Transactions:
             self.state = State.ABORTING
         self._operation = operation
         self._look()
+
+    @staticmethod
+    def _unfinished(before: Operation) -> KafkaError:
+        text = f"{before.kind.value}() isn't done yet: call it again first"
+        return _error(KafkaError._STATE if before.over else KafkaError._PREV_IN_PROGRESS, text)
 
     def forget_waiter(self, done: Done) -> None:
         """The call that waited has run out of its time; the operation goes on."""
@@ -278,22 +293,28 @@ class Transactions:
     # --- what the engine tells ---
 
     def on_partition(self, topic: str, partition: int, number: int) -> None:
-        """The first batch of a partition in a transaction waits to be admitted."""
-        if number == self._number and (topic, partition) not in self._added:
-            self._to_add[topic, partition] = None
-            self._look()
+        """A partition is to be written to for the first time in this transaction."""
+        if number != self._number or (topic, partition) in self._added:
+            return
+        if self._implicit:
+            self._touched = True
+            return
+        self._to_add[topic, partition] = None
+        self._look()
 
-    def on_written(self) -> None:
-        """Something may have been written in the current transaction."""
-        self._touched = True
-
-    def on_failed(self, error: KafkaError) -> None:
-        """A message of the transaction wasn't delivered: it can't be committed any more."""
+    def on_failed(self, error: KafkaError, number: int) -> None:
+        """A message of a transaction wasn't delivered: it can't be committed any more."""
+        if number != self._number:
+            return
         if error.code() in FENCED:
             self._fail(error)
         elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
             self._reset = self._reset or not self._implicit  # its sequence numbers have a gap
             self._to_be_aborted(error)
+
+    def on_out_of_sequence(self, error: KafkaError) -> None:
+        """A partition can't go on under this epoch."""
+        self.on_failed(error, self._number)
 
     def _to_be_aborted(self, error: KafkaError) -> None:
         self._log.info("the transaction has to be aborted: %s", error.str())
@@ -332,7 +353,10 @@ class Transactions:
             if self.state is not State.FATAL:
                 self._sort(coordinator, reply, take)
 
-        return [Call(message, target, now + self._request_s, on_reply)], NEVER
+        newest = LAST_OF_CLIENTS if isinstance(message, AddPartitionsToTxnRequest) else ANY_VERSION
+        if not self._implicit and isinstance(message, EndTxnRequest | TxnOffsetCommitRequest):
+            newest = LAST_EXPLICIT
+        return [Call(message, target, now + self._request_s, on_reply, newest)], NEVER
 
     def _next(self) -> tuple[Coordinator, Request, Callable[[Reply], KafkaError | None]] | None:
         """The next request there is to make, whom to ask, and what takes the answer."""
@@ -427,7 +451,7 @@ class Transactions:
                     if self._to_add.pop(key, NEVER) is not NEVER:
                         self._added.add(key)
                         self._touched = True
-                        self._writer.admit(*key, self._number)
+                        self._writer.transaction_admit(*key, self._number)
                 elif each.partition_error_code != KafkaError.OPERATION_NOT_ATTEMPTED:
                     errors.append(_error(each.partition_error_code, f"AddPartitionsToTxn {key[0]} [{key[1]}]"))
         return min(errors, key=lambda error: error.code() in PASSING, default=None)
@@ -438,7 +462,7 @@ class Transactions:
         self._added_group = self._touched = True
         return None
 
-    def _offsets_request(self, offsets: Mapping[Key, Place], member: GroupMember) -> TxnOffsetCommitRequest:
+    def _offsets_request(self, offsets: Mapping[Key, Place], member: ConsumerGroupMetadata) -> TxnOffsetCommitRequest:
         topics: dict[str, list[TxnOffsetCommitRequest.Topic.Partition]] = {}
         for (topic, partition), place in offsets.items():
             topics.setdefault(topic, []).append(
@@ -493,7 +517,7 @@ class Transactions:
     def _ended(self) -> None:
         self._to_add.clear()
         self.error = None
-        self._writer.transaction(0, self._implicit)
+        self._writer.transaction_shut()
         self._finish(None, State.READY)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from kafka_native.control.calls import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
@@ -44,6 +45,9 @@ class ApiRanges:
     """The version ranges that one broker offers, by API key."""
 
     ranges: Mapping[int, tuple[int, int]]
+    features: Mapping[str, int] = field(default_factory=dict)
+    """What the whole cluster runs, by name (KIP-584), as it was at ``features_epoch``."""
+    features_epoch: int = -1
 
     def __str__(self) -> str:
         names = {int(key): key.name for key in ApiKey}
@@ -61,9 +65,9 @@ class ApiRanges:
         """The version in which to send this request, -1 if the broker has none that we speak."""
         return self.highest(message.api_key, (message.min_version, message.max_version))
 
-    def choose_for(self, message: Request) -> int:
+    def choose_for(self, message: Request, newest: int = ANY_VERSION) -> int:
         """As `choose()`, of the versions in which this very message says what it is to say."""
-        first, last = message.min_version, message.max_version
+        first, last = message.min_version, min(message.max_version, newest)
         if _is_by_name(message):
             last = LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
@@ -197,7 +201,10 @@ class Handshake:
             reply = ApiVersionsResponse()
         ranges = {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
         if not refused:
-            return ApiRanges(ranges) if reply.error_code == 0 else KafkaError(reply.error_code)
+            if reply.error_code:
+                return KafkaError(reply.error_code)
+            features = {each.name: each.max_version_level for each in reply.finalized_features}
+            return ApiRanges(ranges, features, reply.finalized_features_epoch)
         ours = (ApiVersionsRequest.min_version, self.version - 1)
         version = ApiRanges(ranges or {ApiKey.API_VERSIONS: (0, 0)}).highest(ApiKey.API_VERSIONS, ours)
         if version < 0:

@@ -10,7 +10,7 @@ import pytest
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
 from kafka_native.control.positions import Place
-from kafka_native.control.transactions import GroupMember, State, Transactions
+from kafka_native.control.transactions import State, Transactions
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
@@ -26,9 +26,10 @@ from kafka_native.protocol.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from kafka_native.types import ConsumerGroupMetadata
 
 TX, GROUP = 7, 8
-MEMBER = GroupMember("g", 3, "me")
+MEMBER = ConsumerGroupMetadata("g", 3, "me")
 OFFSETS = {("in", 0): Place(5, 2, "noted")}
 WAITS = "waits"
 
@@ -80,10 +81,13 @@ class World:
     def grant(self, producer_id: int, epoch: int) -> None:
         self.log.append(("grant", producer_id, epoch))
 
-    def transaction(self, number: int, implicit: bool) -> None:
-        self.log.append(("transaction", number))
+    def transaction_begin(self, number: int, implicit: bool) -> None:
+        self.log.append(("begin", number))
 
-    def admit(self, topic: str, partition: int, number: int) -> None:
+    def transaction_shut(self) -> None:
+        self.log.append("shut")
+
+    def transaction_admit(self, topic: str, partition: int, number: int) -> None:
         self.log.append(("admit", topic, partition))
 
     def go(self) -> Any:
@@ -143,11 +147,9 @@ class World:
 
     def written(self, partition: int = 0) -> World:
         """A message was produced in the transaction."""
+        self.manager.on_partition("t", partition, self.manager._number)
         if self.version < 2:
-            self.manager.on_partition("t", partition, self.manager._number)
             self.answer()
-        else:
-            self.manager.on_written()
         return self
 
     def result(self, call: Callable[..., None], *arguments: Any) -> list[Any]:
@@ -174,7 +176,7 @@ def test_init_gets_the_id_and_waits_as_long_as_the_old_transaction_ends(world: W
     assert (outcome, world.manager.state) == ([], State.WAIT_PID)
     world.answer()
     assert (outcome, world.manager.state) == ([None], State.READY)
-    assert world.log == [("grant", 4000, 1), ("transaction", 0)]
+    assert world.log == [("grant", 4000, 1), "shut"]
     assert world.only(world.manager.init) == KafkaError._STATE
 
 
@@ -221,7 +223,7 @@ def test_with_kip_890_partitions_need_no_request() -> None:
     ended = world.answer()
     assert isinstance(ended, EndTxnRequest)
     assert (ended.committed, ended.producer_epoch) == (True, 1)
-    assert (outcome, world.log[-2:]) == ([None], [("grant", 4000, 2), ("transaction", 0)])
+    assert (outcome, world.log[-2:]) == ([None], [("grant", 4000, 2), "shut"])
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -281,7 +283,9 @@ def test_offsets_that_are_refused_end_the_transaction_only(world: World, code: i
 def test_a_message_that_failed_makes_an_abort_necessary_and_a_new_epoch(world: World) -> None:
     world.begun().written()
     outcome = world.result(world.manager.commit)
-    world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT))
+    world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT), 7)
+    assert outcome == [], "another transaction's"
+    world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT), 1)
     (error,) = outcome
     assert (error == KafkaError._MSG_TIMED_OUT, error.txn_requires_abort()) == (True, True)
     aborted = world.result(world.manager.abort)

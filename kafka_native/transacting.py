@@ -1,0 +1,174 @@
+"""The producer's calls about transactions (KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kafka_native.client import Client
+from kafka_native.control.calls import Call
+from kafka_native.control.positions import Key, Place
+from kafka_native.control.transactions import Done, Transactions
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.types import ConsumerGroupMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_native.consumer import Consumer
+
+NOT_CONFIGURED = "transactions need `transactional.id`"
+
+
+class Transacting:
+    """What a `Producer` with a ``transactional.id`` can do.
+
+        producer = Producer({"bootstrap.servers": "localhost:9092", "transactional.id": "billing-1"})
+        producer.init_transactions()
+        with producer.transaction():
+            producer.produce("invoices", "42")
+
+    Each call raises KafkaException with a KafkaError that says what to do: ``retriable()``: call again, it goes on where
+    it was; ``txn_requires_abort()``: `abort_transaction()`, then begin anew; ``fatal()``: close the producer.
+
+    Timeouts are seconds; negative waits for ever. A call that raises _TIMED_OUT has not given up: its request is on its
+    way, and the same call made again waits on.
+    """
+
+    __slots__ = ()
+
+    _client: Client
+    flush: Callable[..., int]
+    purge: Callable[..., None]
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """Gets the transactional id, once, before anything else: an older instance is fenced, what it left open aborted.
+
+        :raises KafkaException: See the class. _NOT_CONFIGURED without a ``transactional.id``.
+        """
+        manager = self._transactions()
+        self._wait(manager.init, timeout)
+
+    def begin_transaction(self) -> None:
+        """A transaction begins: from now on, until it ends, messages are taken, and are part of it.
+
+        :raises KafkaException: _STATE: not after `init_transactions()`, or there is one already.
+        """
+        manager = self._transactions()
+        error = self._client.main.run(manager.begin)
+        if error is not None:
+            raise KafkaException(error)
+
+    def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
+    ) -> None:
+        """A consumer's offsets are committed if the transaction is, and only then (KIP-447).
+
+        :param positions: The next offset to read of each partition: `Consumer.position()`; those below 0 are left out.
+        :param group_metadata: `Consumer.consumer_group_metadata()`.
+        """
+        manager = self._transactions()
+        if not isinstance(group_metadata, ConsumerGroupMetadata):
+            text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
+            raise TypeError(f"{text}, not {type(group_metadata).__name__}")
+        offsets = _offsets_of(positions)
+        if offsets:
+            self._wait(lambda done: manager.send_offsets(offsets, group_metadata, done), timeout)
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Delivers what was produced, then commits: readers with ``isolation.level=read_committed`` see all of it."""
+        manager = self._transactions()
+        deadline = _deadline(timeout)
+        self._stop_taking(manager, "commit_transaction", abort=False)
+        self._flush(deadline)
+        self._wait(manager.commit, _left_s(deadline))
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Throws away what isn't sent yet (reported with _PURGE_QUEUE), waits for what is on its way, then aborts."""
+        manager = self._transactions()
+        deadline = _deadline(timeout)
+        self._stop_taking(manager, "abort_transaction", abort=True)
+        self.purge(in_queue=True, in_flight=False)
+        self._flush(deadline)
+        self._wait(manager.abort, _left_s(deadline))
+
+    @contextmanager
+    def transaction(self, consumer: Consumer | None = None, timeout: float = -1) -> Iterator[None]:
+        """A transaction as a ``with`` block: committed at its end, aborted if it raises.
+
+        :param consumer: Its positions are part of the transaction.
+        """
+        self.begin_transaction()
+        try:
+            yield
+            if consumer is not None:
+                positions = consumer.position(consumer.assignment())
+                self.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), timeout)
+            self.commit_transaction(timeout)
+        except BaseException as error:
+            if not _is_fatal(error):
+                self.abort_transaction(timeout)
+            raise
+
+    # --- how ---
+
+    def _transactions(self) -> Transactions:
+        self._client.check_open("Producer has been closed")
+        found = self._client.main.transactions
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, NOT_CONFIGURED))
+        return found
+
+    def _stop_taking(self, manager: Transactions, call: str, *, abort: bool) -> None:
+        error = self._client.main.run(lambda: manager.shut(call, abort=abort))
+        if error is not None:
+            raise KafkaException(error)
+
+    def _flush(self, deadline: float | None) -> None:
+        left = self.flush(_left_s(deadline))
+        if left:
+            text = f"{left} messages of the transaction are still to be delivered: call again"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
+
+    def _wait(self, start: Callable[[Done], None], timeout: float) -> None:
+        """Has the control thread start something, and waits for its outcome."""
+        manager = self._transactions()
+        waiting: list[Done] = []
+
+        def make(deadline: float, done: Callable[[Any], None]) -> list[Call]:
+            waiting.append(done)
+            start(done)
+            return []
+
+        try:
+            self._client.main.gather(make, timeout)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._TIMED_OUT:
+                raise
+            self._client.main.post(lambda: [manager.forget_waiter(done) for done in waiting] and None)
+            text = "not done in time: it goes on, call again to wait for it"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True)) from None
+
+
+def _deadline(timeout: float) -> float | None:
+    return None if timeout < 0 else time.monotonic() + timeout
+
+
+def _left_s(deadline: float | None) -> float:
+    return -1 if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _is_fatal(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError) and error.args[0].fatal()
+
+
+def _offsets_of(positions: list[TopicPartition]) -> dict[Key, Place]:
+    if not isinstance(positions, list | tuple) or not all(isinstance(each, TopicPartition) for each in positions):
+        raise TypeError("positions must be a list of TopicPartition")
+    return {
+        (each.topic, each.partition): Place(
+            each.offset, -1 if each.leader_epoch is None else each.leader_epoch, each.metadata
+        )
+        for each in positions
+        if each.offset >= 0
+    }
