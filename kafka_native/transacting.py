@@ -17,6 +17,8 @@ from kafka_native.types import ConsumerGroupMetadata, TopicPartition
 if TYPE_CHECKING:
     from kafka_native.consumer import Consumer
 
+LOOK_S = 0.1
+"""How soon a commit that waits for messages sees that there will be none."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
 
 
@@ -28,8 +30,8 @@ class Transacting:
         with producer.transaction():
             producer.produce("invoices", "42")
 
-    Each call raises KafkaException with a KafkaError that says what to do: ``retriable()``: call again, it goes on where
-    it was; ``txn_requires_abort()``: `abort_transaction()`, then begin anew; ``fatal()``: close the producer.
+    Each call raises KafkaException with a KafkaError that says what to do: ``retriable()``: call again, it goes on
+    where it was; ``txn_requires_abort()``: `abort_transaction()`, then begin anew; ``fatal()``: close the producer.
 
     Timeouts are seconds; negative waits for ever. A call that raises _TIMED_OUT has not given up: its request is on its
     way, and the same call made again waits on.
@@ -42,7 +44,7 @@ class Transacting:
     purge: Callable[..., None]
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """Gets the transactional id, once, before anything else: an older instance is fenced, what it left open aborted.
+        """Gets the transactional id, once, before anything else: fences an older instance, aborts what it left.
 
         :raises KafkaException: See the class. _NOT_CONFIGURED without a ``transactional.id``.
         """
@@ -68,9 +70,7 @@ class Transacting:
         :param group_metadata: `Consumer.consumer_group_metadata()`.
         """
         manager = self._transactions()
-        if not isinstance(group_metadata, ConsumerGroupMetadata):
-            text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
-            raise TypeError(f"{text}, not {type(group_metadata).__name__}")
+        _check_metadata(group_metadata)
         offsets = _offsets_of(positions)
         if offsets:
             self._wait(lambda done: manager.send_offsets(offsets, group_metadata, done), timeout)
@@ -80,7 +80,7 @@ class Transacting:
         manager = self._transactions()
         deadline = _deadline(timeout)
         self._stop_taking(manager, "commit_transaction", abort=False)
-        self._flush(deadline)
+        self._flush(deadline, lambda: manager.error)
         self._wait(manager.commit, _left_s(deadline))
 
     def abort_transaction(self, timeout: float = -1) -> None:
@@ -89,7 +89,7 @@ class Transacting:
         deadline = _deadline(timeout)
         self._stop_taking(manager, "abort_transaction", abort=True)
         self.purge(in_queue=True, in_flight=False)
-        self._flush(deadline)
+        self._flush(deadline, lambda: None)
         self._wait(manager.abort, _left_s(deadline))
 
     @contextmanager
@@ -124,9 +124,12 @@ class Transacting:
         if error is not None:
             raise KafkaException(error)
 
-    def _flush(self, deadline: float | None) -> None:
-        left = self.flush(_left_s(deadline))
-        if left:
+    def _flush(self, deadline: float | None, failed: Callable[[], KafkaError | None]) -> None:
+        """Until everything has its outcome, or the transaction can't be committed any more."""
+        left_s = _left_s(deadline)
+        while (left := self.flush(LOOK_S if left_s < 0 else min(left_s, LOOK_S))) and left_s and not failed():
+            left_s = _left_s(deadline)
+        if left and not failed():
             text = f"{left} messages of the transaction are still to be delivered: call again"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
 
@@ -141,13 +144,20 @@ class Transacting:
             return []
 
         try:
-            self._client.main.gather(make, timeout)
+            main = self._client.main
+            main.outcome(main.begin_gather(make, timeout), None if timeout < 0 else timeout)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._TIMED_OUT:
                 raise
-            self._client.main.post(lambda: [manager.forget_waiter(done) for done in waiting] and None)
+            self._client.main.post(lambda: manager.forget_waiter(waiting))
             text = "not done in time: it goes on, call again to wait for it"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True)) from None
+
+
+def _check_metadata(given: Any) -> None:
+    if not isinstance(given, ConsumerGroupMetadata):
+        text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
+        raise TypeError(f"{text}, not {type(given).__name__}")
 
 
 def _deadline(timeout: float) -> float | None:

@@ -13,7 +13,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         HIGH,
         state=State.EFFECTIVE,
-        doc="Makes the producer transactional, under this name. Each instance of an application needs its own. At most 511 bytes.",
+        doc="Makes the producer transactional, under this name. Each instance needs its own. At most 511 bytes.",
     ),
     Property(
         "transaction.timeout.ms",

@@ -24,7 +24,6 @@ from kafka_native.control.calls import ANY_VERSION, NEVER, Call, Reply
 from kafka_native.control.positions import Key, Place
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
-from kafka_native.types import ConsumerGroupMetadata
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -38,6 +37,7 @@ from kafka_native.protocol.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from kafka_native.types import ConsumerGroupMetadata
 
 if TYPE_CHECKING:
     from kafka_native.control.coordinator import Coordinator
@@ -267,9 +267,9 @@ class Transactions:
         text = f"{before.kind.value}() isn't done yet: call it again first"
         return _error(KafkaError._STATE if before.over else KafkaError._PREV_IN_PROGRESS, text)
 
-    def forget_waiter(self, done: Done) -> None:
+    def forget_waiter(self, waiting: list[Done]) -> None:
         """The call that waited has run out of its time; the operation goes on."""
-        if self._operation is not None and self._operation.done is done:
+        if self._operation is not None and self._operation.done in waiting:
             self._operation.done = None
 
     def _out_of_order(self, call: str) -> KafkaError:

@@ -342,7 +342,7 @@ def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> No
     first: list[Any] = []
     done = first.append
     world.manager.commit(done)
-    world.manager.forget_waiter(done)
+    world.manager.forget_waiter([done])
     assert world.only(world.manager.abort) == KafkaError._PREV_IN_PROGRESS
     second = world.result(world.manager.commit)
     world.answer()
@@ -350,7 +350,7 @@ def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> No
 
     world.begun().written(1)
     world.manager.commit(done)
-    world.manager.forget_waiter(done)
+    world.manager.forget_waiter([done])
     world.answer()
     error = world.only(world.manager.abort)
     assert (error == KafkaError._STATE, "commit_transaction() isn't done yet" in error.str()) == (True, True)

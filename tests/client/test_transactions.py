@@ -1,0 +1,321 @@
+"""The transactional producer on the mock cluster: what readers see, what errors make of it, both versions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.mock.transactions import State
+from kafka_native.protocol import ApiKey
+
+WAIT_S = 30.0
+SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "linger.ms": 0}
+
+
+@pytest.fixture(params=[1, 2], scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
+    with MockCluster(brokers=3, transaction_version=request.param) as running:
+        yield running
+
+
+class Bank:
+    """A topic of a test's own, producers for it, and what committed readers see of it."""
+
+    def __init__(self, cluster: MockCluster, name: str) -> None:
+        self.cluster = cluster
+        self.topic = name
+        cluster.create_topic(name, 2)
+        self.made: list[Producer] = []
+
+    def producer(self, **conf: Any) -> Producer:
+        settings = {"bootstrap.servers": self.cluster.bootstrap_servers, "transactional.id": f"{self.topic}-tx", **SOON}
+        producer = Producer({**settings, **conf})
+        self.made.append(producer)
+        producer.init_transactions(WAIT_S)
+        return producer
+
+    def seen(self, isolation: str = "read_committed") -> list[str]:
+        conf = {
+            "bootstrap.servers": self.cluster.bootstrap_servers,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+        }
+        with Consumer(conf) as consumer:
+            consumer.assign([TopicPartition(self.topic, number, 0) for number in range(2)])
+            found, ends, deadline = [], 0, time.monotonic() + WAIT_S
+            while ends < 2:
+                assert time.monotonic() < deadline
+                message = consumer.poll(0.5)
+                if message is None:
+                    continue
+                error = message.error()
+                ends += error is not None
+                assert error is None or error.code() == KafkaError._PARTITION_EOF
+                if error is None:
+                    found.append(message.value().decode())
+        return sorted(found)
+
+    def state(self) -> State:
+        found = self.cluster.transactions.find(f"{self.topic}-tx")
+        assert found is not None
+        return found.state
+
+
+@pytest.fixture
+def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
+    made = Bank(cluster, request.node.name.replace("[", "-").replace("]", ""))
+    yield made
+    for producer in made.made:
+        producer.close(0)
+    cluster.faults.clear()
+
+
+def error_of(call: Any, *arguments: Any) -> KafkaError:
+    with pytest.raises(KafkaException) as caught:
+        call(*arguments)
+    error: KafkaError = caught.value.args[0]
+    return error
+
+
+def test_what_is_committed_is_seen_whole_and_nothing_else(bank: Bank) -> None:
+    producer = bank.producer()
+    for name, end in (("a", producer.commit_transaction), ("b", producer.abort_transaction)):
+        producer.begin_transaction()
+        for number in range(4):
+            producer.produce(bank.topic, f"{name}{number}", partition=number % 2)
+        assert producer.flush(WAIT_S) == 0
+        end(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(bank.topic, "open", partition=0)
+    assert producer.flush(WAIT_S) == 0
+    assert bank.seen() == ["a0", "a1", "a2", "a3"]
+    assert bank.seen("read_uncommitted") == ["a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "open"]
+    producer.commit_transaction(WAIT_S)
+    assert bank.seen() == ["a0", "a1", "a2", "a3", "open"]
+
+
+def test_a_commit_delivers_what_is_queued_and_an_abort_throws_it_away(bank: Bank) -> None:
+    told: list[tuple[int | None, str]] = []
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        told.append((error and error.code(), message.value().decode()))
+
+    producer = bank.producer(**{"linger.ms": 5000})
+    producer.begin_transaction()
+    producer.produce(bank.topic, "kept", on_delivery=on_delivery)
+    producer.commit_transaction(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(bank.topic, "dropped", on_delivery=on_delivery)
+    producer.abort_transaction(WAIT_S)
+    assert told == [(None, "kept"), (KafkaError._PURGE_QUEUE, "dropped")]
+    assert bank.seen("read_uncommitted") == ["kept"]
+
+
+def test_offsets_are_committed_with_the_transaction(bank: Bank) -> None:
+    producer = bank.producer()
+    group = f"{bank.topic}-group"
+    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
+    with Consumer(conf) as consumer:
+        place = TopicPartition(bank.topic, 0)
+        for offset, end in ((5, producer.abort_transaction), (7, producer.commit_transaction)):
+            producer.begin_transaction()
+            positions = [TopicPartition(bank.topic, 0, offset), TopicPartition(bank.topic, 1)]
+            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), WAIT_S)
+            end(WAIT_S)
+        assert [each.offset for each in consumer.committed([place], WAIT_S)] == [7]
+        with pytest.raises(TypeError, match="consumer_group_metadata"):
+            producer.send_offsets_to_transaction([place], "group")  # type: ignore[arg-type]
+
+
+def test_the_block_commits_and_aborts_and_takes_the_consumers_positions(bank: Bank) -> None:
+    source = f"{bank.topic}-in"
+    bank.cluster.create_topic(source, 1)
+    with Producer({"bootstrap.servers": bank.cluster.bootstrap_servers}) as filling:
+        filling.produce_many(source, [str(number) for number in range(3)])
+    producer = bank.producer()
+    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": source, "auto.offset.reset": "earliest"}
+    with Consumer({**conf, "enable.auto.commit": False}) as consumer:
+        consumer.subscribe([source])
+        taken: list[Any] = []
+        deadline = time.monotonic() + WAIT_S
+        while len(taken) < 3:
+            assert time.monotonic() < deadline
+            taken += consumer.consume(3, 0.5)
+        with suppress(ValueError), producer.transaction(consumer, WAIT_S):
+            producer.produce(bank.topic, "lost")
+            raise ValueError("oops")
+        assert [each.offset for each in consumer.committed(consumer.assignment(), WAIT_S)] == [-1001]
+        with producer.transaction(consumer, WAIT_S):
+            for message in taken:
+                producer.produce(bank.topic, message.value())
+        assert [each.offset for each in consumer.committed(consumer.assignment(), WAIT_S)] == [3]
+    assert bank.seen() == ["0", "1", "2"]
+
+
+def test_calls_that_cannot_be_say_so(bank: Bank) -> None:
+    plain = Producer({"bootstrap.servers": bank.cluster.bootstrap_servers})
+    error = error_of(plain.init_transactions)
+    assert (error == KafkaError._NOT_CONFIGURED, "transactional.id" in error.str()) == (True, True)
+    plain.close()
+    producer = bank.producer()
+    assert error_of(producer.produce, bank.topic, "outside") == KafkaError._STATE
+    assert error_of(producer.produce_many, bank.topic, ["outside"]) == KafkaError._STATE
+    assert error_of(producer.commit_transaction, WAIT_S) == KafkaError._STATE
+    assert error_of(producer.abort_transaction, WAIT_S) == KafkaError._STATE
+    assert error_of(producer.init_transactions, WAIT_S) == KafkaError._STATE
+    producer.begin_transaction()
+    assert error_of(producer.begin_transaction) == KafkaError._STATE
+    assert len(producer) == 0
+
+
+def test_a_new_instance_fences_the_old_one(bank: Bank) -> None:
+    old = bank.producer()
+    old.begin_transaction()
+    old.produce(bank.topic, "zombie")
+    assert old.flush(WAIT_S) == 0
+    new = bank.producer()
+    error = error_of(old.commit_transaction, WAIT_S)
+    assert (error == KafkaError._FENCED, error.fatal()) == (True, True)
+    assert old.fatal_error() == KafkaError._FENCED
+    assert error_of(old.begin_transaction).fatal()
+    with new.transaction():
+        new.produce(bank.topic, "new")
+    assert bank.seen() == ["new"]
+
+
+def test_a_message_that_is_not_delivered_costs_the_transaction(bank: Bank) -> None:
+    producer = bank.producer()
+    with producer.transaction():
+        producer.produce(bank.topic, "before", partition=0)
+    denied = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    bank.cluster.push_request_errors(ApiKey.PRODUCE, denied, topic=bank.topic, partition=0)
+    producer.begin_transaction()
+    producer.produce(bank.topic, "refused", partition=0)
+    producer.produce(bank.topic, "fine", partition=1)
+    error = error_of(producer.commit_transaction, WAIT_S)
+    assert (error.code(), error.txn_requires_abort()) == (denied[0], True), error
+    assert error_of(producer.commit_transaction, WAIT_S).txn_requires_abort()
+    producer.abort_transaction(WAIT_S)
+    with producer.transaction():
+        producer.produce(bank.topic, "after", partition=0)
+    assert bank.seen() == ["after", "before"]
+
+
+@pytest.mark.parametrize("key", [ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.ADD_PARTITIONS_TO_TXN])
+@pytest.mark.parametrize("done", [False, True])
+def test_answers_that_are_lost_are_asked_for_again(bank: Bank, key: int, done: bool) -> None:
+    producer = bank.producer()
+    bank.cluster.push_request_errors(
+        key, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, CLOSE_CONNECTION, KafkaError.NOT_COORDINATOR], done=done
+    )
+    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": f"{bank.topic}-group"}
+    with Consumer(conf) as consumer:
+        with producer.transaction():
+            producer.produce(bank.topic, "one")
+            place = TopicPartition(bank.topic, 0, 3)
+            producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), WAIT_S)
+        assert [each.offset for each in consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)] == [3]
+    with producer.transaction():
+        producer.produce(bank.topic, "two")
+    assert bank.seen() == ["one", "two"]
+
+
+def test_a_call_whose_time_is_up_is_called_again(bank: Bank) -> None:
+    producer = bank.producer()
+    producer.begin_transaction()
+    producer.produce(bank.topic, "slow")
+    assert producer.flush(WAIT_S) == 0
+    bank.cluster.delay_responses(None, 1.0, ApiKey.END_TXN)
+    error = error_of(producer.commit_transaction, 0.05)
+    assert (error == KafkaError._TIMED_OUT, error.retriable()) == (True, True)
+    refused = error_of(producer.abort_transaction, 0.05)
+    assert refused.code() in {KafkaError._PREV_IN_PROGRESS, KafkaError._STATE}
+    bank.cluster.delay_responses(None, 0.0, ApiKey.END_TXN)
+    producer.commit_transaction(WAIT_S)
+    assert bank.seen() == ["slow"]
+
+
+def test_a_coordinator_that_goes_down_is_followed(bank: Bank) -> None:
+    producer = bank.producer()
+    with producer.transaction():
+        producer.produce(bank.topic, "before")
+    owner = bank.cluster.coordinator_of(f"{bank.topic}-tx")
+    assert owner is not None
+    producer.begin_transaction()
+    producer.produce(bank.topic, "meanwhile")
+    bank.cluster.broker_down(owner.id)
+    try:
+        producer.commit_transaction(WAIT_S)
+        assert bank.seen() == ["before", "meanwhile"]
+    finally:
+        bank.cluster.broker_up(owner.id)
+
+
+def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
+    producer = bank.producer(**{"transaction.timeout.ms": 1000})
+    producer.begin_transaction()
+    producer.produce(bank.topic, "late")
+    assert producer.flush(WAIT_S) == 0
+    deadline = time.monotonic() + WAIT_S
+    while bank.state() is State.ONGOING:
+        assert time.monotonic() < deadline
+        bank.seen("read_uncommitted")
+        time.sleep(0.05)
+    assert error_of(producer.commit_transaction, WAIT_S).fatal()
+    assert bank.seen() == []
+
+
+def test_threads_produce_while_one_ends_transactions(bank: Bank) -> None:
+    """A message is in the transaction whose end comes next, or it is refused: never in none."""
+    producer = bank.producer()
+    stop = threading.Event()
+    counts = [0, 0]
+    refused: set[int] = set()
+
+    def work(number: int) -> None:
+        while not stop.is_set():
+            try:
+                producer.produce(bank.topic, str(number), partition=number)
+                counts[number] += 1
+            except KafkaException as error:
+                refused.add(error.args[0].code())
+            except BufferError:
+                producer.poll(0.01)
+
+    producer.begin_transaction()
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for worker in workers:
+        worker.start()
+    for _ in range(20):
+        time.sleep(0.005)
+        producer.commit_transaction(WAIT_S)
+        producer.begin_transaction()
+    stop.set()
+    for worker in workers:
+        worker.join(WAIT_S)
+    producer.commit_transaction(WAIT_S)
+    seen = bank.seen()
+    assert refused <= {KafkaError._STATE}
+    assert [seen.count(str(number)) for number in range(2)] == counts
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        ({"enable.idempotence": False}, "requires `enable.idempotence=true`"),
+        ({"acks": 1}, "`acks` must be set to `all`"),
+        ({"message.timeout.ms": 90_000}, "`message.timeout.ms` must be set <= `transaction.timeout.ms`"),
+        ({"transactional.id": "x" * 512}, "longer than 511 bytes"),
+    ],
+)
+def test_settings_that_do_not_go_with_transactions(conf: dict[str, Any], text: str) -> None:
+    with pytest.raises(KafkaException) as caught:
+        Producer({"bootstrap.servers": "localhost:1", "transactional.id": "tx", **conf})
+    assert text in caught.value.args[0].str()
