@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kafka_native.client import Client
 from kafka_native.control.calls import Call
@@ -14,12 +14,22 @@ from kafka_native.control.transactions import Done, Transactions
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import ConsumerGroupMetadata, TopicPartition
 
-if TYPE_CHECKING:
-    from kafka_native.consumer import Consumer
-
 LOOK_S = 0.1
 """How soon a commit that waits for messages sees that there will be none."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
+
+
+class Reader(Protocol):
+    """A `Consumer`, as far as its positions are to be committed."""
+
+    def assignment(self) -> list[TopicPartition]:
+        """What it reads."""
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Where it goes on."""
+
+    def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        """Who it is in its group."""
 
 
 class Transacting:
@@ -93,7 +103,7 @@ class Transacting:
         self._wait(manager.abort, _left_s(deadline))
 
     @contextmanager
-    def transaction(self, consumer: Consumer | None = None, timeout: float = -1) -> Iterator[None]:
+    def transaction(self, consumer: Reader | None = None, timeout: float = -1) -> Iterator[None]:
         """A transaction as a ``with`` block: committed at its end, aborted if it raises.
 
         :param consumer: Its positions are part of the transaction.

@@ -192,6 +192,14 @@ _OF_PRODUCERS: Final = {
         "csrc/engine/accumulator.c::idempotence",
         "kafka_native/producer.py::idempotence",
     ),
+    "transactional.id": _at(
+        "client/test_transactions.py::test_what_is_committed_is_seen_whole_and_nothing_else",
+        "kafka_native/producer.py",
+        "kafka_native/control/settings.py",
+    ),
+    "transaction.timeout.ms": _at(
+        "client/test_transactions.py::test_a_transaction_that_took_too_long_is_over", "kafka_native/producer.py"
+    ),
     "enable.gapless.guarantee": _at(
         "client/test_fatal.py::test_gapless_writes_nothing_behind_a_message_that_failed",
         "csrc/engine/produce_request.c::gapless",

@@ -424,7 +424,6 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
         ({"sasl.username": "me"}, "producer"),
         ({"sasl.password": "s3cret-word"}, "producer"),
         ({"oauth_cb": print}, "producer"),
-        ({"transactional.id": "t"}, "producer"),
         ({"plugin.library.paths": "x"}, "producer"),
         ({"bootstrap.servers": "SSL://h:1"}, "producer"),
     ],

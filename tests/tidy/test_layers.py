@@ -26,7 +26,7 @@ LAYERS = [
     {"security", "measurements"},
     {"control"},
     {"client"},
-    {"assigning"},
+    {"assigning", "transacting"},
     {"producer", "consumer", "admin"},
     {"compacted", "deserializing_consumer", "serializing_producer"},
     {"aio", "cimpl", "compat", "spark", "cli", "prometheus", "opentelemetry"},
