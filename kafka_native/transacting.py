@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from kafka_native.client import Client
@@ -58,8 +59,7 @@ class Transacting:
 
         :raises KafkaException: See the class. _NOT_CONFIGURED without a ``transactional.id``.
         """
-        manager = self._transactions()
-        self._wait(manager.init, timeout)
+        self._wait(self._transactions().init, timeout)
 
     def begin_transaction(self) -> None:
         """A transaction begins: from now on, until it ends, messages are taken, and are part of it.
@@ -83,24 +83,24 @@ class Transacting:
         _check_metadata(group_metadata)
         offsets = _offsets_of(positions)
         if offsets:
-            self._wait(lambda done: manager.send_offsets(offsets, group_metadata, done), timeout)
+            self._wait(partial(manager.send_offsets, offsets, group_metadata), timeout)
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """Delivers what was produced, then commits: readers with ``isolation.level=read_committed`` see all of it."""
-        manager = self._transactions()
-        deadline = _deadline(timeout)
-        self._stop_taking(manager, "commit_transaction", abort=False)
-        self._flush(deadline, lambda: manager.error)
-        self._wait(manager.commit, _left_s(deadline))
+        deadline = deadline_of(timeout)
+        self._stop_taking(abort=False)
+        while (left := self.flush(look_s(deadline))) and self._awaits(left, deadline, abort=False):
+            pass
+        self._end(left_s(deadline), abort=False)
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """Throws away what isn't sent yet (reported with _PURGE_QUEUE), waits for what is on its way, then aborts."""
-        manager = self._transactions()
-        deadline = _deadline(timeout)
-        self._stop_taking(manager, "abort_transaction", abort=True)
+        deadline = deadline_of(timeout)
+        self._stop_taking(abort=True)
         self.purge(in_queue=True, in_flight=False)
-        self._flush(deadline, lambda: None)
-        self._wait(manager.abort, _left_s(deadline))
+        while (left := self.flush(look_s(deadline))) and self._awaits(left, deadline, abort=True):
+            pass
+        self._end(left_s(deadline), abort=True)
 
     @contextmanager
     def transaction(self, consumer: Reader | None = None, timeout: float = -1) -> Iterator[None]:
@@ -116,7 +116,7 @@ class Transacting:
                 self.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), timeout)
             self.commit_transaction(timeout)
         except BaseException as error:
-            if not _is_fatal(error):
+            if not is_fatal(error):
                 self.abort_transaction(timeout)
             raise
 
@@ -129,39 +129,37 @@ class Transacting:
             raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, NOT_CONFIGURED))
         return found
 
-    def _stop_taking(self, manager: Transactions, call: str, *, abort: bool) -> None:
-        error = self._client.main.run(lambda: manager.shut(call, abort=abort))
+    def _stop_taking(self, *, abort: bool) -> None:
+        """The first step of an end: nothing more gets into the transaction."""
+        manager = self._transactions()
+        error = self._client.main.run(lambda: manager.shut(abort=abort))
         if error is not None:
             raise KafkaException(error)
 
-    def _flush(self, deadline: float | None, failed: Callable[[], KafkaError | None]) -> None:
-        """Until everything has its outcome, or the transaction can't be committed any more."""
-        left_s = _left_s(deadline)
-        while (left := self.flush(LOOK_S if left_s < 0 else min(left_s, LOOK_S))) and left_s and not failed():
-            left_s = _left_s(deadline)
-        if left and not failed():
+    def _awaits(self, left: int, deadline: float | None, *, abort: bool) -> bool:
+        """Between two looks of a flush: whether to go on, with so many messages left. None of them is worth it when
+        the transaction can't be committed any more.
+        """
+        if not abort and self._transactions().error is not None:
+            return False
+        if left_s(deadline) == 0:
             text = f"{left} messages of the transaction are still to be delivered: call again"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
+        return True
 
-    def _wait(self, start: Callable[[Done], None], timeout: float) -> None:
-        """Has the control thread start something, and waits for its outcome."""
+    def _end(self, timeout: float, *, abort: bool) -> None:
+        """The last step."""
         manager = self._transactions()
-        waiting: list[Done] = []
+        self._wait(manager.abort if abort else manager.commit, timeout)
+
+    def _wait(self, start: Callable[[Done, float], None], timeout: float) -> None:
+        """Has the control thread start something, and waits for its outcome."""
 
         def make(deadline: float, done: Callable[[Any], None]) -> list[Call]:
-            waiting.append(done)
-            start(done)
+            start(done, deadline)
             return []
 
-        try:
-            main = self._client.main
-            main.outcome(main.begin_gather(make, timeout), None if timeout < 0 else timeout)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._TIMED_OUT:
-                raise
-            self._client.main.post(lambda: manager.forget_waiter(waiting))
-            text = "not done in time: it goes on, call again to wait for it"
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True)) from None
+        self._client.main.gather(make, timeout)
 
 
 def _check_metadata(given: Any) -> None:
@@ -170,15 +168,24 @@ def _check_metadata(given: Any) -> None:
         raise TypeError(f"{text}, not {type(given).__name__}")
 
 
-def _deadline(timeout: float) -> float | None:
+def deadline_of(timeout: float) -> float | None:
+    """When the time is up, on the monotonic clock; None: never."""
     return None if timeout < 0 else time.monotonic() + timeout
 
 
-def _left_s(deadline: float | None) -> float:
+def left_s(deadline: float | None) -> float:
+    """Seconds until then, -1: for ever."""
     return -1 if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _is_fatal(error: BaseException) -> bool:
+def look_s(deadline: float | None) -> float:
+    """How long to wait for messages before it is looked whether they are still waited for."""
+    left = left_s(deadline)
+    return LOOK_S if left < 0 else min(left, LOOK_S)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether nothing can be done under the transactional id any more, not even an abort."""
     return isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError) and error.args[0].fatal()
 
 

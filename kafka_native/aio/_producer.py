@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any
 
 from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_end
 from kafka_native._native.message import Message
+from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Asking, Watch, deadline_of
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
 from kafka_native.statistics import ClientMetrics
-from kafka_native.types import ClusterMetadata
+from kafka_native.transacting import is_fatal, left_s, look_s
+from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
@@ -184,6 +187,56 @@ class AIOProducer(Sending):
     async def cluster_id(self, timeout: float = -1) -> str | None:
         """The cluster's id; see `Producer.cluster_id`."""
         return await self._asking.ask(self._core.cluster_id, timeout)
+
+    # --- transactions ---
+
+    async def init_transactions(self, timeout: float = -1) -> None:
+        """Gets the transactional id, once, before anything else; see `Producer.init_transactions`."""
+        await self._asking.ask(self._core.init_transactions, timeout)
+
+    async def begin_transaction(self) -> None:
+        """A transaction begins; see `Producer.begin_transaction`."""
+        await self._asking.ask(self._core.begin_transaction)
+
+    async def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
+    ) -> None:
+        """A consumer's offsets are committed if the transaction is; see `Producer.send_offsets_to_transaction`."""
+        await self._asking.ask(self._core.send_offsets_to_transaction, positions, group_metadata, timeout)
+
+    async def commit_transaction(self, timeout: float = -1) -> None:
+        """Delivers what was produced, then commits; see `Producer.commit_transaction`."""
+        await self._end_transaction(timeout, abort=False)
+
+    async def abort_transaction(self, timeout: float = -1) -> None:
+        """Throws away what isn't sent yet, then aborts; see `Producer.abort_transaction`."""
+        await self._end_transaction(timeout, abort=True)
+
+    async def _end_transaction(self, timeout: float, *, abort: bool) -> None:
+        core, ask = self._core, self._asking.ask
+        deadline = deadline_of(timeout)
+        await ask(core._stop_taking, abort=abort)
+        if abort:
+            await ask(core.purge, True, False)
+        while (left := await self.flush(look_s(deadline))) and core._awaits(left, deadline, abort=abort):
+            pass
+        await ask(core._end, left_s(deadline), abort=abort)
+
+    @asynccontextmanager
+    async def transaction(self, consumer: AIOConsumer | None = None, timeout: float = -1) -> AsyncIterator[None]:
+        """A transaction as an ``async with`` block: committed at its end, aborted if it raises or is cancelled."""
+        await self.begin_transaction()
+        try:
+            yield
+            if consumer is not None:
+                positions = await consumer.position(await consumer.assignment())
+                metadata = await consumer.consumer_group_metadata()
+                await self.send_offsets_to_transaction(positions, metadata, timeout)
+            await self.commit_transaction(timeout)
+        except BaseException as error:
+            if not is_fatal(error):
+                await self.abort_transaction(timeout)
+            raise
 
     def fatal_error(self) -> KafkaError | None:
         """What has ended this producer for good, None: nothing; see `Producer.fatal_error`."""

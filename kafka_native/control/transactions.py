@@ -135,6 +135,7 @@ class Operation:
 
     kind: Kind
     done: Done | None
+    deadline: float
     offsets: Mapping[Key, Place] = field(default_factory=dict)
     member: ConsumerGroupMetadata | None = None
     over: bool = False
@@ -192,12 +193,12 @@ class Transactions:
 
     # --- what the application asks ---
 
-    def init(self, done: Done) -> None:
+    def init(self, done: Done, deadline: float) -> None:
         """Has the producer id of the transactional id, and ends what an older instance has left open."""
         if self.state is State.READY and self._operation is None:
             done(_error(KafkaError._STATE, "transactions are initialized already"))
             return
-        self._call(Operation(Kind.INIT, done), (State.INIT, State.WAIT_PID))
+        self._call(Operation(Kind.INIT, done, deadline), (State.INIT, State.WAIT_PID))
 
     def begin(self) -> KafkaError | None:
         """A transaction begins here; nothing is asked of anybody."""
@@ -212,29 +213,31 @@ class Transactions:
         self._writer.transaction_begin(self._number, self._implicit)
         return None
 
-    def send_offsets(self, offsets: Mapping[Key, Place], member: ConsumerGroupMetadata, done: Done) -> None:
+    def send_offsets(
+        self, offsets: Mapping[Key, Place], member: ConsumerGroupMetadata, done: Done, deadline: float
+    ) -> None:
         """The group's offsets are committed with the transaction."""
-        operation = Operation(Kind.OFFSETS, done, dict(offsets), member)
+        operation = Operation(Kind.OFFSETS, done, deadline, dict(offsets), member)
         self._call(operation, (State.IN_TRANSACTION,))
 
-    def shut(self, call: str, *, abort: bool = False) -> KafkaError | None:
+    def shut(self, *, abort: bool) -> KafkaError | None:
         """Takes no more messages, before what was taken is flushed, or thrown away; or says why it can't end now."""
         waits = Kind.ABORT if abort else Kind.COMMIT
         if self._operation is not None:
             return None if self._operation.kind is waits else self._unfinished(self._operation)
         ends = (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING) if abort else (State.IN_TRANSACTION,)
         if self.state not in ends:
-            return self._out_of_order(call)
+            return self._out_of_order(waits.value)
         self._writer.transaction_shut()
         return None
 
-    def commit(self, done: Done) -> None:
+    def commit(self, done: Done, deadline: float) -> None:
         """Ends it; everything that was produced in it has been delivered."""
-        self._call(Operation(Kind.COMMIT, done), (State.IN_TRANSACTION, State.COMMITTING))
+        self._call(Operation(Kind.COMMIT, done, deadline), (State.IN_TRANSACTION, State.COMMITTING))
 
-    def abort(self, done: Done) -> None:
+    def abort(self, done: Done, deadline: float) -> None:
         """Ends it; nothing of it is queued or in flight any more."""
-        self._call(Operation(Kind.ABORT, done), (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING))
+        self._call(Operation(Kind.ABORT, done, deadline), (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING))
 
     def _call(self, operation: Operation, allowed: Iterable[State]) -> None:
         """Starts an operation, or has the one go on that a call before it has given up waiting for."""
@@ -242,7 +245,8 @@ class Transactions:
         before = self._operation
         if before is not None and before.kind is operation.kind:
             if not before.over:
-                before.done = operation.done
+                before.done, before.deadline = operation.done, operation.deadline
+                self._look()
                 return
             self._operation = None
             operation.done(before.outcome)
@@ -267,10 +271,17 @@ class Transactions:
         text = f"{before.kind.value}() isn't done yet: call it again first"
         return _error(KafkaError._STATE if before.over else KafkaError._PREV_IN_PROGRESS, text)
 
-    def forget_waiter(self, waiting: list[Done]) -> None:
-        """The call that waited has run out of its time; the operation goes on."""
-        if self._operation is not None and self._operation.done in waiting:
-            self._operation.done = None
+    def _give_up_waiting(self, now: float) -> float:
+        """The call has run out of its time, the operation goes on; otherwise, when that will be."""
+        operation = self._operation
+        if operation is None or operation.done is None:
+            return NEVER
+        if now < operation.deadline:
+            return operation.deadline
+        done, operation.done = operation.done, None
+        text = f"{operation.kind.value}() isn't done in time: it goes on, call it again to wait for it"
+        done(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
+        return NEVER
 
     def _out_of_order(self, call: str) -> KafkaError:
         if self.state is State.FATAL and self.error is not None:
@@ -335,16 +346,17 @@ class Transactions:
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
+        wake_at = self._give_up_waiting(now)
         if self._asking or now < self._ask_at:
-            return [], NEVER if self._asking else self._ask_at
+            return [], wake_at if self._asking else min(wake_at, self._ask_at)
         self._ask_at = NEVER
         step = self._next()
         if step is None:
-            return [], self._ask_at
+            return [], min(wake_at, self._ask_at)
         coordinator, message, take = step
         target = coordinator.want(now)
         if target is None:  # `_look` is called when it is found
-            return [], NEVER
+            return [], wake_at
         self._asking = True
 
         def on_reply(reply: Reply) -> None:
@@ -356,7 +368,7 @@ class Transactions:
         newest = LAST_OF_CLIENTS if isinstance(message, AddPartitionsToTxnRequest) else ANY_VERSION
         if not self._implicit and isinstance(message, EndTxnRequest | TxnOffsetCommitRequest):
             newest = LAST_EXPLICIT
-        return [Call(message, target, now + self._request_s, on_reply, newest)], NEVER
+        return [Call(message, target, now + self._request_s, on_reply, newest)], wake_at
 
     def _next(self) -> tuple[Coordinator, Request, Callable[[Reply], KafkaError | None]] | None:
         """The next request there is to make, whom to ask, and what takes the answer."""

@@ -10,10 +10,7 @@ from kafka_native import aio as ours
 
 theirs = pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
 
-NOT_YET = {
-    *("init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"),
-    *("abort_transaction", "set_sasl_credentials"),
-}
+NOT_YET = {"set_sasl_credentials"}
 INNER = {"executor"}
 
 

@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SECURITY = "SASL"
 SHARE = "share groups (KIP-932)"
-TRANSACTIONS = "transactions"
 
 # What is still to come, by the work that brings it. A name that exists may not stay in this list.
 PENDING = {
@@ -36,11 +35,6 @@ PENDING = {
     "confluent_kafka.deserializing_share_consumer": SHARE,
     "confluent_kafka.cimpl.Producer.set_sasl_credentials": SECURITY,
     "confluent_kafka.cimpl.Consumer.set_sasl_credentials": SECURITY,
-    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.init_transactions": TRANSACTIONS,
-    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.begin_transaction": TRANSACTIONS,
-    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.commit_transaction": TRANSACTIONS,
-    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.abort_transaction": TRANSACTIONS,
-    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.send_offsets_to_transaction": TRANSACTIONS,
     "confluent_kafka.aio.producer._AIOProducer.AIOProducer.set_sasl_credentials": SECURITY,
     "confluent_kafka.aio._AIOConsumer.AIOConsumer.set_sasl_credentials": SECURITY,
 }

@@ -91,9 +91,9 @@ class World:
         self.log.append(("admit", topic, partition))
 
     def go(self) -> Any:
-        """The request that is asked next, None if there is none. Time passes for it."""
+        """The request that is asked next, None if there is none. Some time passes for it, less than a call has."""
         calls, at = self.manager.poll(self.now)
-        if not calls and at != float("inf"):
+        if not calls and at < self.now + 30:
             self.now = max(self.now, at)
             calls, _ = self.manager.poll(self.now)
         self.calls += calls
@@ -155,7 +155,7 @@ class World:
     def result(self, call: Callable[..., None], *arguments: Any) -> list[Any]:
         """Calls; a list that gets the outcome."""
         outcome: list[Any] = []
-        call(*arguments, outcome.append)
+        call(*arguments, outcome.append, self.now + 60)
         return outcome
 
     def only(self, call: Callable[..., None], *arguments: Any) -> Any:
@@ -339,19 +339,26 @@ def test_a_coordinator_that_has_forgotten_the_producer_costs_the_transaction(wor
 
 def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> None:
     world.begun().written()
-    first: list[Any] = []
-    done = first.append
-    world.manager.commit(done)
-    world.manager.forget_waiter([done])
+    first = world.result(world.manager.commit)
+    assert isinstance(world.go(), EndTxnRequest)
+    call = world.calls.pop()
+    world.now += 61
+    world.manager.poll(world.now)
+    assert (first[0] == KafkaError._TIMED_OUT, first[0].retriable()) == (True, True)
     assert world.only(world.manager.abort) == KafkaError._PREV_IN_PROGRESS
+    assert world.manager.shut(abort=True) == KafkaError._PREV_IN_PROGRESS
+    assert world.manager.shut(abort=False) is None
     second = world.result(world.manager.commit)
-    world.answer()
-    assert (first, second) == ([], [None])
+    call.on_reply(world.reply_to(call.message, 0))
+    assert (len(first), second) == (1, [None])
 
     world.begun().written(1)
-    world.manager.commit(done)
-    world.manager.forget_waiter([done])
-    world.answer()
+    world.result(world.manager.commit)
+    world.go()
+    world.now += 61
+    world.manager.poll(world.now)
+    call = world.calls.pop()
+    call.on_reply(world.reply_to(call.message, 0))
     error = world.only(world.manager.abort)
     assert (error == KafkaError._STATE, "commit_transaction() isn't done yet" in error.str()) == (True, True)
     assert world.only(world.manager.commit) is None, "the outcome that came meanwhile"

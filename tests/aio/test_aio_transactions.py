@@ -1,0 +1,114 @@
+"""Transactions of AIOProducer, on the mock cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, TopicPartition
+from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.mock import MockCluster
+from kafka_native.mock.transactions import State
+
+WAIT_S = 30.0
+
+
+@pytest.fixture(params=[1, 2], scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
+    with MockCluster(brokers=3, transaction_version=request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster: MockCluster, request: pytest.FixtureRequest) -> str:
+    name: str = request.node.name.replace("[", "-").replace("]", "")
+    cluster.create_topic(name, 1)
+    return name
+
+
+def producer_of(cluster: MockCluster, topic: str) -> AIOProducer:
+    return AIOProducer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "retry.backoff.ms": 10}
+    )
+
+
+async def seen(cluster: MockCluster, topic: str, count: int) -> list[bytes | None]:
+    conf = {"bootstrap.servers": cluster.bootstrap_servers, "isolation.level": "read_committed"}
+    async with AIOConsumer(conf) as consumer:
+        await consumer.assign([TopicPartition(topic, 0, 0)])
+        return [message.value() for message in await consumer.consume(count, WAIT_S)]
+
+
+def test_blocks_commit_and_abort(cluster: MockCluster, topic: str) -> None:
+    async def work() -> None:
+        async with producer_of(cluster, topic) as producer:
+            await producer.init_transactions(WAIT_S)
+            async with producer.transaction(timeout=WAIT_S):
+                await producer.produce(topic, "kept")
+            with pytest.raises(ValueError, match="oops"):
+                await failing(producer)
+            await producer.begin_transaction()
+            delivery = await producer.produce(topic, "also kept")
+            await producer.commit_transaction(WAIT_S)
+            assert (await delivery).error() is None
+        assert await seen(cluster, topic, 2) == [b"kept", b"also kept"]
+
+    async def failing(producer: AIOProducer) -> None:
+        async with producer.transaction(timeout=WAIT_S):
+            await producer.produce(topic, "lost")
+            raise ValueError("oops")
+
+    asyncio.run(work())
+
+
+def test_a_block_that_is_cancelled_is_aborted(cluster: MockCluster, topic: str) -> None:
+    async def work() -> None:
+        async with producer_of(cluster, topic) as producer:
+            await producer.init_transactions(WAIT_S)
+            written = asyncio.Event()
+
+            async def block() -> None:
+                async with producer.transaction(timeout=WAIT_S):
+                    await (await producer.produce(topic, "half"))
+                    written.set()
+                    await asyncio.sleep(WAIT_S)
+
+            task = asyncio.create_task(block())
+            await asyncio.wait_for(written.wait(), WAIT_S)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            found = cluster.transactions.find(topic)
+            assert found is not None
+            assert found.state is State.ABORTED
+
+    asyncio.run(work())
+
+
+def test_the_consumers_positions_go_with_it(cluster: MockCluster, topic: str) -> None:
+    async def work() -> None:
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+        async with producer_of(cluster, topic) as producer, AIOConsumer(conf) as consumer:
+            await producer.init_transactions(WAIT_S)
+            async with producer.transaction(timeout=WAIT_S):
+                await producer.produce(topic, "in")
+            await consumer.assign([TopicPartition(topic, 0)])
+            (message,) = await consumer.consume(1, WAIT_S)
+            async with producer.transaction(consumer, WAIT_S):
+                await producer.produce(topic, message.value())
+            (stored,) = await consumer.committed([TopicPartition(topic, 0)], WAIT_S)
+            assert stored.offset == 1
+
+    asyncio.run(work())
+
+
+def test_calls_that_cannot_be_say_so(cluster: MockCluster, topic: str) -> None:
+    async def work() -> None:
+        async with AIOProducer({"bootstrap.servers": cluster.bootstrap_servers}) as plain:
+            with pytest.raises(KafkaException) as caught:
+                await plain.init_transactions(WAIT_S)
+            assert caught.value.args[0] == KafkaError._NOT_CONFIGURED
+
+    asyncio.run(work())
