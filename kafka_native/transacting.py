@@ -137,11 +137,9 @@ class Transacting:
             raise KafkaException(error)
 
     def _awaits(self, left: int, deadline: float | None, *, abort: bool) -> bool:
-        """Between two looks of a flush: whether to go on, with so many messages left. None of them is worth it when
-        the transaction can't be committed any more.
-        """
+        """Between two looks of a flush: whether to go on, with so many messages left."""
         if not abort and self._transactions().error is not None:
-            return False
+            return False  # nobody will see them: there is nothing to wait for
         if left_s(deadline) == 0:
             text = f"{left} messages of the transaction are still to be delivered: call again"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))

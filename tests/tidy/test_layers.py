@@ -29,7 +29,7 @@ LAYERS = [
     {"assigning", "transacting"},
     {"producer", "consumer", "admin"},
     {"compacted", "deserializing_consumer", "serializing_producer"},
-    {"aio", "cimpl", "compat", "spark", "cli", "prometheus", "opentelemetry"},
+    {"aio", "cimpl", "compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster judges us, so it shares nothing but the declarations and the record format with what it judges.

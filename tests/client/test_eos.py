@@ -1,0 +1,132 @@
+"""eos.process(): input and output as one, whatever fails; on the mock cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka_native.eos import Progress, process
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+WAIT_S = 30.0
+COUNT = 40
+SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10}
+
+
+class Pipe:
+    """An input of forty messages, an output, and the clients between them."""
+
+    def __init__(self, cluster: MockCluster, name: str) -> None:
+        self.cluster = cluster
+        self.source, self.target = f"{name}-in", f"{name}-out"
+        self.conf = {"bootstrap.servers": cluster.bootstrap_servers, **SOON}
+        for topic in (self.source, self.target):
+            cluster.create_topic(topic, 2)
+        with Producer(self.conf) as filling:
+            filling.produce_many(self.source, [str(number) for number in range(COUNT)])
+        self.producer = Producer({**self.conf, "transactional.id": name})
+        reading = {"group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        self.consumer = Consumer({**self.conf, **reading})
+        self.consumer.subscribe([self.source])
+        self.deadline = time.monotonic() + WAIT_S
+
+    def transform(self, message: Message) -> list[dict[str, Any]]:
+        return [{"topic": self.target, "value": message.value()}]
+
+    def all_done(self, progress: Progress) -> bool:
+        assert time.monotonic() < self.deadline
+        return progress.messages >= COUNT
+
+    def run(self, function: Any = None) -> Progress:
+        return process(
+            self.consumer, self.producer, function or self.transform, until=self.all_done, messages=7, wait=0.1
+        )
+
+    def seen(self) -> list[int]:
+        conf = {**self.conf, "isolation.level": "read_committed", "enable.partition.eof": True}
+        with Consumer(conf) as reader:
+            reader.assign([TopicPartition(self.target, number, 0) for number in range(2)])
+            found, ends = [], 0
+            while ends < 2:
+                assert time.monotonic() < self.deadline
+                message = reader.poll(0.5)
+                if message is not None and message.error() is None:
+                    found.append(int(message.value()))
+                ends += message is not None and message.error() is not None
+        return sorted(found)
+
+    def close(self) -> None:
+        self.consumer.close()
+        self.producer.close(0)
+
+
+@pytest.fixture(params=[1, 2])
+def pipe(request: pytest.FixtureRequest) -> Iterator[Pipe]:
+    with MockCluster(brokers=3, transaction_version=request.param) as cluster:
+        made = Pipe(cluster, "pipe")
+        yield made
+        made.close()
+
+
+def test_each_message_goes_through_once(pipe: Pipe) -> None:
+    progress = pipe.run()
+    assert (progress.messages, progress.aborted) == (COUNT, 0)
+    assert progress.transactions >= COUNT // 7
+    assert pipe.seen() == list(range(COUNT))
+    stored = pipe.consumer.committed([TopicPartition(pipe.source, number) for number in range(2)], WAIT_S)
+    assert sum(max(each.offset, 0) for each in stored) == COUNT
+
+
+def test_what_is_refused_is_done_again(pipe: Pipe) -> None:
+    refused = {
+        ApiKey.PRODUCE: KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        ApiKey.TXN_OFFSET_COMMIT: KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ApiKey.END_TXN: KafkaError.COORDINATOR_NOT_AVAILABLE,
+    }
+
+    def faulty(message: Message) -> list[dict[str, Any]]:
+        if int(message.value()) % 9 == 0 and refused:
+            key, code = refused.popitem()
+            pipe.cluster.push_request_errors(key, [code])
+        return pipe.transform(message)
+
+    progress = pipe.run(faulty)
+    assert progress.messages == COUNT
+    assert progress.aborted == 2, "the third is asked for again"
+    assert pipe.seen() == list(range(COUNT))
+
+
+def test_what_the_function_raises_comes_out_and_nothing_is_lost(pipe: Pipe) -> None:
+    def broken(message: Message) -> list[dict[str, Any]]:
+        if int(message.value()) == 20:
+            raise ValueError("twenty")
+        return pipe.transform(message)
+
+    with pytest.raises(ValueError, match="twenty"):
+        pipe.run(broken)
+    done = len(pipe.seen())
+    assert done < COUNT
+    pipe.producer.close()
+    pipe.producer = Producer({**pipe.conf, "transactional.id": "pipe"})
+    again = process(
+        pipe.consumer, pipe.producer, pipe.transform, until=lambda each: pipe.all_done(Progress(each.messages + done))
+    )
+    assert again.messages == COUNT - done
+    assert pipe.seen() == list(range(COUNT))
+
+
+def test_who_is_fenced_ends(pipe: Pipe) -> None:
+    def fenced(message: Message) -> list[dict[str, Any]]:
+        if int(message.value()) == 5:
+            with Producer({**pipe.conf, "transactional.id": "pipe"}) as other:
+                other.init_transactions(WAIT_S)
+        return pipe.transform(message)
+
+    with pytest.raises(KafkaException) as caught:
+        pipe.run(fenced)
+    assert caught.value.args[0].fatal()
