@@ -17,6 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 SAYS = {
+    "transactions.py": [
+        "aborted: the till is short",
+        "refused: _STATE",
+        "processed: 3",
+        "receipts: ['paid 0', 'paid 1', 'paid 2']",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",

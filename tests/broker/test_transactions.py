@@ -1,0 +1,114 @@
+"""Transactions on real Apache Kafka; librdkafka's readers, and DumpLogSegments, say what came of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native.eos import Progress, process
+from tests.broker.cluster import Cluster, quiet
+from tests.broker.support import TopicMaker
+
+WAIT_S = 60.0
+
+
+def transactional(cluster: Cluster, name: str, **conf: Any) -> Producer:
+    producer = Producer(quiet({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, **conf}))
+    producer.init_transactions(WAIT_S)
+    return producer
+
+
+def values(lib: Any, cluster: Cluster, topic: str, partitions: int, isolation: str = "read_committed") -> list[str]:
+    """What a reader of either library gets of the whole topic."""
+    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "readers", "isolation.level": isolation}
+    consumer = lib.Consumer(quiet({**conf, "enable.partition.eof": True}))
+    consumer.assign([lib.TopicPartition(topic, number, 0) for number in range(partitions)])
+    found, ends, deadline = [], 0, time.monotonic() + WAIT_S
+    while ends < partitions:
+        assert time.monotonic() < deadline
+        message = consumer.poll(1)
+        if message is not None and message.error() is None:
+            found.append(message.value().decode())
+        ends += message is not None and message.error() is not None
+    consumer.close()
+    return sorted(found)
+
+
+def test_commits_are_seen_and_aborts_are_not(kafka: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka, 2)
+    with transactional(kafka, topic) as producer:
+        for name, end in (("a", producer.commit_transaction), ("b", producer.abort_transaction)):
+            producer.begin_transaction()
+            for number in range(4):
+                producer.produce(topic, f"{name}{number}", partition=number % 2)
+            assert producer.flush(WAIT_S) == 0
+            end(WAIT_S)
+        with producer.transaction(timeout=WAIT_S):
+            producer.produce(topic, "c", partition=0)
+        for lib in (confluent_kafka, kafka_native):
+            assert values(lib, kafka, topic, 2) == ["a0", "a1", "a2", "a3", "c"]
+            assert len(values(lib, kafka, topic, 2, "read_uncommitted")) == 9
+
+
+def test_the_newer_instance_has_the_id(kafka: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka, 1)
+    with transactional(kafka, topic) as old:
+        old.begin_transaction()
+        old.produce(topic, "zombie")
+        assert old.flush(WAIT_S) == 0
+        with transactional(kafka, topic) as new:
+            with pytest.raises(KafkaException) as caught:
+                old.commit_transaction(WAIT_S)
+            assert (caught.value.args[0] == KafkaError._FENCED, caught.value.args[0].fatal()) == (True, True)
+            with new.transaction(timeout=WAIT_S):
+                new.produce(topic, "new")
+        assert values(confluent_kafka, kafka, topic, 1) == ["new"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_two_processors_share_a_topic_and_each_message_goes_through_once(
+    protocol: str, kafka: Cluster, new_topic: TopicMaker
+) -> None:
+    source, target, count = new_topic(kafka, 4), new_topic(kafka, 2), 2000
+    with Producer(quiet({"bootstrap.servers": kafka.bootstrap})) as filling:
+        filling.produce_many(source, [str(number) for number in range(count)], partition=[n % 4 for n in range(count)])
+    done = threading.Event()
+    counts: list[int] = [0, 0]
+    deadline = time.monotonic() + WAIT_S
+
+    def work(number: int) -> None:
+        def until(progress: Progress) -> bool:
+            counts[number] = progress.messages
+            if sum(counts) >= count or time.monotonic() > deadline:
+                done.set()
+            return done.is_set()
+
+        where = {"bootstrap.servers": kafka.bootstrap}
+        conf = {"group.id": source, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+        with (
+            Consumer(quiet({**where, "enable.auto.commit": False, **conf})) as consumer,
+            Producer(
+                quiet({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{source}-{number}"})
+            ) as producer,
+        ):
+            consumer.subscribe([source])
+            process(consumer, producer, lambda one: [{"topic": target, "value": one.value()}], until=until, messages=50)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for worker in workers:
+        worker.start()
+        time.sleep(1)  # the second one joins while the first is at work
+    for worker in workers:
+        worker.join(WAIT_S + 30)
+    expected = sorted(str(number) for number in range(count))
+    assert values(confluent_kafka, kafka, target, 2) == expected
+    assert values(kafka_native, kafka, target, 2) == expected
+    with Consumer(quiet({"bootstrap.servers": kafka.bootstrap, "group.id": source})) as consumer:
+        stored = consumer.committed([TopicPartition(source, number) for number in range(4)], WAIT_S)
+        assert sum(each.offset for each in stored) == count
