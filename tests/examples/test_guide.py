@@ -13,7 +13,9 @@ from kafka_native.mock import MockCluster
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 
-@pytest.mark.parametrize(("page", "least"), [("consuming.md", 7), ("asyncio.md", 3), ("monitoring.md", 4), ("transactions.md", 2)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("consuming.md", 7), ("asyncio.md", 3), ("monitoring.md", 4), ("transactions.md", 2)]
+)
 def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
     snippets = re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL)
     assert len(snippets) >= least
