@@ -126,6 +126,7 @@ int64_t kn_beat_step(struct kn_broker *broker, int64_t now_us)
     struct kn_beat *beat = broker->beat;
     if (!beat || beat->in_flight) return KN_NEVER; /* the answer wakes the thread, or its deadline */
     if (now_us < beat->due_us) return beat->due_us;
+    if (kn_broker_state_now(broker) != KN_BROKER_UP) return KN_NEVER; /* held: what opens it again is a turn, too */
     if (make_event(beat) != KN_OK) return now_us + NOMEM_RETRY_US; /* an outcome could not be told: later */
     struct kn_request *request = &beat->request;
     beat->piece = (struct iovec){beat->frame, beat->frame_bytes};

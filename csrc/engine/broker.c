@@ -4,7 +4,7 @@
  * held to swap or append only. Who frees: the engine, after the join.
  *
  * States: INIT (nobody needed it yet) and DOWN -> CONNECTING (TCP) -> HANDSHAKE (CONNECTED was sent, the control plane negotiates on this
- * generation) -> UP (OPEN came) -> DOWN ... STOPPED. Nothing connects without demand.
+ * generation) -> UP (OPEN came) -> DOWN ... STOPPED. HOLD takes UP back to HANDSHAKE, on the same generation. Nothing connects without demand.
  *
  * Going to sleep, and not missing a notification. Before poll(2) the thread takes the lock, looks whether the inbox is empty, and if so stores
  * sleep_until_us (otherwise 0 and a poll that doesn't wait). A notifier appends under the same lock and signals the descriptor only if sleep_until_us is
@@ -286,7 +286,13 @@ static int broker_wants_connection(struct kn_broker *broker)
     return broker->wanted || !kn_list_empty(&broker->unsent) || kn_sender_wants_connection(&broker->sender) || kn_fetcher_wants_connection(&broker->fetcher);
 }
 
-/* TCP is up: the control plane takes over. */
+static void broker_expect_open(struct kn_broker *broker, int64_t now_us)
+{
+    broker->ready_by_us = now_us + (int64_t)broker->engine->config.connection.setup_timeout_ms * 1000;
+    broker_set_state(broker, KN_BROKER_HANDSHAKE);
+}
+
+/* The connection is up: the control plane takes over. */
 static void broker_connected(struct kn_broker *broker, int64_t now_us)
 {
     struct kn_event *event = kn_event_new(KN_EVENT_CONNECTED, broker->handle);
@@ -296,8 +302,7 @@ static void broker_connected(struct kn_broker *broker, int64_t now_us)
     }
     broker->generation = broker->generation == INT32_MAX ? 1 : broker->generation + 1;
     broker->connected_us = now_us;
-    broker->ready_by_us = now_us + (int64_t)broker->engine->config.connection.setup_timeout_ms * 1000;
-    broker_set_state(broker, KN_BROKER_HANDSHAKE);
+    broker_expect_open(broker, now_us);
     event->generation = broker->generation;
     snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", broker->host, (unsigned)broker->port, kn_connection_peer_text(broker->connection));
     kn_engine_post_event(broker->engine, event);
@@ -362,6 +367,14 @@ static void op_open(struct kn_broker *broker, const struct kn_op *op, int64_t no
     }
 }
 
+/* Whoever authenticates anew (KIP-368) may ask nothing else meanwhile. What has been sent is answered first: responses come in order. */
+static void op_hold(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
+{
+    if (broker_state(broker) != KN_BROKER_UP || !op_is_current(broker, op)) return;
+    broker->sender.produce_version = broker->fetcher.fetch_version = -1;
+    broker_expect_open(broker, now_us);
+}
+
 static void op_close(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
 {
     int connecting = broker_state(broker) == KN_BROKER_CONNECTING && op->generation == 0;
@@ -406,6 +419,7 @@ static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t no
     case KN_OP_ATTACH: op_attach(broker, op); break;
     case KN_OP_DETACH: kn_fetcher_detach(&broker->fetcher, op->cursor); break;
     case KN_OP_OPEN: op_open(broker, op, now_us); break;
+    case KN_OP_HOLD: op_hold(broker, op, now_us); break;
     case KN_OP_CLOSE: op_close(broker, op, now_us); break;
     case KN_OP_CONNECT: broker->wanted = !broker_is_connected(broker); break;
     case KN_OP_PURGE: op_purge(broker, now_us); break;

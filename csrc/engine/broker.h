@@ -21,7 +21,7 @@
 
 struct kn_engine;
 
-enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_BEAT, KN_OP_STOP };
+enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_HOLD, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_BEAT, KN_OP_STOP };
 
 struct kn_op {
     struct kn_list node;
@@ -32,7 +32,7 @@ struct kn_op {
     uint32_t epoch;
     int64_t offset;
     int32_t leader_epoch;
-    int32_t generation;         /* OPEN, CLOSE, BEAT, handshake SUBMIT: ignored unless it is still this connection (0 = whichever) */
+    int32_t generation;         /* OPEN, HOLD, CLOSE, BEAT, handshake SUBMIT: ignored unless it is still this connection (0 = whichever) */
     int16_t produce_version;    /* OPEN: highest common version, -1 = the broker has none */
     int16_t fetch_version;
     int status;                 /* CLOSE: why */

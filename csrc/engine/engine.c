@@ -310,10 +310,10 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
 }
 
 /* An operation that carries nothing but what it is. */
-static int post_plain(struct kn_engine *engine, int32_t handle, enum kn_op_kind kind)
+static int post_plain(struct kn_engine *engine, int32_t handle, int32_t generation, enum kn_op_kind kind)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
-    struct kn_op *op = broker ? op_new(kind, 0) : NULL;
+    struct kn_op *op = broker ? op_new(kind, generation) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     kn_broker_post(broker, op);
     return KN_OK;
@@ -335,7 +335,7 @@ int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation,
     return KN_OK;
 }
 
-int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, KN_OP_BEAT); }
+int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, 0, KN_OP_BEAT); }
 
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
 {
@@ -348,6 +348,8 @@ int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t gene
     return KN_OK;
 }
 
+int kn_engine_broker_hold(struct kn_engine *engine, int32_t handle, int32_t generation) { return post_plain(engine, handle, generation, KN_OP_HOLD); }
+
 int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t generation, int status)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
@@ -358,7 +360,7 @@ int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t gen
     return KN_OK;
 }
 
-int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, KN_OP_CONNECT); }
+int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, 0, KN_OP_CONNECT); }
 
 int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle)
 {

@@ -130,6 +130,8 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
 int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_beat_plan *plan);
 int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle); /* what is in flight is still told */
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version);
+/* An open connection is to authenticate anew: until it is opened again, only handshake requests go out. */
+int kn_engine_broker_hold(struct kn_engine *engine, int32_t handle, int32_t generation);
 /* Connects once, also when there is nothing to send; CONNECTED or DISCONNECTED tells how it went. */
 int kn_engine_broker_connect(struct kn_engine *engine, int32_t handle);
 int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t generation, int status); /* may reconnect */

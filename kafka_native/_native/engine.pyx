@@ -289,6 +289,10 @@ cdef class Engine:
         """The handshake on this connection is done: data may flow, in these versions (-1: the broker has none)."""
         self._check(kn_engine_broker_open(self._alive(), handle, generation, produce_version, fetch_version))
 
+    def broker_hold(self, int handle, int generation):
+        """Takes an open connection back to its handshake: until `broker_open()` comes again, only handshake requests go out (KIP-368)."""
+        self._check(kn_engine_broker_hold(self._alive(), handle, generation))
+
     def broker_close(self, int handle, int generation, int status):
         """Closes this connection; the broker reconnects when there is a reason to, after its back-off."""
         self._check(kn_engine_broker_close(self._alive(), handle, generation, status))

@@ -295,6 +295,7 @@ cdef extern from "engine/engine.h" nogil:
     int kn_engine_beat(kn_engine *engine, int32_t handle, int32_t generation, const kn_beat_plan *plan)
     int kn_engine_stop_beat(kn_engine *engine, int32_t handle)
     int kn_engine_broker_open(kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
+    int kn_engine_broker_hold(kn_engine *engine, int32_t handle, int32_t generation)
     int kn_engine_broker_close(kn_engine *engine, int32_t handle, int32_t generation, int status)
     int kn_engine_broker_connect(kn_engine *engine, int32_t handle)
     int kn_engine_broker_stop(kn_engine *engine, int32_t handle)

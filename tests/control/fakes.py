@@ -80,6 +80,7 @@ class FakeEngine:
         self.connects: list[int] = []
         self.opened: list[tuple[int, int, int, int]] = []
         self.closed: list[tuple[int, int, int]] = []
+        self.held: list[tuple[int, int]] = []
         self.stopped: list[int] = []
         self.submitted: list[SimpleNamespace] = []
         self.cursors: list[FakeCursor | None] = []
@@ -106,6 +107,9 @@ class FakeEngine:
 
     def broker_open(self, handle: int, generation: int, produce: int, fetch: int) -> None:
         self.opened.append((handle, generation, produce, fetch))
+
+    def broker_hold(self, handle: int, generation: int) -> None:
+        self.held.append((handle, generation))
 
     def broker_close(self, handle: int, generation: int, status: int) -> None:
         self.closed.append((handle, generation, status))

@@ -103,6 +103,45 @@ static void test_only_the_current_generation_may_open_close_or_shake_hands(void)
     bench_free(&bench);
 }
 
+static void test_a_held_connection_sends_only_the_handshake_until_it_is_open_again(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1, 60000);
+    int32_t generation = connect_now(&bench, 1);
+    CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 9, 12), KN_OK);
+    turn(&bench, 0, 1);
+    CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation + 1), KN_OK); /* of a connection that is gone: nothing happens */
+    turn(&bench, 0, 1);
+    CHECK_EQ(state(&bench), KN_BROKER_UP);
+    CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation), KN_OK);
+    submit(&bench, generation, 0, 2, 60000);
+    submit(&bench, generation, KN_REQUEST_HANDSHAKE, 3, 60000);
+    turn(&bench, 0, 1);
+    CHECK_EQ(state(&bench), KN_BROKER_HANDSHAKE);
+    CHECK_EQ(bench.broker->sender.produce_version, -1);
+    CHECK_EQ(bench.broker->fetcher.fetch_version, -1);
+    serve(&bench, "sent before"); /* its response comes first */
+    serve(&bench, "handshake");
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 2; i++) turn(&bench, 1000, 1);
+    reply(&bench, 1, KN_OK);
+    reply(&bench, 3, KN_OK);
+    CHECK_EQ(kn_connection_stats(bench.broker->connection)->tx, 2);
+    CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 9, 12), KN_OK);
+    turn(&bench, 0, 1);
+    CHECK_EQ(bench.broker->sender.produce_version, 9);
+    serve(&bench, "held back");
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 1; i++) turn(&bench, 1000, 1);
+    reply(&bench, 2, KN_OK);
+    CHECK_EQ(kn_counted(&bench.broker->disconnects), 0);
+
+    CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation), KN_OK);
+    int64_t give_up_us = turn(&bench, 0, 1);
+    CHECK_EQ(give_up_us, bench.broker->ready_by_us);
+    turn(&bench, 0, give_up_us);
+    CHECK_EQ(state(&bench), KN_BROKER_DOWN); /* whoever never opens it again loses it */
+    bench_free(&bench);
+}
+
 static void test_requests_time_out_while_there_is_no_connection(void)
 {
     struct bench bench = bench_new(NULL);
@@ -343,6 +382,7 @@ int main(void)
     RUN(test_nothing_connects_without_demand);
     RUN(test_requests_wait_for_open_and_then_go_out_in_order);
     RUN(test_only_the_current_generation_may_open_close_or_shake_hands);
+    RUN(test_a_held_connection_sends_only_the_handshake_until_it_is_open_again);
     RUN(test_requests_time_out_while_there_is_no_connection);
     RUN(test_back_off_doubles_up_to_its_maximum_within_the_jitter);
     RUN(test_back_off_starts_anew_after_a_good_connection);
