@@ -33,6 +33,7 @@ class Request(ctypes.Structure):
         ("version", ctypes.c_int16),
         ("acks", ctypes.c_int16),
         ("timeout_ms", ctypes.c_int32),
+        ("transactional_id", ctypes.c_char_p),
         ("partitions", ctypes.POINTER(Partition)),
         ("partition_count", ctypes.c_int32),
     ]
@@ -97,7 +98,12 @@ def topic_id(name: str) -> bytes:
 
 
 def encode_in_c(
-    core: ctypes.CDLL, version: int, acks: int, timeout_ms: int, topics: dict[str, dict[int, bytes]]
+    core: ctypes.CDLL,
+    version: int,
+    acks: int,
+    timeout_ms: int,
+    transactional_id: str | None,
+    topics: dict[str, dict[int, bytes]],
 ) -> bytes:
     flat = [(name, index, records) for name, parts in topics.items() for index, records in parts.items()]
     partitions = (Partition * len(flat))()
@@ -106,7 +112,8 @@ def encode_in_c(
         entry.topic, entry.topic_bytes, entry.partition = encoded, len(encoded), index
         entry.topic_id[:] = topic_id(name)
         entry.records, entry.records_bytes = records, len(records)
-    request = Request(version, acks, timeout_ms, partitions, len(flat))
+    encoded_id = None if transactional_id is None else transactional_id.encode()
+    request = Request(version, acks, timeout_ms, encoded_id, partitions, len(flat))
     bound = core.kn_produce_request_bound_bytes(ctypes.byref(request))
     glue = ctypes.create_string_buffer(bound)
     pieces = (Piece * (2 * len(flat) + 1))()
@@ -127,12 +134,21 @@ BATCHES = st.dictionaries(st.integers(0, 2**31 - 1), st.binary(min_size=1, max_s
     st.sampled_from(VERSIONS),
     st.sampled_from([-1, 0, 1]),
     st.integers(0, 2**31 - 1),
+    st.none() | st.text("abc-é", min_size=1, max_size=255),
     st.dictionaries(NAMES, BATCHES, max_size=4),
 )
 def test_request_is_what_the_declaration_writes(
-    core: ctypes.CDLL, version: int, acks: int, timeout_ms: int, topics: dict[str, dict[int, bytes]]
+    core: ctypes.CDLL,
+    version: int,
+    acks: int,
+    timeout_ms: int,
+    transactional_id: str | None,
+    topics: dict[str, dict[int, bytes]],
 ) -> None:
+    if version < 3:
+        transactional_id = None
     declared = ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
@@ -144,7 +160,7 @@ def test_request_is_what_the_declaration_writes(
             for name, parts in topics.items()
         ],
     )
-    assert encode_in_c(core, version, acks, timeout_ms, topics) == declared.encode(version)
+    assert encode_in_c(core, version, acks, timeout_ms, transactional_id, topics) == declared.encode(version)
 
 
 def text_at(address: int | None, size: int) -> str | None:
