@@ -1,0 +1,170 @@
+"""The certificate authorities that brokers are verified with: those named, or those that the system has."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from typing import Final
+
+from OpenSSL import SSL, crypto
+
+from kafka_native.config import Config
+
+from .certificates import blocks_of, certificates
+from .sources import Files, Material, refuse
+
+PROBE: Final = "probe"
+"""The value of ssl.ca.location that stands for the system's places."""
+
+PLACES: Final = (
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/cacert.pem",
+    "/etc/certs/ca-certificates.crt",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/certs",
+    "/usr/local/etc/ssl/cert.pem",
+    "/usr/local/etc/ssl/cacert.pem",
+    "/usr/local/etc/ssl/certs/cert.pem",
+    "/usr/local/etc/ssl/certs/cacert.pem",
+    "/usr/local/share/certs/ca-root-nss.crt",
+    "/etc/openssl/certs/ca-certificates.crt",
+)
+"""Where systems keep their authorities; the first one that is there is taken."""
+PLACES_OF_DARWIN: Final = (
+    "/opt/homebrew/etc/openssl@3/cert.pem",
+    "/usr/local/etc/openssl@3/cert.pem",
+    "/opt/homebrew/etc/ca-certificates/cert.pem",
+    "/usr/local/etc/ca-certificates/cert.pem",
+    "/private/etc/ssl/cert.pem",
+    "/private/etc/ssl/certs",
+)
+ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""OpenSSL's own variables: they come before the system's places."""
+
+_HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
+_SUFFIXES: Final = (".pem", ".crt", ".cer")
+
+
+class Authorities:
+    """Whom a context trusts.
+
+    With ``ssl.ca.location`` or ``ssl.ca.pem`` these alone, both where both are set; otherwise what the system has, and
+    `certifi`'s list if it has nothing. Each one is trusted as it is: an intermediate authority needs no root above it.
+    """
+
+    def __init__(self, context: SSL.Context, config: Config, files: Files, *, required: bool) -> None:
+        """Fill a context's store.
+
+        :param files: Which files and directories it was.
+        :param required: Brokers are verified. Otherwise nothing is looked for, but what is named has to be there.
+        :raises KafkaException: If a named one can't be read, or one is required and there is none.
+        """
+        self.trusted: list[str] = []
+        """The sources, for messages: ``ssl.ca.location=/path``."""
+        self.tried: list[str] = []
+        """The places that were looked at, where nothing is named."""
+        self._context = context
+        self._files = files
+        self._store = context.get_cert_store()
+        location, pem = config.text("ssl.ca.location"), config.text("ssl.ca.pem")
+        if location and location != PROBE:
+            self._load("ssl.ca.location", location)
+        if pem:
+            self._add(Material("ssl.ca.pem", "", pem.encode()))
+        if required and not self.trusted:
+            self._probe()
+        if required and not self.trusted:
+            hint = "set ssl.ca.location, install the system's package ca-certificates, or pip install certifi"
+            refuse(f"there are no certificate authorities to verify brokers with: {self.where()}", hint)
+
+    def where(self) -> str:
+        """Whose authorities they are and where else was looked, for messages."""
+        tried = f"ssl.ca.location isn't set; tried: {', '.join(self.tried)}" if self.tried else ""
+        if not self.trusted:
+            return tried
+        return " and ".join(self.trusted) + (f" ({tried})" if tried else "")
+
+    def _probe(self) -> None:
+        places = [os.environ[name] for name in ENVIRONMENT if os.environ.get(name)]
+        places += [*PLACES, *(PLACES_OF_DARWIN if sys.platform == "darwin" else ())]
+        for place in places:
+            self.tried.append(place)
+            if os.path.isdir(place) and not _candidates(place) and not _is_hashed(place):
+                continue
+            if os.path.exists(place):
+                self._load("", place)
+                return
+        self.tried.append("certifi")
+        try:
+            where = str(importlib.import_module("certifi").where())
+        except ImportError:
+            return
+        self._load("", where)
+
+    def _load(self, name: str, path: str) -> None:
+        if os.path.isdir(path):
+            self._load_directory(name, path)
+        else:
+            self._load_file(self._files.read(name or "certificate authorities", path))
+        self.trusted.append(f"{name}={path}" if name else path)
+
+    def _load_file(self, material: Material) -> None:
+        """A file through OpenSSL's own reader, which heeds what a `TRUSTED CERTIFICATE` isn't trusted for."""
+        if not blocks_of(material.content, b"TRUSTED CERTIFICATE"):
+            certificates(material)  # it says what is wrong
+        try:
+            self._context.load_verify_locations(material.path)
+        except SSL.Error as error:
+            refuse(f"{material}: {reasons(error)}")
+
+    def _load_directory(self, name: str, path: str) -> None:
+        """What OpenSSL looks up by hashed names, or all files that may be certificates."""
+        self._files.watch(path)
+        if _is_hashed(path):
+            self._context.load_verify_locations(None, path)
+            return
+        found = 0
+        for each in _candidates(path):
+            material = self._files.read(name, each)
+            if blocks_of(material.content, b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"X509 CERTIFICATE"):
+                self._load_file(material)
+                found += 1
+        if not found:
+            refuse(f"{name}={path}: no certificate in PEM form in this directory", f"files: *{', *'.join(_SUFFIXES)}")
+
+    def _add(self, material: Material) -> None:
+        """Certificates of a text."""
+        assert self._store is not None, "a new context has a store"
+        for each in certificates(material):
+            self._store.add_cert(crypto.X509.from_cryptography(each))
+        self.trusted.append(str(material))
+
+
+def reasons(error: SSL.Error | crypto.Error) -> str:
+    """What pyOpenSSL took from OpenSSL's error queue."""
+    entries = error.args[0] if error.args and isinstance(error.args[0], (list, tuple)) else []
+    return ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each)) or "OpenSSL doesn't say why"
+
+
+def _is_hashed(path: str) -> bool:
+    """Whether a directory was prepared for OpenSSL's own look-up (``openssl rehash``)."""
+    try:
+        return any(_HASHED.fullmatch(name) for name in os.listdir(path))
+    except OSError:
+        return False
+
+
+def _candidates(path: str) -> list[str]:
+    """The files of a directory that may be certificates, in the order of their names."""
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        refuse(f"{path}: {error.strerror}")
+    return [os.path.join(path, name) for name in names if name.endswith(_SUFFIXES)]
