@@ -9,10 +9,13 @@ import argparse
 import logging
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_native.mock import memory
 from kafka_native.mock.cluster import MESSAGE_MAX_BYTES, MockCluster
+from kafka_native.mock.mechanisms import MECHANISMS
+from kafka_native.mock.security import PROTOCOLS, ListenerSecurity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +29,49 @@ def _topics(text: str) -> list[tuple[str, int]]:
             raise argparse.ArgumentTypeError(f"{one!r} is not NAME or NAME:PARTITIONS")
         found.append((name, int(count or 1)))
     return found
+
+
+def _user(text: str) -> tuple[str, str]:
+    name, _, password = text.partition(":")
+    if not name or not password:
+        raise argparse.ArgumentTypeError("a user is NAME:PASSWORD")
+    return name, password
+
+
+def _add_security(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("TLS and SASL")
+    group.add_argument("--security-protocol", type=str.lower, choices=PROTOCOLS, default="plaintext")
+    group.add_argument("--sasl-mechanisms", default="PLAIN", metavar="A,B", help=f"of {', '.join(MECHANISMS)}")
+    group.add_argument(
+        "--user",
+        type=_user,
+        action="append",
+        default=[],
+        metavar="NAME:PASSWORD",
+        help="for PLAIN and SCRAM, repeatable",
+    )
+    group.add_argument("--session-lifetime-ms", type=int, default=0, help="how long a log-in lasts (default: for good)")
+    group.add_argument("--client-certificates", choices=("none", "requested", "required"), default="none")
+    group.add_argument(
+        "--save-certificates", type=Path, metavar="DIRECTORY", help="write ca.pem, client.pem and client.key there"
+    )
+
+
+def _security(options: argparse.Namespace) -> ListenerSecurity:
+    return ListenerSecurity(
+        options.security_protocol,
+        mechanisms=options.sasl_mechanisms.split(","),
+        users=dict(options.user),
+        session_lifetime_ms=options.session_lifetime_ms,
+        client_certificates=options.client_certificates,
+    )
+
+
+def _save_certificates(cluster: MockCluster, directory: Path) -> None:
+    ca_pem = cluster.ca_pem  # what is missing is told before anything is written
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "ca.pem").write_text(ca_pem)
+    cluster.certificates.client("client").save(directory, "client")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         default=0,
         help="touch so much memory before the start, so that it costs no time later",
     )
+    _add_security(parser)
     parser.add_argument("--verbose", action="store_true", help="say on stderr why connections are closed")
     return parser
 
@@ -66,14 +113,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             default_partitions=options.partitions,
             retention_bytes=options.retention_bytes,
             message_max_bytes=options.message_max_bytes,
+            security=_security(options),
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
     with cluster:
         try:
             for name, count in options.topics:
                 cluster.create_topic(name, count)
-        except ValueError as error:
+            if options.save_certificates is not None:
+                _save_certificates(cluster, options.save_certificates)
+        except (OSError, ValueError) as error:
             parser.error(str(error))
         print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
         signal.sigwait(signals)

@@ -23,6 +23,7 @@ from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
 from kafka_native.mock.log import Refused
 from kafka_native.mock.log_verbs import LogVerbs
 from kafka_native.mock.membership import Settings
+from kafka_native.mock.security import ListenerSecurity, SecurityVerbs
 from kafka_native.mock.server import Broker
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
 from kafka_native.mock.transactions import Transactions
@@ -58,7 +59,7 @@ class SeenRequest(NamedTuple):
     time: float
 
 
-class MockCluster(GroupVerbs, LogVerbs):
+class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
     """A Kafka cluster in this process, on real sockets of 127.0.0.1 and with the real protocol.
 
     It keeps everything in memory and stores record batches as the bytes that came. Brokers are numbered from 1 on, and
@@ -82,6 +83,7 @@ class MockCluster(GroupVerbs, LogVerbs):
     :param racks: Where the brokers stand, in their order; ``set_rack()`` tells what comes of it.
     :param transaction_version: 2: transactions as KIP-890 has them; 1: as before.
     :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
+    :param security: TLS and SASL of all brokers; None for neither.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class MockCluster(GroupVerbs, LogVerbs):
         racks: Sequence[str | None] = (),
         partial_batches: bool = False,
         transaction_version: int = 2,
+        security: ListenerSecurity | None = None,
     ) -> None:
         """Start the brokers; see the class for the arguments."""
         if brokers < 1:
@@ -127,6 +130,9 @@ class MockCluster(GroupVerbs, LogVerbs):
         settings.max_size = group_max_size
         self.groups = Groups(self.lock, settings, self.topics)
         self.access = Access()
+        security = security or ListenerSecurity()
+        self.tls = security.tls(self.faults)
+        self.sasl = security.sasl(self.lock, self.access, self.faults)
         self.transaction_version = transaction_version
         self.transactions = Transactions(self._write_marker, self._store_offsets)
         self._topic_ids: dict[bytes, Topic] = {}

@@ -79,12 +79,13 @@ class Faults:
         self._tampers: list[_Armed] = []
         self._corrupt: dict[tuple[str, int], int] = {}
         self._hidden: dict[str, int] = {}
+        self._breaks: dict[tuple[str, int | None], deque[str]] = {}
 
     def clear(self) -> None:
         """Disarm everything."""
         with self._lock:
             self._tampers.clear()
-            for armed in (self._errors, self._delays, self._throttles, self._corrupt, self._hidden):
+            for armed in (self._errors, self._delays, self._throttles, self._corrupt, self._hidden, self._breaks):
                 armed.clear()
 
     def push_errors(
@@ -198,6 +199,18 @@ class Faults:
     def take_hidden(self, topic: str) -> bool:
         """Whether this Metadata reply leaves the topic out."""
         return bool(self._hidden) and self._count_down(self._hidden, topic)
+
+    def arm_break(self, place: str, how: str, broker: int | None, count: int) -> None:
+        """Spoil what happens next in a place: a TLS handshake, an authentication."""
+        with self._lock:
+            self._breaks.setdefault((place, broker), deque()).extend([how] * count)
+
+    def take_break(self, place: str, broker: int) -> str | None:
+        """How this one is spoilt. What is armed for this broker goes before what is for any."""
+        if not self._breaks:
+            return None
+        with self._lock:
+            return next((armed.popleft() for key in (broker, None) if (armed := self._breaks.get((place, key)))), None)
 
     def _count_down(self, armed: dict[_Key, int], key: _Key) -> bool:
         with self._lock:

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from kafka_native.mock import handlers
 from kafka_native.mock.call import Reply, frame_pieces
+from kafka_native.mock.sasl import Login
 from kafka_native.mock.sessions import Sessions
+from kafka_native.mock.streams import PlainStream, Stream
 from kafka_native.protocol import ProtocolError
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ SMALLEST_FRAME = 8
 # A frame is read into a buffer of its announced size, but no more than this is believed before bytes arrive.
 _TRUSTED_BYTES = 8 << 20
 _BACKLOG = 128
-_MOST_PIECES = 512
 _JOIN_SECONDS = 5.0
 
 
@@ -164,7 +165,10 @@ class Connection:
         self.broker = broker
         self.peer = peer
         self.is_closing = False
+        self.login = Login(broker.cluster.sasl, broker.id)
         self._socket = accepted
+        tls = broker.cluster.tls
+        self._stream: Stream = PlainStream(accepted) if tls is None else tls.stream(accepted, broker.id)
         self._outbox: queue.SimpleQueue[tuple[float, list[bytes | memoryview], bool] | None] | None = None
         self._writer: threading.Thread | None = None
         name = f"mock-{broker.id}-{peer[1]}"
@@ -189,9 +193,10 @@ class Connection:
 
     def _run(self) -> None:
         try:
+            self.login.principal = self._stream.begin() or self.login.principal
             while not self.is_closing:
                 frame = self._read_frame()
-                if frame is None or not self._answer(frame):
+                if frame is None or not (self._answer_token if self.login.is_bare else self._answer)(frame):
                     break
         except OSError as error:
             log.debug("broker %d, %s: %s", self.broker.id, self.peer, error)
@@ -205,16 +210,18 @@ class Connection:
         if self._outbox is not None and self._writer is not None:
             self._outbox.put(None)
             self._writer.join(_JOIN_SECONDS)
+        self._stream.end()
         self._socket.close()
         self.broker.gone(self)
 
     def _read_frame(self) -> bytearray | None:
         """The next frame, None at the end of the stream or for a length that is no frame's."""
         head = bytearray(4)
-        if not self._read_into(head, 0):
+        if not self._stream.read_into(memoryview(head)):
             return None
         size = int.from_bytes(head, "big", signed=True)
-        if not SMALLEST_FRAME <= size <= self.broker.cluster.max_frame_bytes:
+        smallest = 0 if self.login.is_bare else SMALLEST_FRAME
+        if not smallest <= size <= self.login.largest_frame(self.broker.cluster.max_frame_bytes):
             log.info("broker %d closes %s: a frame of %d bytes", self.broker.id, self.peer, size)
             return None
         frame = bytearray(min(size, _TRUSTED_BYTES))
@@ -228,13 +235,8 @@ class Connection:
         return frame
 
     def _read_into(self, buffer: bytearray, start: int) -> bool:
-        with memoryview(buffer) as view:
-            while start < len(view):
-                count = self._socket.recv_into(view[start:], 0, socket.MSG_WAITALL)
-                if count == 0:
-                    return False
-                start += count
-        return True
+        with memoryview(buffer) as view, view[start:] as rest:
+            return self._stream.read_into(rest)
 
     # --- answering ---
 
@@ -252,8 +254,16 @@ class Connection:
         if isinstance(reply, handlers.Close):
             return False
         if reply is None or self.is_closing:
-            return not self.is_closing
+            return not (self.is_closing or self.login.is_over)
         return self._send(reply, request)
+
+    def _answer_token(self, frame: bytearray) -> bool:
+        """Take a token that came without a request around it; False closes the connection."""
+        answer = self.login.step(bytes(frame))
+        if answer is None or self.login.is_over:
+            return False
+        self._stream.write([len(answer.token).to_bytes(4, "big"), answer.token])
+        return True
 
     def _send(self, reply: Response | Reply, request: handlers.Incoming) -> bool:
         faults = self.broker.cluster.faults
@@ -264,7 +274,7 @@ class Connection:
             if tamper.edit is not None:
                 tamper.edit(reply.message if isinstance(reply, Reply) else reply)
         pieces = frame_pieces(reply, request.reply_version, correlation_id)
-        stays_open = True
+        stays_open = not self.login.is_over
         if tamper is not None and tamper.after_bytes is not None:
             pieces, stays_open = [b"".join(pieces)[: tamper.after_bytes]], False
         elif tamper is not None and tamper.announced_bytes is not None:
@@ -273,26 +283,8 @@ class Connection:
         if delay or self._outbox is not None:
             self._post(time.monotonic() + delay, pieces, stays_open)
         else:
-            self._write(pieces)
+            self._stream.write(pieces)
         return stays_open
-
-    def _write(self, pieces: list[bytes | memoryview]) -> None:
-        if len(pieces) == 1:
-            self._socket.sendall(pieces[0])
-            return
-        for start in range(0, len(pieces), _MOST_PIECES):
-            self._write_some(pieces[start : start + _MOST_PIECES])
-
-    def _write_some(self, pieces: list[bytes | memoryview]) -> None:
-        left = sum(map(len, pieces))
-        while left:
-            sent = self._socket.sendmsg(pieces)
-            left -= sent
-            if left:
-                while sent >= len(pieces[0]):
-                    sent -= len(pieces[0])
-                    pieces = pieces[1:]
-                pieces = [memoryview(pieces[0])[sent:], *pieces[1:]]
 
     # --- answering later ---
 
@@ -303,6 +295,8 @@ class Connection:
             self._writer = threading.Thread(target=self._write_later, name="mock-writer", daemon=True)
             self._writer.start()
         self._outbox.put((due, pieces, stays_open))
+        if not stays_open and self._writer is not None:
+            self._writer.join()  # the last words: they come as late as they should
 
     def _write_later(self) -> None:
         assert self._outbox is not None
@@ -314,7 +308,7 @@ class Connection:
             while not self.is_closing and (left := due - time.monotonic()) > 0:
                 time.sleep(min(left, 0.05))
             try:
-                self._write(pieces)
+                self._stream.write(pieces)
             except OSError as error:
                 log.debug("broker %d, %s: %s", self.broker.id, self.peer, error)
                 return

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import confluent_kafka
 import pytest
@@ -57,7 +58,33 @@ def test_ports_follow_the_first_one_and_a_taken_one_is_an_error() -> None:
         assert "in use" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--topics", "a:0"], ["--brokers", "0"]])
+def test_process_is_secured(tmp_path: Path) -> None:
+    options = ["--brokers", "1", "--security-protocol", "SASL_SSL", "--sasl-mechanisms", "PLAIN,SCRAM-SHA-256"]
+    options += ["--user", "alice:sec:ret", "--client-certificates", "required", "--save-certificates", str(tmp_path)]
+    with running(*options) as (_, servers):
+        conf = {
+            "bootstrap.servers": servers,
+            "security.protocol": "sasl_ssl",
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "ssl.certificate.location": str(tmp_path / "client.pem"),
+            "ssl.key.location": str(tmp_path / "client.key"),
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "alice",
+            "sasl.password": "sec:ret",
+            "log_level": 0,
+        }
+        assert confluent_kafka.Producer(conf).list_topics("new", timeout=SECONDS).topics["new"].error is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--topics", "a:0"],
+        ["--brokers", "0"],
+        ["--security-protocol", "sasl_ssl", "--sasl-mechanisms", "PLAN"],
+        ["--save-certificates", "certificates"],
+    ],
+)
 def test_impossible_clusters_are_told(arguments: list[str]) -> None:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 2
@@ -65,7 +92,7 @@ def test_impossible_clusters_are_told(arguments: list[str]) -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("arguments", [["--topics", "a:x"], ["--topics", ":1"], ["--colour", "red"]])
+@pytest.mark.parametrize("arguments", [["--topics", "a:x"], ["--topics", ":1"], ["--colour", "red"], ["--user", "me"]])
 def test_wrong_options_are_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

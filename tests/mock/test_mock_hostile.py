@@ -10,6 +10,7 @@ import pytest
 
 from kafka_native.mock import MockCluster, handlers
 from kafka_native.mock.call import frame_pieces
+from kafka_native.mock.sasl import Login
 from kafka_native.mock.server import Connection
 from kafka_native.mock.versions import ADVERTISED
 from kafka_native.protocol import ApiKey, ProtocolError, encode_request, registry
@@ -36,6 +37,7 @@ def test_damaged_requests_are_answered_or_end_the_connection(key: ApiKey, cluste
     broker = cluster.coordinator_of("g")
     # Closing already: what would wait doesn't.
     closing: Any = SimpleNamespace(broker=broker, peer=("127.0.0.1", 1), is_closing=True, stop=lambda: None)
+    closing.login = Login(None, 1)
     make = MAKE.get(key, lambda *_: registry.request(key)())
     first, last = ADVERTISED[key]
     dice = random.Random(key)

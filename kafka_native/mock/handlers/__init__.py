@@ -22,6 +22,7 @@ from kafka_native.mock.handlers import (
     offsets,
     produce,
     refusals,
+    sasl,
     topics,
     transactions,
     versions,
@@ -61,6 +62,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.SYNC_GROUP: groups.sync_group,
     ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
     ApiKey.LIST_GROUPS: groups.list_groups,
+    ApiKey.SASL_HANDSHAKE: sasl.handshake,
     ApiKey.API_VERSIONS: versions.api_versions,
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
@@ -76,6 +78,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DELETE_ACLS: access.delete_acls,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.ALTER_CONFIGS: configs.alter_configs,
+    ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
     ApiKey.ELECT_LEADERS: topics.elect_leaders,
@@ -118,6 +121,8 @@ class Incoming:
             key, version, correlation_id = header.request_api_key, header.request_api_version, header.correlation_id
             client = header.client_id or ""
         cluster.note_request(broker.id, key, version, correlation_id, client)
+        if not connection.login.admits(key):
+            return None
         first, last = cluster.versions.get(key, (0, -1))
         call = Call(cluster, broker, connection, key, version, client)
         if request is not None and first <= version <= last:

@@ -16,6 +16,11 @@ TRANSACTION_VERSION = "transaction.version"
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """What this cluster speaks."""
+    call.connection.login.told_versions()
+    return _speaks(call)
+
+
+def _speaks(call: Call) -> ApiVersionsResponse:
     level = call.cluster.transaction_version
     return ApiVersionsResponse(
         supported_features=[
@@ -36,6 +41,6 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
 
 def unsupported(call: Call) -> ApiVersionsResponse:
     """The refusal of a version of ApiVersions that is too new, with the versions to choose from."""
-    response = api_versions(call, ApiVersionsRequest())
+    response = _speaks(call)
     response.error_code = ErrorCode.UNSUPPORTED_VERSION
     return response

@@ -1,0 +1,222 @@
+"""Logging in, as Apache Kafka's brokers have it (KIP-43, 152, 368): what a connection may say, and when.
+
+Before it is let in, a connection says ApiVersions once if it likes, then SaslHandshake, then the mechanism's tokens, in
+SaslAuthenticate or, after a handshake of version 0, as bare frames. Anything else closes it, and so does every request
+but SaslHandshake once its session is over.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.mechanisms import MECHANISMS, Denied, Exchange
+from kafka_native.protocol import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafka_native.mock.accounts import Accounts
+    from kafka_native.mock.faults import Faults
+
+log = logging.getLogger(__name__)
+
+LARGEST_FRAME: Final = 512 << 10
+"""The most bytes of a frame before somebody is let in: Apache Kafka's ``sasl.server.max.receive.size``."""
+ANONYMOUS: Final = "User:ANONYMOUS"
+_OVERSIZED = b"A" * (4 << 20)
+_MALFORMED = bytes(range(255, -1, -1))
+_KEPT = 10_000
+
+
+class SeenLogin(NamedTuple):
+    """An attempt to log in that came to its end: what ``MockCluster.logins`` lists.
+
+    ``again`` tells re-authentications; ``principal`` is None where it failed, and ``error`` says why.
+    ``extensions`` is what the client said of itself: SASL extensions, ``tokenauth``, or host, region and user agent of
+    AWS_MSK_IAM. ``time`` is ``time.monotonic()``.
+    """
+
+    broker: int
+    mechanism: str
+    principal: str | None
+    error: str | None
+    again: bool
+    extensions: dict[str, str]
+    time: float
+
+
+class SaslListener:
+    """What all connections of a cluster share: mechanisms, accounts, the length of sessions."""
+
+    PLACE: Final = "authentication"
+    """Where faults are armed for."""
+
+    def __init__(self, mechanisms: Sequence[str], accounts: Accounts, session_lifetime_ms: int, faults: Faults) -> None:
+        """Take them over; ``session_lifetime_ms`` is ``connections.max.reauth.ms``, 0 for no end."""
+        self.mechanisms = list(mechanisms)
+        self.accounts = accounts
+        self.session_lifetime_ms = session_lifetime_ms
+        self.faults = faults
+        self.logins: deque[SeenLogin] = deque(maxlen=_KEPT)
+        self.expired_sessions = 0
+
+    def lifetime_ms(self, expires: float | None) -> int:
+        """How long a session lasts that begins now, whose credential ends then; 0 for no end."""
+        limits = [self.session_lifetime_ms] if self.session_lifetime_ms > 0 else []
+        if expires is not None:
+            limits.append(max(1, int((expires - time.time()) * 1000)))
+        return min(limits, default=0)
+
+
+class _State(enum.Enum):
+    """What comes next: anything before the handshake, the handshake, tokens, everything, nothing."""
+
+    BEGUN = enum.auto()
+    HANDSHAKE = enum.auto()
+    TOKENS = enum.auto()
+    OPEN = enum.auto()
+    OVER = enum.auto()
+
+
+_ADMITTED: Final = {
+    _State.BEGUN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
+    _State.HANDSHAKE: (ApiKey.SASL_HANDSHAKE,),
+    _State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
+    _State.OVER: (),
+}
+
+
+class Answer(NamedTuple):
+    """What a token is answered with."""
+
+    token: bytes = b""
+    code: int = ErrorCode.NO_ERROR
+    text: str | None = None
+    lifetime_ms: int = 0
+
+
+class Login:
+    """One connection's way in; its thread alone uses it.
+
+    ``principal`` is who speaks. ``is_over``: the connection is closed after the response that is on its way.
+    """
+
+    def __init__(self, sasl: SaslListener | None, broker: int) -> None:
+        """Nobody has said anything; without SASL everybody may say everything."""
+        self.principal = ANONYMOUS
+        self._sasl = sasl
+        self._broker = broker
+        self._state = _State.OPEN if sasl is None else _State.BEGUN
+        self._mechanism = ""
+        self._version = 0
+        self._exchange: Exchange | None = None
+        self._is_known = False  # it has been let in once
+        self._ends: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is listened to."""
+        return self._state is _State.OVER
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the next frame is a token, without a header."""
+        return self._state is _State.TOKENS and self._version == 0
+
+    def largest_frame(self, otherwise: int) -> int:
+        """The most bytes that the next frame may have."""
+        return otherwise if self._state is _State.OPEN else min(otherwise, LARGEST_FRAME)
+
+    def admits(self, api_key: int) -> bool:
+        """Whether a request may be answered at all; the connection is closed otherwise."""
+        if self._state is not _State.OPEN:
+            return api_key in _ADMITTED[self._state]
+        if self._ends is None or api_key == ApiKey.SASL_HANDSHAKE or time.monotonic() < self._ends:
+            return True
+        if self._sasl is not None:
+            self._sasl.expired_sessions += 1
+        return False
+
+    def told_versions(self) -> None:
+        """ApiVersions was answered, and is not asked for again."""
+        if self._state is _State.BEGUN:
+            self._state = _State.HANDSHAKE
+
+    def handshake(self, mechanism: str, version: int) -> ErrorCode:
+        """A mechanism is chosen: for the first time, or to log in again."""
+        if self._sasl is None:
+            return ErrorCode.ILLEGAL_SASL_STATE
+        if mechanism not in self._sasl.mechanisms:
+            self._end(f"the mechanism {mechanism[:64]!r} is not enabled")
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        self._version = version
+        if self._is_known and mechanism != self._mechanism:
+            self._exchange = None  # Apache Kafka, too, says yes here, and closes when the first token comes
+        else:
+            fault = self._sasl.faults.take_break(self._sasl.PLACE, self._broker)
+            self._mechanism = mechanism
+            self._exchange = MECHANISMS[mechanism](mechanism, self._sasl.accounts, fault)
+        self._state = _State.TOKENS
+        return ErrorCode.NO_ERROR
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """Those that are enabled."""
+        return [] if self._sasl is None else self._sasl.mechanisms
+
+    def step(self, token: bytes) -> Answer | None:
+        """Take a token; None answers nothing and closes."""
+        if self._state is not _State.TOKENS:
+            return Answer(code=ErrorCode.ILLEGAL_SASL_STATE, text="there is nothing to authenticate now")
+        exchange = self._exchange
+        if exchange is None:
+            self._end("a session goes on with the mechanism that it began with")
+            return None
+        try:
+            answer = _broken(exchange) or Answer(exchange.step(token))
+            if exchange.is_complete:
+                return self._let_in(exchange, answer.token)
+        except Denied as denied:
+            self._end(str(denied))
+            return Answer(code=ErrorCode.SASL_AUTHENTICATION_FAILED, text=str(denied))
+        if exchange.fault == "close":
+            self._end("a fault was armed: close")
+            return None
+        return answer
+
+    def _let_in(self, exchange: Exchange, token: bytes) -> Answer:
+        assert self._sasl is not None
+        principal = f"User:{exchange.principal}"
+        if self._is_known and principal != self.principal:
+            raise Denied(f"{self.principal!r} can't become {principal!r} in one session")
+        lifetime_ms = self._sasl.lifetime_ms(exchange.expires)
+        self._note(principal, None, exchange.extensions)
+        self.principal = principal
+        self._is_known = True
+        self._ends = time.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
+        self._exchange = None
+        self._state = _State.OPEN
+        return Answer(token, lifetime_ms=lifetime_ms)
+
+    def _end(self, why: str) -> None:
+        self._note(None, why, {})
+        self._state = _State.OVER
+        log.info("broker %d lets nobody in: %s", self._broker, why)
+
+    def _note(self, principal: str | None, error: str | None, extensions: dict[str, str]) -> None:
+        assert self._sasl is not None
+        seen = SeenLogin(self._broker, self._mechanism, principal, error, self._is_known, extensions, time.monotonic())
+        self._sasl.logins.append(seen)
+
+
+def _broken(exchange: Exchange) -> Answer | None:
+    """What a fault makes of a step, whatever the mechanism. Raises ``Denied``."""
+    if exchange.fault == "refuse":
+        raise exchange.denied()
+    tokens = {"malformed": _MALFORMED, "oversized": _OVERSIZED, "endless": b"r=more,s=more,i=4096", "close": b""}
+    return None if exchange.fault not in tokens else Answer(tokens[exchange.fault])

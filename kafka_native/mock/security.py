@@ -1,0 +1,180 @@
+"""What the listeners of a cluster ask of clients, and what tests do to that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, get_args
+
+from kafka_native.mock.accounts import Accounts, AwsKey, DelegationToken
+from kafka_native.mock.certificates import Certificates, Identity, Presented
+from kafka_native.mock.mechanisms import MECHANISMS, AuthenticationFault
+from kafka_native.mock.sasl import SaslListener, SeenLogin
+from kafka_native.mock.tls import VERSIONS, ClientCertificates, HandshakeFault, SeenHandshake, TlsListener
+
+if TYPE_CHECKING:
+    from kafka_native.mock.access import Access
+    from kafka_native.mock.faults import Faults
+
+PROTOCOLS: Final = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+
+
+@dataclass(frozen=True)
+class ListenerSecurity:
+    """How the brokers of a ``MockCluster`` are reached. Raises ``ValueError`` for what can't be.
+
+    :param protocol: ``security.protocol``: plaintext, ssl, sasl_plaintext or sasl_ssl, in any case.
+    :param mechanisms: ``sasl.enabled.mechanisms``: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (with unsecured
+        JWTs), AWS_MSK_IAM; GSSAPI is there to be refused.
+    :param users: Passwords of users, for PLAIN and SCRAM.
+    :param delegation_tokens: Tokens by their id; SCRAM with ``tokenauth=true`` takes them.
+    :param aws_keys: Secrets by access key id.
+    :param session_lifetime_ms: ``connections.max.reauth.ms``: how long a log-in is good for (KIP-368); 0 for good.
+    :param scram_iterations: How often SCRAM's hash is applied to passwords.
+    :param certificates: An authority that issues the brokers' certificate, or a certificate with its key; None makes
+        an authority, which takes trustme (``pip install 'kafka-native[mock]'``).
+    :param client_certificates: ``ssl.client.auth``: none, requested or required. The subject of a client's certificate
+        is its principal.
+    :param tls_versions: The lowest and the highest: TLSv1.2 or TLSv1.3.
+    """
+
+    protocol: str = "plaintext"
+    mechanisms: Sequence[str] = ("PLAIN",)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    aws_keys: Mapping[str, AwsKey] = field(default_factory=dict)
+    session_lifetime_ms: int = 0
+    scram_iterations: int = 4096
+    certificates: Certificates | Identity | None = None
+    client_certificates: ClientCertificates = "none"
+    tls_versions: tuple[str, str] = ("TLSv1.2", "TLSv1.3")
+
+    def __post_init__(self) -> None:
+        """Check."""
+        _check("protocol", self.protocol.lower(), PROTOCOLS)
+        for mechanism in self.mechanisms:
+            _check("mechanism", mechanism, tuple(MECHANISMS))
+        _check("client_certificates", self.client_certificates, get_args(ClientCertificates))
+        for version in self.tls_versions:
+            _check("TLS version", version, tuple(VERSIONS))
+        if self.has_sasl and not self.mechanisms:
+            raise ValueError("SASL takes a mechanism")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol.lower() in ("ssl", "sasl_ssl")
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients log in."""
+        return self.protocol.lower().startswith("sasl_")
+
+    def tls(self, faults: Faults) -> TlsListener | None:
+        """The TLS of the listeners. Raises ``ssl.SSLError`` for a certificate that can't be used."""
+        if not self.has_tls:
+            return None
+        return TlsListener(self.certificates, self.client_certificates, self.tls_versions, faults)
+
+    def sasl(self, lock: threading.RLock, access: Access, faults: Faults) -> SaslListener | None:
+        """The SASL of the listeners, with its users."""
+        if not self.has_sasl:
+            return None
+        accounts = Accounts(lock, access, self.scram_iterations, self.delegation_tokens, self.aws_keys)
+        for user, password in self.users.items():
+            accounts.set_password(user, password)
+        return SaslListener(self.mechanisms, accounts, self.session_lifetime_ms, faults)
+
+
+def _check(what: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{what} {value!r} is none of {', '.join(choices)}")
+
+
+class SecurityVerbs:
+    """The part of ``MockCluster`` that is about TLS and SASL. The verbs raise ``ValueError`` where it has neither."""
+
+    tls: TlsListener | None
+    sasl: SaslListener | None
+    faults: Faults
+
+    # --- TLS ---
+
+    @property
+    def ca_pem(self) -> str:
+        """The certificate that clients are to trust, for ``ssl.ca.pem`` or a file."""
+        return self._tls.ca_pem
+
+    @property
+    def certificates(self) -> Certificates:
+        """The authority that issues for this cluster: ``certificates.client("alice")`` is one for a client."""
+        return self._tls.certificates
+
+    @property
+    def handshakes(self) -> list[SeenHandshake]:
+        """The last TLS handshakes, oldest first."""
+        return list(self._tls.handshakes)
+
+    def present_certificate(self, presented: Presented, broker: int | None = None) -> None:
+        """Show a certificate with a flaw from now on: expired, not_yet_valid, wrong_host or unknown_ca; good ends it.
+
+        That is for connections to come, of one broker or of all.
+        """
+        _check("certificate", presented, get_args(Presented))
+        self._tls.present(presented, broker)
+
+    def rotate_certificate(self, identity: Identity | None = None) -> None:
+        """Show another certificate from now on: this one, or a new one from the same authority."""
+        self._tls.rotate(identity)
+
+    def break_handshakes(self, how: HandshakeFault, broker: int | None = None, count: int = 1) -> None:
+        """Spoil the next TLS handshakes of one broker or of any, after the client's first words.
+
+        ``close`` closes the connection, ``garbage`` answers something that isn't TLS, ``silence`` nothing at all.
+        """
+        _check("fault", how, get_args(HandshakeFault))
+        self.faults.arm_break(self._tls.PLACE, how, broker, count)
+
+    # --- SASL ---
+
+    @property
+    def logins(self) -> list[SeenLogin]:
+        """The last attempts to log in that came to an end, oldest first."""
+        return list(self._sasl.logins)
+
+    @property
+    def expired_sessions(self) -> int:
+        """How many connections were closed because their session had ended."""
+        return self._sasl.expired_sessions
+
+    def set_password(self, user: str, password: str | None) -> None:
+        """Let a user have this password from now on, for all mechanisms; None: there is no such user."""
+        self._sasl.accounts.set_password(user, password)
+
+    def set_session_lifetime(self, milliseconds: int) -> None:
+        """Let sessions that begin from now on last so long; 0: for good."""
+        self._sasl.session_lifetime_ms = milliseconds
+
+    def break_authentication(self, how: AuthenticationFault, broker: int | None = None, count: int = 1) -> None:
+        """Spoil the next attempts to log in, of one broker or of any.
+
+        With any mechanism: ``refuse`` answers SASL_AUTHENTICATION_FAILED whatever the credentials, ``close`` closes the
+        connection instead of an answer, ``malformed`` and ``oversized`` (4 MiB) are tokens that mean nothing,
+        ``endless`` goes on asking. With SCRAM: ``wrong_signature`` of the broker, ``few_iterations`` (1),
+        ``many_iterations`` (2,147,483,647), ``other_nonce``, ``mandatory_extension`` (``m=``).
+        """
+        _check("fault", how, get_args(AuthenticationFault))
+        self.faults.arm_break(self._sasl.PLACE, how, broker, count)
+
+    @property
+    def _tls(self) -> TlsListener:
+        if self.tls is None:
+            raise ValueError("this cluster has no TLS")
+        return self.tls
+
+    @property
+    def _sasl(self) -> SaslListener:
+        if self.sasl is None:
+            raise ValueError("this cluster has no SASL")
+        return self.sasl
