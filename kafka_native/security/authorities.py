@@ -11,8 +11,9 @@ from typing import Final
 from OpenSSL import SSL, crypto
 
 from kafka_native.config import Config
+from kafka_native.errors import KafkaException
 
-from .certificates import blocks_of, certificates
+from .certificates import blocks_of, certificate_blocks
 from .sources import Files, Material, refuse
 
 PROBE: Final = "probe"
@@ -49,6 +50,7 @@ ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """OpenSSL's own variables: they come before the system's places."""
 
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
+_TRUSTED: Final = b"TRUSTED CERTIFICATE"
 _SUFFIXES: Final = (".pem", ".crt", ".cer")
 
 
@@ -78,7 +80,7 @@ class Authorities:
             self._load("ssl.ca.location", location)
         if pem:
             self._add(Material("ssl.ca.pem", "", pem.encode()))
-        if required and not self.trusted:
+        if location == PROBE or (required and not self.trusted):
             self._probe()
         if required and not self.trusted:
             hint = "set ssl.ca.location, install the system's package ca-certificates, or pip install certifi"
@@ -92,58 +94,61 @@ class Authorities:
         return " and ".join(self.trusted) + (f" ({tried})" if tried else "")
 
     def _probe(self) -> None:
+        """Take the first place that has authorities."""
         places = [os.environ[name] for name in ENVIRONMENT if os.environ.get(name)]
-        places += [*PLACES, *(PLACES_OF_DARWIN if sys.platform == "darwin" else ())]
+        places += [*PLACES, *(PLACES_OF_DARWIN if sys.platform == "darwin" else ()), *_certifi()]
         for place in places:
-            self.tried.append(place)
-            if os.path.isdir(place) and not _candidates(place) and not _is_hashed(place):
+            if not os.path.exists(place):
+                self.tried.append(place)
                 continue
-            if os.path.exists(place):
+            try:
                 self._load("", place)
+            except KafkaException as error:
+                self.tried.append(error.args[0].str().removeprefix("="))
+            else:
                 return
-        self.tried.append("certifi")
-        try:
-            where = str(importlib.import_module("certifi").where())
-        except ImportError:
-            return
-        self._load("", where)
 
     def _load(self, name: str, path: str) -> None:
         if os.path.isdir(path):
             self._load_directory(name, path)
         else:
-            self._load_file(self._files.read(name or "certificate authorities", path))
+            self._load_file(self._files.read(name, path))
         self.trusted.append(f"{name}={path}" if name else path)
 
     def _load_file(self, material: Material) -> None:
         """A file through OpenSSL's own reader, which heeds what a `TRUSTED CERTIFICATE` isn't trusted for."""
-        if not blocks_of(material.content, b"TRUSTED CERTIFICATE"):
-            certificates(material)  # it says what is wrong
+        certificate_blocks(material, _TRUSTED)
         try:
             self._context.load_verify_locations(material.path)
         except SSL.Error as error:
             refuse(f"{material}: {reasons(error)}")
 
     def _load_directory(self, name: str, path: str) -> None:
-        """What OpenSSL looks up by hashed names, or all files that may be certificates."""
+        """What OpenSSL looks up by hashed names, or all files that have certificates in them."""
         self._files.watch(path)
-        if _is_hashed(path):
+        try:
+            names = sorted(os.listdir(path))
+        except OSError as error:
+            refuse(f"{name}={path}: {error.strerror}")
+        if any(_HASHED.fullmatch(each) for each in names):
             self._context.load_verify_locations(None, path)
             return
-        found = 0
-        for each in _candidates(path):
-            material = self._files.read(name, each)
-            if blocks_of(material.content, b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"X509 CERTIFICATE"):
-                self._load_file(material)
-                found += 1
+        found = [self._files.read(name, os.path.join(path, each)) for each in names if each.endswith(_SUFFIXES)]
+        found = [each for each in found if blocks_of(each.content, b"CERTIFICATE", _TRUSTED)]
         if not found:
-            refuse(f"{name}={path}: no certificate in PEM form in this directory", f"files: *{', *'.join(_SUFFIXES)}")
+            refuse(f"{name}={path}: no certificate in PEM form in this directory", f"in *{', *'.join(_SUFFIXES)}")
+        for each in found:
+            self._load_file(each)
 
     def _add(self, material: Material) -> None:
         """Certificates of a text."""
         assert self._store is not None, "a new context has a store"
-        for each in certificates(material):
-            self._store.add_cert(crypto.X509.from_cryptography(each))
+        blocks = certificate_blocks(material)
+        for number, block in enumerate(blocks, 1):
+            try:
+                self._store.add_cert(crypto.load_certificate(crypto.FILETYPE_PEM, block))
+            except crypto.Error as error:
+                refuse(f"{material}: certificate {number} of {len(blocks)} can't be read: {reasons(error)}")
         self.trusted.append(str(material))
 
 
@@ -153,18 +158,9 @@ def reasons(error: SSL.Error | crypto.Error) -> str:
     return ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each)) or "OpenSSL doesn't say why"
 
 
-def _is_hashed(path: str) -> bool:
-    """Whether a directory was prepared for OpenSSL's own look-up (``openssl rehash``)."""
+def _certifi() -> list[str]:
+    """The file of the package certifi, where it is installed."""
     try:
-        return any(_HASHED.fullmatch(name) for name in os.listdir(path))
-    except OSError:
-        return False
-
-
-def _candidates(path: str) -> list[str]:
-    """The files of a directory that may be certificates, in the order of their names."""
-    try:
-        names = sorted(os.listdir(path))
-    except OSError as error:
-        refuse(f"{path}: {error.strerror}")
-    return [os.path.join(path, name) for name in names if name.endswith(_SUFFIXES)]
+        return [str(importlib.import_module("certifi").where())]
+    except ImportError:
+        return []

@@ -32,14 +32,24 @@ class Identity(NamedTuple):
     """The properties it is from, for messages."""
 
 
+def certificate_blocks(material: Material, *more: bytes) -> list[bytes]:
+    """The certificates of a PEM text, each one still in this form; at least one.
+
+    :param more: Other labels that are certificates, too.
+    :raises KafkaException: If there is none.
+    """
+    blocks = blocks_of(material.content, *_CERTIFICATE, *more)
+    if not blocks:
+        refuse(f"{material}: no certificate in PEM form in it", _what_instead(material))
+    return blocks
+
+
 def certificates(material: Material) -> list[x509.Certificate]:
     """The certificates of a PEM text, in its order; at least one.
 
     :raises KafkaException: If there is none, or one can't be read.
     """
-    blocks = blocks_of(material.content, *_CERTIFICATE)
-    if not blocks:
-        refuse(f"{material}: no certificate in PEM form in it", _what_instead(material))
+    blocks = certificate_blocks(material)
     found = []
     for number, block in enumerate(blocks, 1):
         try:
@@ -78,7 +88,7 @@ def private_key(material: Material, password: str) -> PrivateKey:
     try:
         return load_pem_private_key(blocks[0], password.encode() if encrypted else None)
     except UnsupportedAlgorithm as error:
-        refuse(f"{material}: the key is of a kind that isn't supported: {error}")
+        refuse(f"{material}: the key's kind, or its encryption, isn't supported: {error}")
     except (ValueError, TypeError):
         if encrypted:
             refuse(f"{material}: the key can't be decrypted: wrong ssl.key.password, or a damaged file")
@@ -122,7 +132,10 @@ def identity(chain: Material, key: Material, password: str) -> Identity:
 def belongs(key: PrivateKey, certificate: x509.Certificate) -> bool:
     """Whether the key is the certificate's."""
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return bool(key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form))
+    try:
+        return bool(key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form))
+    except (ValueError, UnsupportedAlgorithm):  # a certificate for a kind of key that isn't known
+        return False
 
 
 def blocks_of(content: bytes, *labels: bytes) -> list[bytes]:

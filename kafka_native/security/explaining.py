@@ -140,7 +140,7 @@ def _of_dates(error: int, peer: Peer, whose: str) -> str:
     if error == NOT_YET_VALID and first is not None and first > now:
         return f"{whose}, {peer.subject}, isn't valid before {first:%Y-%m-%d %H:%M} UTC: is this machine's clock right?"
     what = "has expired" if error == EXPIRED else "isn't valid yet"
-    return f"a certificate above {whose[4:]}, issued by '{peer.issuer}', {what}"
+    return f"a certificate above {whose}, which '{peer.issuer}' has issued, {what}"
 
 
 def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:

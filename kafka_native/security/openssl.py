@@ -6,6 +6,7 @@ in the process, and an upgrade of `cryptography` is the upgrade of TLS.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Final, NoReturn
 
@@ -77,8 +78,8 @@ def function_addresses() -> dict[str, int]:
 
 
 def library_version() -> str:
-    """What OpenSSL calls itself, for instance ``OpenSSL 3.5.4 30 Sep 2025``."""
-    return str(ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace"))
+    """What OpenSSL calls itself, for instance ``OpenSSL 3.5.4``."""
+    return " ".join(ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2])
 
 
 def error_reason() -> str:
@@ -90,21 +91,24 @@ def error_reason() -> str:
     return ", ".join(dict.fromkeys(reasons))
 
 
-def set_list(context: Any, function: str, value: str, name: str) -> None:
+def set_list(context: Any, function: str, names: Sequence[str], setting: str, always: Sequence[str] = ()) -> None:
     """Give a context a list of names through one of OpenSSL's own functions, or fail: never a list that doesn't act.
 
     :param context: SSL_CTX.
     :param function: A function that takes the context and a text, and returns 1.
-    :param value: The names, in OpenSSL's notation.
-    :param name: The property, for the error.
+    :param names: The user's names, in OpenSSL's notation.
+    :param setting: The property they are from, for the error.
+    :param always: What is put behind them.
     """
     if not hasattr(lib, function):
-        _too_old(function, f"{name} can't be set: ")
+        _too_old(function, f"{setting} can't be set: ")
     lib.ERR_clear_error()
-    if "\0" in value or getattr(lib, function)(context, value.encode()) != 1:
-        reason = error_reason() or "not a list of names that it knows"
+    text = ":".join([*names, *always])
+    if "\0" in text or getattr(lib, function)(context, text.encode()) != 1:
+        reason = error_reason() or "not the names that it knows"
+        shown = ":".join(names)
         raise KafkaException(
-            KafkaError(KafkaError._INVALID_ARG, f'{name}="{value}": {library_version()} refuses it: {reason}')
+            KafkaError(KafkaError._INVALID_ARG, f'{setting}: {library_version()} refuses "{shown}": {reason}')
         )
 
 

@@ -48,9 +48,8 @@ class Files:
         """
         self.watch(path)  # before it is read: what changes meanwhile is seen later
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no waiting for a FIFO's writer
-            with open(descriptor, "rb") as file:
-                found = os.fstat(descriptor)
+            with open(path, "rb", opener=_open) as file:
+                found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
                     refuse(f"{name}={path}: not a regular file")
                 if found.st_size > FILE_BYTES_MAX:
@@ -66,6 +65,11 @@ class Files:
     def changed(self) -> bool:
         """Whether one of them is another one by now, or is gone."""
         return any(_stamp(path) != before for path, before in self._stamps.items())
+
+
+def _open(path: str, flags: int) -> int:
+    """Opens a file; a FIFO without waiting for somebody to write into it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _stamp(path: str) -> _Stamp | None:

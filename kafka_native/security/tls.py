@@ -13,6 +13,7 @@ from typing import Final
 from OpenSSL import SSL, crypto
 
 from kafka_native.config import Config
+from kafka_native.errors import KafkaException
 
 from . import explaining
 from .authorities import Authorities, reasons
@@ -24,6 +25,8 @@ __all__ = ["TlsContext", "function_addresses"]
 
 _NEVER: Final = ("!aNULL", "!eNULL")
 """Suites that nobody gets: without a certificate, or without encryption."""
+_SUITES: Final = "SSL_CTX_set_cipher_list"
+_SUITES_13: Final = "SSL_CTX_set_ciphersuites"
 
 
 class TlsContext:
@@ -55,10 +58,11 @@ class TlsContext:
         self.authorities: Final = Authorities(self.context, config, self._files, required=self.verifies)
         """Whom it trusts."""
         self._set_store_flags()
-        self.identity: Final = _identity_of(config, self._files)
-        """The client's own certificate and key, None where none is set."""
-        if self.identity is not None:
-            self._show(self.identity)
+        own = _identity_of(config, self._files)
+        if own is not None:
+            self._show(own)
+        self.identity: Final = own and own._replace(key=None)
+        """The client's own certificate, None where none is set. The key is in the context alone."""
         if not self.verifies:
             self.remarks.append(
                 "enable.ssl.certificate.verification=false: whoever answers in the brokers' place isn't noticed"
@@ -82,7 +86,8 @@ class TlsContext:
         :param port: Its port.
         :param certificate: The broker's own certificate in DER form, empty if it isn't known.
         """
-        failure = explaining.Failure(reason, verify_error, host, port, certificate)
+        # Without verification there is a result, too, but it isn't what failed.
+        failure = explaining.Failure(reason, verify_error if self.verifies else 0, host, port, certificate)
         return explaining.explain(failure, self._config, self.authorities, self.identity)
 
     def __repr__(self) -> str:
@@ -97,19 +102,23 @@ class TlsContext:
         newer = [name for name in names if name.startswith("TLS_") and "_WITH_" not in name]
         older = [name for name in names if name not in newer]
         if suites and not names:
-            refuse(f'ssl.cipher.suites="{suites}" names no suite')
+            refuse(f'ssl.cipher.suites: "{suites}" names no suite')
         if newer:
-            set_list(pointer, "SSL_CTX_set_ciphersuites", ":".join(newer), "ssl.cipher.suites")
+            set_list(pointer, _SUITES_13, newer, "ssl.cipher.suites")
         if older:
-            set_list(pointer, "SSL_CTX_set_cipher_list", ":".join([*older, *_NEVER]), "ssl.cipher.suites")
+            set_list(pointer, _SUITES, older, "ssl.cipher.suites", always=_NEVER)
         elif newer:
             self.context.set_min_proto_version(SSL.TLS1_3_VERSION)
-        for name, function in (
-            ("ssl.curves.list", "SSL_CTX_set1_curves_list"),
-            ("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list"),
-        ):
-            if self._config.text(name):
-                set_list(pointer, function, self._config.text(name), name)
+        unknown = [*_unknown(_SUITES_13, newer), *_unknown(_SUITES, older)]
+        if unknown:
+            self.remarks.append(f"ssl.cipher.suites: {library_version()} has no {', '.join(unknown)}")
+        self._offer("ssl.curves.list", "SSL_CTX_set1_curves_list")
+        self._offer("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list")
+
+    def _offer(self, name: str, function: str) -> None:
+        """Narrow down what is offered to a property's list, where it is set."""
+        if self._config.text(name):
+            set_list(self.context._context, function, [self._config.text(name)], name)
 
     def _set_store_flags(self) -> None:
         store, location = self.context.get_cert_store(), self._config.text("ssl.crl.location")
@@ -140,13 +149,28 @@ class TlsContext:
             self.remarks.append(f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}")
 
 
+def _unknown(function: str, names: list[str]) -> list[str]:
+    """Those that this OpenSSL passes over in silence. Expressions (``!RC4``, ``DEFAULT@SECLEVEL=1``) aren't names."""
+    scratch = SSL.Context(SSL.TLS_CLIENT_METHOD)
+    found = []
+    for name in names:
+        try:
+            if re.fullmatch(r"[A-Za-z0-9_-]+", name):
+                set_list(scratch._context, function, [name], "")
+        except KafkaException:
+            found.append(name)
+    return found
+
+
 def _identity_of(config: Config, files: Files) -> Identity | None:
     """The client's certificate and key, by one of the ways to name them."""
     store = config.text("ssl.keystore.location")
-    chain = _material(config, files, "ssl.certificate.location", "ssl.certificate.pem")
-    key = _material(config, files, "ssl.key.location", "ssl.key.pem")
-    if store and (chain or key):
-        refuse(f"ssl.keystore.location and {(chain or key).name}: set one of them")  # type: ignore[union-attr]
+    chain = _material(
+        files, "ssl.certificate", config.text("ssl.certificate.location"), config.text("ssl.certificate.pem")
+    )
+    key = _material(files, "ssl.key", config.text("ssl.key.location"), config.text("ssl.key.pem"))
+    if store and (other := chain or key):
+        refuse(f"ssl.keystore.location and {other.name}: set one of them")
     if store:
         password = config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
         return keystore(files.read("ssl.keystore.location", store), password)
@@ -159,10 +183,10 @@ def _identity_of(config: Config, files: Files) -> Identity | None:
     return None
 
 
-def _material(config: Config, files: Files, location: str, pem: str) -> Material | None:
-    path, text = config.text(location), config.text(pem)
+def _material(files: Files, name: str, path: str, text: str) -> Material | None:
+    """What NAME.location or NAME.pem stands for."""
     if path and text:
-        refuse(f"{location} and {pem}: set one of them")
+        refuse(f"{name}.location and {name}.pem: set one of them")
     if path:
-        return files.read(location, path)
-    return Material(pem, "", text.encode()) if text else None
+        return files.read(f"{name}.location", path)
+    return Material(f"{name}.pem", "", text.encode()) if text else None
