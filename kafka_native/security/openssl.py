@@ -74,7 +74,7 @@ def function_addresses() -> dict[str, int]:
 
     :raises KafkaException: With ``_SSL`` if this OpenSSL lacks one.
     """
-    return {name: _address(name) for name in TRANSPORT}
+    return {name: address_of(name) for name in TRANSPORT}
 
 
 def library_version() -> str:
@@ -112,7 +112,11 @@ def set_list(context: Any, function: str, names: Sequence[str], setting: str, al
         )
 
 
-def _address(name: str) -> int:
+def address_of(name: str) -> int:
+    """The address of one of its functions, valid as long as the process lives.
+
+    :raises KafkaException: With ``_SSL`` if this OpenSSL lacks it.
+    """
     if not hasattr(lib, name):
         _too_old(name, "TLS is impossible: ")
     return int(ffi.cast("uintptr_t", ffi.addressof(lib, name)))
