@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_native._native.engine import Engine
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import PROPERTIES, Config, parse_bootstrap
+from kafka_native.control.authentication import Aside, Authenticator
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.canonical import canonical_servers
 from kafka_native.control.main_thread import MainThread
@@ -26,6 +27,8 @@ from kafka_native.control.versions import Fallback
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka_native.security.mechanisms import Credentials
+from kafka_native.security.sasl import mechanism_of
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     OFFSET_INVALID,
@@ -69,6 +72,7 @@ class Client:
             call_back=self.call_back if config.flag("log.queue") else None,
         )
         self.logger = self.logs["generic"]
+        self._mechanism = mechanism_of(config)
         self.engine = Engine(dict(settings), _error_of)
         self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
         self._log_configuration()
@@ -103,6 +107,8 @@ class Client:
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
         self.main = MainThread(self.engine, pool, metadata)
+        self._aside = Aside(self.name, self.main.post)
+        pool.authenticator = self._authenticator(pool)
         self.statistics = Statistics(
             self.main,
             name=self.name,
@@ -118,6 +124,26 @@ class Client:
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         _clients.add(self)
+
+    def _authenticator(self, pool: BrokerPool) -> Authenticator | None:
+        mechanism, log = self._mechanism, self.logs["security"]
+        if mechanism is None:
+            return None
+        if mechanism.name == "PLAIN" and self.config["security.protocol"] == "sasl_plaintext":
+            log.warning("SASL PLAIN without TLS: whoever sees the network's traffic sees the password")
+        return Authenticator(
+            pool, mechanism, self._aside, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
+        )
+
+    def set_sasl_credentials(self, username: object, password: object) -> None:
+        """Takes other credentials for PLAIN and SCRAM; connections that are authenticated stay. TypeError: no str."""
+        for position, each in enumerate((username, password), 1):
+            if not isinstance(each, str):
+                kind = "None" if each is None else type(each).__name__
+                raise TypeError(f"argument {position} must be str, not {kind}")
+        if self._mechanism is not None:
+            self._mechanism.set_credentials(Credentials(str(username), str(password)))
+            self.logs["security"].debug("there are new SASL credentials")
 
     def _servers(self) -> list[tuple[str, int]]:
         """Where to start from."""
@@ -211,6 +237,7 @@ class Client:
             if not self.forked:
                 self.logger.debug("closing")
                 self.main.stop()
+                self._aside.stop()
                 self.engine.close()
                 if self._mock is not None:
                     self._mock.close()

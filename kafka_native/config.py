@@ -149,7 +149,7 @@ class Config(Mapping[str, object]):
     @property
     def bootstrap(self) -> list[tuple[str, int]]:
         """The bootstrap servers as (host, port)."""
-        return parse_bootstrap(self.text("bootstrap.servers"))
+        return parse_bootstrap(self.text("bootstrap.servers"), self.text("security.protocol"))
 
     def log_sink(self, contexts: frozenset[str]) -> Sink:
         """Where this client's log goes: to ``log_cb``, to ``logger``, or to Python's logging. ``contexts``: debug's."""
@@ -243,15 +243,15 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     return config
 
 
-def parse_bootstrap(servers: str) -> list[tuple[str, int]]:
+def parse_bootstrap(servers: str, protocol: str = "plaintext") -> list[tuple[str, int]]:
     """Split a list of bootstrap servers: ``h1:9092,[::1]:9093,PLAINTEXT://h2`` becomes (host, port) pairs.
 
     :param servers: Comma-separated servers. Blanks and empty entries don't matter; the port is 9092 where
         none is given.
-    :raises KafkaException: With ``_INVALID_ARG`` for an entry that can't be a server, with ``_NOT_IMPLEMENTED``
-        for a protocol that this version doesn't speak.
+    :param protocol: ``security.protocol``, which an entry may repeat.
+    :raises KafkaException: With ``_INVALID_ARG`` for an entry that can't be a server or has another protocol.
     """
-    return [_parse_server(entry.strip()) for entry in servers.split(",") if entry.strip()]
+    return [_parse_server(entry.strip(), protocol) for entry in servers.split(",") if entry.strip()]
 
 
 def _fail(text: str, hint: str | None = None, code: int = KafkaError._INVALID_ARG) -> NoReturn:
@@ -433,6 +433,8 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
             _check_pattern(pattern)
     if declared.maximum and len(text.encode()) > declared.maximum:
         _fail(f'Configuration property "{name}" is longer than {declared.maximum} bytes')
+    if name == "sasl.mechanisms" and "," in text:
+        _fail(f'Invalid value for configuration property "{name}": {text}', "exactly one mechanism")
     if name == "broker.version.fallback":
         _check_broker_version(name, text)
     if name == "partitioner" and text not in PARTITIONERS:
@@ -500,6 +502,7 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
     prefix = f"Failed to create {role}: "
     if values["logger"] is not None and values["log_cb"] is not None:
         _fail(prefix + "`logger` and `log_cb` are mutually exclusive")
+    _reconcile_security(values, given, remarks)
     if values["reconnect.backoff.max.ms"] < values["reconnect.backoff.ms"]:
         _fail(prefix + "`reconnect.backoff.max.ms` must be >= `reconnect.backoff.ms`")
     first, longest = values["retry.backoff.ms"], values["retry.backoff.max.ms"]
@@ -515,6 +518,18 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
         _reconcile_producer(values, given, prefix, remarks)
     else:
         _reconcile_consumer(values, given, prefix)
+
+
+def _reconcile_security(values: dict[str, Any], given: set[str], remarks: list[Remark]) -> None:
+    """Nothing that somebody wanted protected goes out unprotected."""
+    protocol = values["security.protocol"]
+    if protocol in ("ssl", "sasl_ssl"):
+        text = f'Configuration property "security.protocol" value "{protocol}" is not supported by this version'
+        _fail(text, "plaintext and sasl_plaintext are", KafkaError._NOT_IMPLEMENTED)
+    idle = sorted(name for name in given if name.startswith("sasl."))
+    if idle and not protocol.startswith("sasl_"):
+        text = f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+        remarks.append((logging.WARNING, text))
 
 
 def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None] | None:
@@ -621,19 +636,19 @@ _SERVER: Final = re.compile(
 )
 
 
-def _parse_server(entry: str) -> tuple[str, int]:
+def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
     """Read one bootstrap server."""
     if _is_ipv6(entry):
         return entry, DEFAULT_PORT
     match = _SERVER.fullmatch(entry)
     if match is None:
         _fail(f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port")
-    protocol = (match["protocol"] or "plaintext").upper()
-    if protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        text = f'Bootstrap server "{entry}": protocol "{protocol}" is not supported by this version'
-        _fail(text, "only PLAINTEXT is", KafkaError._NOT_IMPLEMENTED)
-    if protocol != "PLAINTEXT":
-        _fail(f'Bootstrap server "{entry}": unsupported protocol "{protocol}"', "leave it out, or write PLAINTEXT://")
+    named = (match["protocol"] or protocol).lower()
+    if named not in PROPERTIES["security.protocol"].choices:
+        _fail(f'Bootstrap server "{entry}": unsupported protocol "{match["protocol"]}"', f"write {protocol.upper()}://")
+    if named != protocol:
+        text = f'Bootstrap server "{entry}": its protocol isn\'t that of security.protocol, which is {protocol}'
+        _fail(text, "leave it out, or set security.protocol")
     host = match["host"] or match["bracketed"]
     if match["host"] is None and not _is_ipv6(host):
         _fail(f'Bootstrap server "{entry}": "{host}" is not an IPv6 address')

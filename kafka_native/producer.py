@@ -181,6 +181,16 @@ class Producer(Transacting, ProducerCore):
         taken: int = self._produce_rows(self, topic, data, columns, timestamp, partition, on_delivery, timeout)
         return taken
 
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Takes another user name and password for PLAIN and SCRAM, from the next authentication on.
+
+        Connections that are authenticated stay. Other mechanisms, and connections without SASL, have no use for it.
+
+        :raises TypeError: One of them is no str.
+        """
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        self._client.set_sasl_credentials(username, password)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions.
 

@@ -74,7 +74,8 @@ class BrokerMetrics:
     source: str
     """``configured``, ``learned``, or ``logical``: the connection of a coordinator."""
     state: str
-    """``INIT`` (not needed yet), ``DOWN``, ``CONNECT``, ``APIVERSION_QUERY`` (the handshake) or ``UP``."""
+    """``INIT`` (not needed yet), ``DOWN``, ``CONNECT``, ``APIVERSION_QUERY`` (the handshake), ``AUTH_HANDSHAKE`` and
+    ``AUTH_REQ`` (SASL), ``UP``, or ``REAUTH`` (SASL again, while up)."""
     stateage: int
     outbuf_cnt: int
     """Requests to be written."""

@@ -257,7 +257,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         choices=(*CONTEXTS, "all"),
         state=State.EFFECTIVE,
-        note="plugin, telemetry and security have nothing to say yet",
+        note="plugin and telemetry have nothing to say yet",
         doc="Comma-separated contexts to log debug lines about, each on a logger of its own: docs/guide/logging.md.",
     ),
     Property(

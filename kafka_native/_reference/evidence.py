@@ -24,6 +24,7 @@ def _at(test: str, *acts: str) -> Evidence:
 _WIRE: Final = "client/test_config_effect_wire.py::"
 _TIME: Final = "client/test_config_effect_time.py::"
 _SOCKETS: Final = "client/test_config_effect_sockets.py::"
+_SASL: Final = "kafka_native/security/sasl.py"
 
 _OF_BOTH: Final = {
     "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/engine/produce_request.c::client_id"),
@@ -102,6 +103,11 @@ _OF_BOTH: Final = {
     "reconnect.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_connections_end_at_the_most", "csrc/engine/broker.c::reconnect_backoff_max_ms"
     ),
+    "security.protocol": _at("broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so", _SASL),
+    "sasl.mechanisms": _at("broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),
+    "sasl.username": _at("broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),
+    "sasl.password": _at("broker/test_sasl.py::test_wrong_password_is_told_once_as_confluent_kafka_tells_it", _SASL),
+    "sasl.scram.tokenauth": _at("broker/test_sasl.py::test_a_delegation_token_is_as_good_as_its_owner", _SASL),
     "debug": _at(
         "client/test_logging.py::test_each_context_says_something_on_a_logger_of_its_own",
         "kafka_native/client.py",

@@ -36,6 +36,17 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc="Called with sasl.oauthbearer.config for a new token; returns (token, expiry time in seconds).",
     ),
     Property(
+        "sasl.scram.tokenauth",
+        "boolean",
+        BOTH,
+        LOW,
+        default=False,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc="sasl.username and sasl.password are the id and the HMAC of a delegation token (KIP-48), for SCRAM. The "
+        "Java client has this as tokenauth in sasl.jaas.config.",
+    ),
+    Property(
         "logger",
         "object",
         BOTH,

@@ -130,6 +130,11 @@ class AdminClient:
 
     # --- the cluster ---
 
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        self._client.check_open(CLOSED_TEXT)
+        self._client.set_sasl_credentials(username, password)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; waits for them.
 

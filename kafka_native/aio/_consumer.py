@@ -316,6 +316,10 @@ class AIOConsumer(AIOAssigning):
 
     # --- the group ---
 
+    async def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        self._core.set_sasl_credentials(username, password)
+
     async def subscribe(
         self,
         topics: list[str],

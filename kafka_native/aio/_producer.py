@@ -180,6 +180,10 @@ class AIOProducer(Sending):
         """What this client has counted; see `Producer.metrics`."""
         return await self._asking.ask(self._core.metrics)
 
+    async def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        self._core.set_sasl_credentials(username, password)
+
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
         return await self._asking.ask(self._core.list_topics, topic, timeout)

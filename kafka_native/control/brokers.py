@@ -30,6 +30,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
+    from kafka_native.control.authentication import Authentication, Authenticator
 
 BOOTSTRAP = -1
 COORDINATORS = 1 << 32
@@ -40,6 +41,7 @@ NEXT_SERVER_S = 0.5
 # enum kn_peer_closed, csrc/engine/events.h: how loudly the peer's closing of a connection is told
 CLOSE_LEVELS = {2: INFO, 3: WARNING}
 OLD_BROKER_HINT = "a broker before 0.10? see broker.version.fallback"
+SASL_HINT = "is its listener one for SASL? see security.protocol"
 
 
 @dataclass(slots=True)
@@ -54,6 +56,10 @@ class Broker:
     generation: int = 0
     handshake: Handshake | None = None
     ranges: ApiRanges | None = None  # None: not up
+    authentication: Authentication | None = None  # the one that is under way
+    ended_at: ApiKey | None = None  # this connection ends, or did so just now, over this question of it
+    served: bool = False  # this connection has answered something besides its handshake
+    cut_off: bool = False  # and it ended before that, with a question open
     failing: bool = False
     told: set[tuple[int, bool]] = field(default_factory=set)  # errors since it was up last: code, was connected
     held_until: float = 0.0  # a quota is violated: nothing is sent before
@@ -144,6 +150,9 @@ class BrokerPool:
         """Until the next metadata, only the bootstrap servers are believed to belong to the cluster."""
         self.on_rebootstrap: Callable[[], None] = lambda: None
         self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
+        self.authenticator: Authenticator | None = None
+        """None: brokers don't ask who we are."""
+        self._refusal = ""  # the last one's text
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
     # --- who there is ---
@@ -277,7 +286,9 @@ class BrokerPool:
     def _connect_one(self) -> None:
         candidates = self._servers()
         now = self._clock()
-        if candidates and (now >= self._next_server_at or not any(broker.handshake for broker in candidates)):
+        if candidates and (
+            now >= self._next_server_at or not any(each.handshake or each.authentication for each in candidates)
+        ):
             self._next_server_at = now + NEXT_SERVER_S
             self._engine.broker_connect(candidates[next(self._turn) % len(candidates)].handle)
 
@@ -318,7 +329,8 @@ class BrokerPool:
             expired = [call for call in queue if call.deadline <= now]
             for call in expired:
                 queue.remove(call)
-                call.on_reply(KafkaError(KafkaError._TRANSPORT, "no broker could be reached in time"))
+                why = f": {self._refusal}" if self._refusal else ""
+                call.on_reply(KafkaError(KafkaError._TRANSPORT, f"no broker could be reached in time{why}"))
             wake_up = min([wake_up, *(call.deadline for call in queue)])
         for broker in self._by_handle.values():
             wake_up = min(wake_up, self._release(broker, now))
@@ -332,6 +344,8 @@ class BrokerPool:
                 if broker.up and broker.handle not in busy:
                     broker.ranges = None
                     self._engine.broker_close(broker.handle, broker.generation, 0)
+        if self.authenticator is not None:
+            wake_up = min(wake_up, self.authenticator.poll(now))
         return [], wake_up
 
     def rebootstrap(self) -> None:
@@ -344,9 +358,10 @@ class BrokerPool:
         self.rebootstrapping = True
         self._log.info("starting again from the bootstrap servers")
         for broker in self._by_handle.values():
-            if broker.up or broker.handshake is not None:
+            if broker.up or broker.handshake is not None or broker.authentication is not None:
                 broker.ranges = None
                 broker.handshake = None
+                broker.authentication = None
                 self._engine.broker_close(broker.handle, broker.generation, 0)
         self.on_rebootstrap()
         if self._any:
@@ -360,27 +375,27 @@ class BrokerPool:
         if broker is not None:
             broker.generation = event.generation
             broker.unanswered = False
+            broker.authentication = broker.ended_at = None
+            broker.served = broker.cut_off = False
             self._log.debug("%s: connected: %s", broker.name, event.text)
             if self._fallback.ranges is not None and (self._fallback.always or self._is_old(broker)):
-                self._open(broker, self._fallback.ranges)
+                self._authenticate(broker, self._fallback.ranges)
                 return
             broker.handshake = Handshake(self._client_version)
             self._send_handshake(broker)
 
     def _send_handshake(self, broker: Broker) -> None:
-        assert broker.handshake is not None
+        handshake = broker.handshake
+        assert handshake is not None
+        api_key, timeout_s = ApiVersionsRequest.api_key, self._handshake_timeout_s
+        self.submit_handshake(broker, api_key, handshake.version, handshake.request(), timeout_s)
+
+    def submit_handshake(self, broker: Broker, api_key: int, version: int, body: bytes, timeout_s: float) -> None:
+        """Sends a request of the handshake, past everything that waits for its end."""
         token = next(self._tokens)
         self._handshakes[token] = broker
-        self._submit_body(
-            broker,
-            ApiVersionsRequest.api_key,
-            broker.handshake.version,
-            broker.handshake.request(),
-            token,
-            self._handshake_timeout_s,
-            generation=broker.generation,
-            handshake=True,
-        )
+        how = {"generation": broker.generation, "handshake": True}
+        self._submit_body(broker, api_key, version, body, token, timeout_s, **how)
 
     def _on_handshake(self, broker: Broker, event: Event) -> None:
         handshake = broker.handshake
@@ -393,30 +408,46 @@ class BrokerPool:
                 self._old_until[broker.address] = self._clock() + self._fallback.for_s
             elif event.status == STATUS_TIMED_OUT:
                 text = f"{broker.name}: no reply to ApiVersions: is this a Kafka broker? {OLD_BROKER_HINT}"
-                self._refuse(broker, KafkaError(KafkaError._TRANSPORT, text))
+                self.refuse(broker, KafkaError(KafkaError._TRANSPORT, text))
             return
         outcome = handshake.on_reply(event.body)
         if outcome is None:
             self._send_handshake(broker)
         elif isinstance(outcome, KafkaError):
-            self._refuse(broker, KafkaError(outcome.code(), f"{broker.name}: {outcome.str()}"))
+            self.refuse(broker, KafkaError(outcome.code(), f"{broker.name}: {outcome.str()}"))
         else:
             self._answered.add(broker.address)
-            self._open(broker, outcome)
+            self._authenticate(broker, outcome)
+
+    def _authenticate(self, broker: Broker, ranges: ApiRanges) -> None:
+        broker.handshake = None
+        if self.authenticator is None:
+            self.open(broker, ranges)
+        else:
+            self.authenticator.begin(broker, ranges)
+
+    def hold(self, broker: Broker) -> None:
+        """Nothing but handshakes goes out on this connection until it is opened again."""
+        self._engine.broker_hold(broker.handle, broker.generation)
 
     def _is_old(self, broker: Broker) -> bool:
         return self._clock() < self._old_until.get(broker.address, 0.0)
 
-    def _refuse(self, broker: Broker, error: KafkaError) -> None:
+    def refuse(self, broker: Broker, error: KafkaError) -> None:
+        """Ends a connection whose handshake has failed."""
+        broker.ranges = None
         broker.handshake = None
+        broker.authentication = None
         broker.refused = True
+        self._refusal = error.str()
         self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
         self._report(broker, error, connected=True)
         self._fail_waiting(broker, error)
 
-    def _open(self, broker: Broker, ranges: ApiRanges) -> None:
-        broker.handshake = None
+    def open(self, broker: Broker, ranges: ApiRanges) -> None:
+        """The handshake is through: whatever waits for this connection goes out."""
         broker.ranges = ranges
+        self._refusal = ""
         broker.failing = broker.refused = False
         broker.told.clear()
         self._log.debug("%s: up", broker.name)
@@ -442,6 +473,7 @@ class BrokerPool:
             return
         broker.ranges = None
         broker.handshake = None
+        broker.authentication = None
         unanswered, broker.unanswered = broker.unanswered, False
         if unanswered and self._is_old(broker):  # nothing is wrong: the next connection takes it for what it is
             if broker.waiting or self._any:
@@ -450,6 +482,10 @@ class BrokerPool:
         if event.attempts:
             text = f"{broker.name}: {event.text.removeprefix(f'{broker.host}:{broker.port}').lstrip(': ')}"
             error = KafkaError(from_status(event.status).code(), f"{text} ({OLD_BROKER_HINT})" if unanswered else text)
+            if self.authenticator is not None and broker.ended_at is not None:
+                error = self.authenticator.explain(broker.ended_at, error)
+            elif broker.cut_off and event.peer_closed and self.authenticator is None:
+                error = KafkaError(error.code(), f"{error.str()} ({SASL_HINT})")
             if not broker.refused:
                 level = CLOSE_LEVELS.get(event.peer_closed, ERROR)
                 told = level == ERROR or self._tells_closes
@@ -476,6 +512,10 @@ class BrokerPool:
         broker.told.add(kind)
         self._on_error(error, level)
 
+    def report(self, error: KafkaError) -> None:
+        """Tells an error that is no broker's."""
+        self._on_error(error, ERROR)
+
     def _fail_waiting(self, broker: Broker, error: KafkaError) -> None:
         waiting = list(broker.waiting)
         broker.waiting.clear()
@@ -499,7 +539,10 @@ class BrokerPool:
         """A reply, or its failure, for one of our tokens."""
         broker = self._handshakes.pop(event.token, None)
         if broker is not None:
-            self._on_handshake(broker, event)
+            if self.authenticator is not None and broker.authentication is not None:
+                self.authenticator.on_reply(broker, event)
+            else:
+                self._on_handshake(broker, event)
             return
         if event.token in self._beats:
             self._on_beat(event)
@@ -508,6 +551,8 @@ class BrokerPool:
         if pending is None:
             return
         call, version, broker = pending
+        broker.served = broker.served or event.status == 0
+        broker.cut_off = not broker.served and event.status == STATUS_TRANSPORT
         if event.status == STATUS_STALE and self._clock() < call.deadline:
             self.send(call)  # never sent, and the pool knows by now that this connection has ended
             return

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 STATES = ("INIT", "DOWN", "CONNECT", "APIVERSION_QUERY", "UP", "DOWN")
 """By enum kn_broker_state."""
+AUTH_STATES = {ApiKey.SASL_HANDSHAKE: "AUTH_HANDSHAKE", ApiKey.SASL_AUTHENTICATE: "AUTH_REQ"}
+"""By what is asked for while a connection is authenticated."""
 
 COMMON = (
     ApiKey.LIST_OFFSETS,
@@ -104,6 +106,14 @@ def api_name(key: int) -> str:
     except ValueError:
         return f"Unknown-{key}?"
     return "ApiVersion" if api is ApiKey.API_VERSIONS else api.name.title().replace("_", "")
+
+
+def _state(state: str, broker: Broker) -> str:
+    """A broker's state; the engine knows only that there is a handshake."""
+    under_way = broker.authentication
+    if under_way is None:
+        return state
+    return "REAUTH" if under_way.again else AUTH_STATES[under_way.asked]
 
 
 class Statistics:
@@ -229,7 +239,7 @@ class Statistics:
             nodeid=-1 if broker.dedicated else broker.node_id,
             nodename=f"{broker.host}:{broker.port}",
             source=source,
-            state=STATES[counted.pop("state")],
+            state=_state(STATES[counted.pop("state")], broker),
             zbuf_grow=0,
             buf_grow=0,
             req=asked,

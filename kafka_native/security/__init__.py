@@ -1,5 +1,4 @@
 """Security: TLS contexts from the ``ssl.*`` properties, and SASL mechanisms.
 
-Nothing here opens a socket or knows a thread. A client that talks plaintext imports none of the modules, so it pays for
-none of the libraries behind them.
+Nothing here opens a socket or knows a thread. A client that talks plaintext imports none of the libraries behind them.
 """

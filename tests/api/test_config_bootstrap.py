@@ -41,7 +41,7 @@ def test_servers_are_split_into_hosts_and_ports(servers: str, expected: list[tup
         ("h:-1", "is not a port"),
         ("h:٣", "is not a port"),
         ("h:999999999999999999999", "is not a port"),
-        ("http://h:1", 'unsupported protocol "HTTP"'),
+        ("http://h:1", 'unsupported protocol "http"'),
         ("h:1/path", "is not a port"),
         ("a b:1", "Invalid bootstrap server"),
         ("[::1", "Invalid bootstrap server"),
@@ -61,10 +61,13 @@ def test_bad_server_is_a_clear_error(servers: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
-def test_protocol_of_a_later_version_says_so(protocol: str) -> None:
-    with pytest.raises(KafkaException, match="not supported by this version") as caught:
-        parse_bootstrap(f"{protocol}://h:1")
-    assert caught.value.args[0] == KafkaError._NOT_IMPLEMENTED
+def test_protocol_has_to_be_that_of_security_protocol(protocol: str) -> None:
+    with pytest.raises(KafkaException, match=r"isn't that of security\.protocol, which is plaintext") as caught:
+        parse_bootstrap(f"h:1,{protocol}://h:1")
+    assert caught.value.args[0] == KafkaError._INVALID_ARG
+    assert parse_bootstrap(f"{protocol}://h:1,h:2", protocol.lower()) == [("h", 1), ("h", 2)]
+    with pytest.raises(KafkaException, match=r"isn't that of security\.protocol"):
+        parse_bootstrap("PLAINTEXT://h:1", protocol.lower())
 
 
 @given(st.text(alphabet="ab:/[]., 1", max_size=20))

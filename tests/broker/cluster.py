@@ -20,9 +20,11 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -58,19 +60,41 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def properties(node: int, brokers: list[int], controllers: list[int], log_dir: str) -> dict[str, str]:
+class Listener(NamedTuple):
+    """One more listener of each broker, besides the plaintext one."""
+
+    protocol: str
+    """``SASL_PLAINTEXT``, ``SSL`` or ``SASL_SSL``."""
+    values: dict[str, str]
+    """Its properties, without the prefix ``listener.name.NAME.``."""
+
+
+def properties(
+    node: int,
+    brokers: list[int],
+    controllers: list[int],
+    log_dir: str,
+    listeners: Mapping[str, Listener] = MappingProxyType({}),
+    ports: Mapping[str, list[int]] = MappingProxyType({}),
+) -> dict[str, str]:
     """The configuration of one broker, a controller at the same time; `node` counts from 1."""
     count = len(brokers)
     voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
-    address = f"PLAINTEXT://{HOST}:{brokers[node - 1]}"
+    all_ports = {"PLAINTEXT": brokers, **ports}
+    address = ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in all_ports.items())
+    protocols = [f"{name}:{listener.protocol}" for name, listener in listeners.items()]
     return {
+        f"listener.name.{name.lower()}.{key}": value
+        for name, listener in listeners.items()
+        for key, value in listener.values.items()
+    } | {
         "process.roles": "broker,controller",
         "node.id": str(node),
         "controller.quorum.voters": voters,
         "listeners": f"{address},CONTROLLER://{HOST}:{controllers[node - 1]}",
         "advertised.listeners": address,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *protocols]),
         "log.dirs": log_dir,
         "num.partitions": "2",
         "auto.create.topics.enable": "false",
@@ -227,13 +251,18 @@ class ContainerBroker(Broker):
 
 def container_environment(values: dict[str, str]) -> dict[str, str]:
     """Properties as the image wants them: `log.dirs` is KAFKA_LOG_DIRS."""
-    return {f"KAFKA_{name.upper().replace('.', '_')}": value for name, value in values.items()}
+    changed = {name: name.upper().replace("_", "__").replace("-", "___").replace(".", "_") for name in values}
+    return {f"KAFKA_{changed[name]}": value for name, value in values.items()}
 
 
 class Cluster:
     """A running Kafka. `brokers` is empty when it isn't ours, and then nothing can be killed."""
 
-    def __init__(self, kind: str, bootstrap: str, brokers: list[Broker], size: int) -> None:
+    def __init__(
+        self, kind: str, bootstrap: str, brokers: list[Broker], size: int, listeners: dict[str, str] | None = None
+    ) -> None:
+        """``listeners``: the bootstrap servers of those besides the plaintext one, by name."""
+        self.listeners = listeners or {}
         self.kind = kind
         self.bootstrap = bootstrap
         self.brokers = {broker.node: broker for broker in brokers}
@@ -305,12 +334,20 @@ def docker_answers() -> bool:
         return False
 
 
-def start(size: int, java_options: list[str] = TEST_OPTIONS, changes: dict[str, str] | None = None) -> Cluster:
+def start(
+    size: int,
+    java_options: list[str] = TEST_OPTIONS,
+    changes: dict[str, str] | None = None,
+    listeners: Mapping[str, Listener] = MappingProxyType({}),
+) -> Cluster:
     """A cluster of this many brokers, up; NoBroker where there can be none.
 
     :param changes: Properties of the brokers that are ours, in place of those that `properties` chooses.
+    :param listeners: What clients can connect to besides, by name; brokers that aren't ours don't have them.
     """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
+    if given and listeners:
+        raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no listeners of ours")
     if given:
         cluster = Cluster("KAFKA_NATIVE_BOOTSTRAP", given, [], size)
         alive = len(cluster.admin().list_topics(timeout=20).brokers)
@@ -320,7 +357,7 @@ def start(size: int, java_options: list[str] = TEST_OPTIONS, changes: dict[str, 
     containers = docker_answers()
     if not containers and (why := java.missing()):
         raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
-    return start_own(size, containers, java_options, changes or {})
+    return start_own(size, containers, java_options, changes or {}, listeners)
 
 
 @functools.cache
@@ -329,10 +366,13 @@ def shared() -> Cluster:
     return start(1)
 
 
-def start_own(size: int, containers: bool, java_options: list[str], changes: dict[str, str]) -> Cluster:
+def start_own(
+    size: int, containers: bool, java_options: list[str], changes: dict[str, str], listeners: Mapping[str, Listener]
+) -> Cluster:
     """A cluster of containers or of Java processes. It ends with this process, however that ends."""
-    ports = free_ports(2 * size)
-    clients, controllers = ports[:size], ports[size:]
+    found = free_ports((2 + len(listeners)) * size)
+    clients, controllers, *others = (found[at : at + size] for at in range(0, len(found), size))
+    ports = dict(zip(listeners, others, strict=True))
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     if cluster_id.startswith("-"):  # a tool would take it for an option
         cluster_id = "A" + cluster_id[1:]
@@ -341,13 +381,15 @@ def start_own(size: int, containers: bool, java_options: list[str], changes: dic
     brokers: list[Broker] = []
     for node in range(1, size + 1):
         if containers:
-            values = properties(node, clients, controllers, "/tmp/kafka-logs") | changes
+            values = properties(node, clients, controllers, "/tmp/kafka-logs", listeners, ports) | changes
             brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id, java_options))
         else:
-            values = properties(node, clients, controllers, str(directory / f"data-{node}")) | changes
+            log_dir = str(directory / f"data-{node}")
+            values = properties(node, clients, controllers, log_dir, listeners, ports) | changes
             brokers.append(ProcessBroker(node, clients[node - 1], directory, values, cluster_id, java_options))
-    bootstrap = ",".join(f"{HOST}:{port}" for port in clients)
-    cluster = Cluster("containers" if containers else "Java processes", bootstrap, brokers, size)
+    bootstrap, *further = (",".join(f"{HOST}:{port}" for port in each) for each in [clients, *others])
+    kind = "containers" if containers else "Java processes"
+    cluster = Cluster(kind, bootstrap, brokers, size, dict(zip(listeners, further, strict=True)))
     atexit.register(cluster.close)  # runs before the folder is removed
     try:
         with ThreadPoolExecutor(2) as pool:

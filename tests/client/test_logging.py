@@ -96,12 +96,14 @@ SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "mock": (mocks, (r"the mock cluster listens at 127.0.0.1:\d+",)),
     "conf": (produces, (r"enable.idempotence = True", r"debug = conf")),
 }
-NO_SUBJECT = {"security", "plugin", "telemetry"}
+AT_BROKERS = {"security"}
+"""What has something to say where there is SASL: tests/broker/test_sasl.py."""
+NO_SUBJECT = {"plugin", "telemetry"}
 
 
 def test_contexts_are_the_propertys_and_numbered_as_in_the_core() -> None:
     assert (*CONTEXTS, "all") == PROPERTIES["debug"].choices
-    assert SUBJECTS.keys() | NO_SUBJECT == set(CONTEXTS)
+    assert SUBJECTS.keys() | NO_SUBJECT | AT_BROKERS == set(CONTEXTS)
     header = (ROOT / "csrc" / "engine" / "log.h").read_text(encoding="utf-8")
     enum = header[header.index("enum kn_log_context") : header.index("};")]
     assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(CONTEXTS)

@@ -22,21 +22,15 @@ from kafka_native.errors import KafkaError
 API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).resolve().parents[2]
 
-SECURITY = "SASL"
 SHARE = "share groups (KIP-932)"
 
 # What is still to come, by the work that brings it. A name that exists may not stay in this list.
 PENDING = {
-    "confluent_kafka.admin.AdminClient.set_sasl_credentials": SECURITY,
     "confluent_kafka.cimpl._AdminClientImpl": "never: AdminClient is one class here",
     "confluent_kafka.cimpl.ShareConsumer": SHARE,
     "confluent_kafka.ShareConsumer": SHARE,
     "confluent_kafka.DeserializingShareConsumer": SHARE,
     "confluent_kafka.deserializing_share_consumer": SHARE,
-    "confluent_kafka.cimpl.Producer.set_sasl_credentials": SECURITY,
-    "confluent_kafka.cimpl.Consumer.set_sasl_credentials": SECURITY,
-    "confluent_kafka.aio.producer._AIOProducer.AIOProducer.set_sasl_credentials": SECURITY,
-    "confluent_kafka.aio._AIOConsumer.AIOConsumer.set_sasl_credentials": SECURITY,
 }
 
 # Parameters that have another name or default here, and why that is no difference to a caller.

@@ -1,0 +1,311 @@
+"""SASL on brokers' connections: SaslHandshake, then SaslAuthenticate until both sides are content (KIP-43, KIP-152).
+
+It begins when a connection's versions are known, and again on the live connection before the session that the broker
+grants is over (KIP-368). What a mechanism says is its own affair (`kafka_native.security`).
+
+Thread: the control thread, but for `Aside`'s own, on which mechanisms do what may take long.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kafka_native.control.calls import NEVER
+from kafka_native.control.versions import ApiRanges
+from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError, error_name
+from kafka_native.logs import Log
+from kafka_native.protocol import ApiKey, ProtocolError
+from kafka_native.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kafka_native.protocol.schema import Request
+from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
+
+if TYPE_CHECKING:
+    from kafka_native._native.engine import Event
+    from kafka_native.control.brokers import Broker, BrokerPool
+
+T = TypeVar("T")
+
+WRAPPED = 1
+"""The version of SaslHandshake after which SaslAuthenticate carries the messages, with errors that say something."""
+MESSAGE_MAX = 1 << 20
+"""Bytes of a broker's message; Kerberos has the longest, of some 64 KiB."""
+SESSION_PART = (0.85, 0.95)
+"""Of a session's lifetime: somewhere in between it is renewed, as the Java client does."""
+SESSION_LEAST_S = 1.05
+"""A broker takes no renewal that comes a second after the authentication before it, or sooner."""
+RETRY_S = (1.0, 30.0)
+"""Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest."""
+END_S = 2.0
+NAMES = {ApiKey.SASL_HANDSHAKE: "SaslHandshake", ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate"}
+
+
+class Doing(Protocol):
+    """Does something that may take long, and tells the control thread of the outcome."""
+
+    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """``done`` gets, on the control thread, what ``work`` has returned or raised."""
+
+
+class Aside:
+    """A client's security thread: hashing, HTTP, the user's ``oauth_cb``. It starts with its first piece of work."""
+
+    def __init__(self, name: str, post: Callable[[Callable[[], None]], None]) -> None:
+        """``post`` has the control thread call something."""
+        self._post = post
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()  # guards _ended, so that nothing is posted to a client that is closed
+        self._ended = False
+        self._thread = threading.Thread(target=self._loop, name=f"kafka-native security {name}", daemon=True)
+
+    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """Control thread: ``done`` gets what ``work`` has returned or raised, unless the client is closed first."""
+
+        def step() -> None:
+            outcome: T | Exception
+            try:
+                outcome = work()
+            except Exception as error:
+                outcome = error
+            with self._lock:
+                if not self._ended:
+                    self._post(lambda: done(outcome))
+
+        self._work.put(step)
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread after what it is doing, which isn't waited for any longer than a moment."""
+        with self._lock:
+            self._ended = True
+        self._work.put(None)
+        if self._thread.ident is not None and threading.current_thread() is not self._thread:
+            self._thread.join(END_S)
+
+    def _loop(self) -> None:
+        while (step := self._work.get()) is not None:
+            step()
+
+
+@dataclass(slots=True)
+class Authentication:
+    """How far one connection is."""
+
+    ranges: ApiRanges
+    exchange: Exchange
+    again: bool
+    """On a connection that is in use."""
+    asked: ApiKey = ApiKey.SASL_HANDSHAKE
+    session_ms: int = 0
+
+
+class Authenticator:
+    """Authenticates the connections of one client."""
+
+    def __init__(
+        self,
+        pool: BrokerPool,
+        mechanism: Mechanism,
+        aside: Doing,
+        *,
+        timeout_s: float,
+        log: Log,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        spread: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """``timeout_s``: for one answer of a broker (socket.timeout.ms)."""
+        self._pool = pool
+        self.mechanism = mechanism
+        self._aside = aside
+        self._timeout_s = timeout_s
+        self._log = log
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._spread = spread
+        self._sessions: dict[int, tuple[Broker, int, float]] = {}  # by handle: of this generation, to be renewed when
+        self._retry_s = RETRY_S[0]
+        self._refreshing = False
+        self._refresh_not_before = 0.0
+        self._told = False  # that refreshing fails
+
+    def poll(self, now: float) -> float:
+        """Renews sessions before they end, and what will be needed for the next ones; when to look again."""
+        wake_up = self._refresh(now)
+        for handle, (broker, generation, due) in list(self._sessions.items()):
+            if not broker.up or broker.generation != generation:
+                del self._sessions[handle]
+            elif now < due:
+                wake_up = min(wake_up, due)
+            elif broker.ranges is not None:
+                self._pool.hold(broker)
+                self.begin(broker, broker.ranges, again=True)
+        return wake_up
+
+    def _refresh(self, now: float) -> float:
+        at = self.mechanism.refresh_at
+        if self._refreshing or at == NEVER:
+            return NEVER
+        due = max(self._refresh_not_before, now + at - self._wall_clock())
+        if now < due:
+            return due
+        self._refreshing = True
+        self._aside.run(self.mechanism.refresh, self._on_refreshed)
+        return NEVER
+
+    def _on_refreshed(self, outcome: Exception | None) -> None:
+        self._refreshing = False
+        if outcome is None:
+            self._retry_s = RETRY_S[0]
+            self._told = False
+            self._log.debug("SASL %s: what expires has been renewed", self.mechanism.name)
+            return
+        self._refresh_not_before = self._clock() + self._retry_s
+        self._log.debug("SASL %s: tried again in %g s", self.mechanism.name, self._retry_s)
+        self._retry_s = min(2 * self._retry_s, RETRY_S[1])
+        if not self._told:
+            self._told = True
+            self._pool.report(KafkaError(KafkaError._AUTHENTICATION, self._impossible(outcome)))
+
+    # --- the exchange ---
+
+    def begin(self, broker: Broker, ranges: ApiRanges, *, again: bool = False) -> None:
+        """The broker's versions are known: authenticates, then opens its connection or refuses it."""
+        self._sessions.pop(broker.handle, None)
+        has_handshake = ranges.highest(ApiKey.SASL_HANDSHAKE, (WRAPPED, WRAPPED)) == WRAPPED
+        if not has_handshake or ranges.choose(SaslAuthenticateRequest) < 0:
+            text = "has no SaslAuthenticate (KIP-152): SASL needs Apache Kafka 1.0 or newer here"
+            self._pool.refuse(broker, KafkaError(KafkaError._UNSUPPORTED_FEATURE, f"{broker.name} {text}"))
+            return
+        exchange = self.mechanism.exchange(broker.host, broker.port)
+        broker.authentication = Authentication(ranges, exchange, again)
+        self._log.debug("%s: %s SASL %s", broker.name, "renews" if again else "begins", self.mechanism.name)
+        self._send(broker, SaslHandshakeRequest(mechanism=self.mechanism.name), WRAPPED)
+
+    def _send(self, broker: Broker, message: Request, version: int) -> None:
+        self._pool.submit_handshake(broker, message.api_key, version, message.encode(version), self._timeout_s)
+
+    def on_reply(self, broker: Broker, event: Event) -> None:
+        """What came of the last request."""
+        ours = broker.authentication
+        if ours is None or event.generation not in (0, broker.generation):
+            return
+        if event.status != 0:
+            self._on_failure(broker, ours, event.status)
+            return
+        try:
+            if ours.asked is ApiKey.SASL_HANDSHAKE:
+                self._on_handshake(broker, ours, SaslHandshakeResponse.decode(event.body, WRAPPED, whole=False))
+            else:
+                version = ours.ranges.choose(SaslAuthenticateRequest)
+                self._on_message(broker, ours, SaslAuthenticateResponse.decode(event.body, version, whole=False))
+        except ProtocolError as error:
+            text = f"{broker.name}: reply to {NAMES[ours.asked]} can't be read: {error}"
+            self._pool.refuse(broker, KafkaError(KafkaError._BAD_MSG, text))
+
+    def _on_failure(self, broker: Broker, ours: Authentication, status: int) -> None:
+        broker.authentication = None
+        if status == STATUS_TIMED_OUT:
+            text = f"{broker.name}: no reply to {NAMES[ours.asked]} in {self._timeout_s:g} s"
+            self._pool.refuse(broker, KafkaError(KafkaError._TIMED_OUT, text))
+        elif status == STATUS_TRANSPORT:
+            broker.ended_at = ours.asked  # DISCONNECTED comes next
+
+    def explain(self, asked: ApiKey, cause: KafkaError) -> KafkaError:
+        """What it means that the connection has ended while this was asked."""
+        if asked is ApiKey.SASL_HANDSHAKE:
+            return KafkaError(cause.code(), f"{cause.str()} (at SaslHandshake: is its listener one for SASL?)")
+        text = f"{cause.str()} (while {self._who()} was authenticated: check the credentials, and the broker's log)"
+        return KafkaError(KafkaError._AUTHENTICATION, text)
+
+    def _who(self) -> str:
+        user = self.mechanism.user
+        return f"user {shown(user)!r} with {self.mechanism.name}" if user else f"the client with {self.mechanism.name}"
+
+    def _on_handshake(self, broker: Broker, ours: Authentication, reply: SaslHandshakeResponse) -> None:
+        if reply.error_code == 0:
+            self._step(broker, ours, ours.exchange.begin)
+            return
+        name = self.mechanism.name
+        if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(shown(each) for each in reply.mechanisms[:20]) or "nothing"
+            text = f"it has no SASL mechanism {name}: it offers {offered} (sasl.mechanism)"
+        elif reply.error_code == KafkaError.ILLEGAL_SASL_STATE:
+            text = "its listener doesn't take SASL: security.protocol should be plaintext or ssl, or the port another"
+        else:
+            text = f"SASL {name} is refused: {error_name(reply.error_code)}"
+        self._fail(broker, text)
+
+    def _on_message(self, broker: Broker, ours: Authentication, reply: SaslAuthenticateResponse) -> None:
+        if reply.error_code:
+            why = shown(reply.error_message or error_name(reply.error_code), self.mechanism.secrets())
+            problem = f" ({shown(ours.exchange.problem, self.mechanism.secrets())})" if ours.exchange.problem else ""
+            self.mechanism.on_refused()
+            self._fail(broker, f"SASL authentication of {self._who()} failed: {why}{problem}")
+            return
+        if len(reply.auth_bytes) > MESSAGE_MAX:
+            self._fail(broker, f"a SASL message of {len(reply.auth_bytes)} bytes; {MESSAGE_MAX} are accepted")
+            return
+        ours.session_ms = reply.session_lifetime_ms
+        self._step(broker, ours, lambda: ours.exchange.respond(reply.auth_bytes))
+
+    def _step(self, broker: Broker, ours: Authentication, work: Callable[[], bytes | None]) -> None:
+        """Has the mechanism find out what to say next."""
+
+        def done(outcome: bytes | Exception | None) -> None:
+            if broker.authentication is not ours:
+                return  # the connection has ended meanwhile
+            if isinstance(outcome, Exception):
+                self._fail(broker, self._impossible(outcome))
+            elif outcome is not None:
+                ours.asked = ApiKey.SASL_AUTHENTICATE
+                version = ours.ranges.choose(SaslAuthenticateRequest)
+                self._send(broker, SaslAuthenticateRequest(auth_bytes=outcome), version)
+            elif ours.exchange.done:
+                self._on_done(broker, ours)
+            else:
+                self._fail(broker, f"SASL {self.mechanism.name} ended before the broker had proved who it is")
+
+        if self.mechanism.slow:
+            self._aside.run(work, done)
+            return
+        try:
+            outcome = work()
+        except SaslError as error:
+            done(error)
+        else:
+            done(outcome)
+
+    def _impossible(self, error: Exception) -> str:
+        kind = "" if isinstance(error, SaslError) else f"{type(error).__name__}: "
+        return (
+            f"SASL authentication of {self._who()} isn't possible: {kind}{shown(str(error), self.mechanism.secrets())}"
+        )
+
+    def _fail(self, broker: Broker, text: str) -> None:
+        self._pool.refuse(broker, KafkaError(KafkaError._AUTHENTICATION, f"{broker.name}: {text}"))
+
+    def _on_done(self, broker: Broker, ours: Authentication) -> None:
+        broker.authentication = None
+        self._log.debug(
+            "%s: %s %s%s",
+            broker.name,
+            self._who(),
+            "has renewed its session" if ours.again else "is authenticated",
+            f" for {ours.session_ms / 1000:g} s" if ours.session_ms > 0 else "",
+        )
+        if ours.session_ms > 0:
+            delay_s = max(SESSION_LEAST_S, self._spread(*SESSION_PART) * ours.session_ms / 1000)
+            self._sessions[broker.handle] = (broker, broker.generation, self._clock() + delay_s)
+        self._pool.open(broker, ours.ranges)

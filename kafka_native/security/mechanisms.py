@@ -1,0 +1,93 @@
+"""What a SASL mechanism is to the control plane, which moves its bytes.
+
+Thread: a `Mechanism` belongs to a client and is called by its control thread, and, where it is ``slow``, by the
+client's security thread. `Mechanism.set_credentials()` may be called by any thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+TEXT_MAX = 500
+REDACTED = "[redacted]"
+
+
+class SaslError(Exception):
+    """Why there is no authentication. The text is for the user: it names no secret."""
+
+
+class Credentials:
+    """A user's name and password. Nothing shows the password."""
+
+    __slots__ = ("password", "username")
+
+    def __init__(self, username: str, password: str) -> None:
+        """As the user gave them."""
+        self.username = username
+        self.password = password
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.username!r}, {REDACTED})"
+
+
+class Exchange(ABC):
+    """One authentication on one connection: the client's side of what is said."""
+
+    done = False
+    """Whether the mechanism has seen everything that it needs to trust the broker."""
+    problem = ""
+    """What the broker has said of a failure that it tells afterwards."""
+
+    @abstractmethod
+    def begin(self) -> bytes:
+        """The first message; SaslError if there is nothing to authenticate with."""
+
+    @abstractmethod
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The answer to the broker's message, None if there is none to give; SaslError if it can't be right."""
+
+
+class Mechanism(ABC):
+    """One client's way to authenticate."""
+
+    name: str
+    """As SaslHandshake has it."""
+    slow: ClassVar[bool] = True
+    """Whether an exchange may take long (hashing, HTTP, the user's code), so that another thread has to do it."""
+
+    @property
+    @abstractmethod
+    def user(self) -> str:
+        """Who authenticates, for errors and the log; empty if that isn't known."""
+
+    @abstractmethod
+    def exchange(self, host: str, port: int) -> Exchange:
+        """A new authentication with the broker at this address."""
+
+    def secrets(self) -> Iterable[str]:
+        """What may not be shown, wherever it comes from: a broker may repeat it in an error message."""
+        return ()
+
+    def on_refused(self) -> None:  # noqa: B027 - most mechanisms have nothing else to say
+        """The broker didn't believe what the last exchange said."""
+
+    def set_credentials(self, credentials: Credentials) -> None:  # noqa: B027 - most mechanisms have no passwords
+        """Other credentials for the exchanges from now on; mechanisms without passwords ignore them."""
+
+    def refresh(self) -> None:  # noqa: B027 - most mechanisms have nothing that expires
+        """Gets what will be needed next, before it is; SaslError if it can't be had. Made on the security thread."""
+
+    @property
+    def refresh_at(self) -> float:
+        """When `refresh()` is due, in seconds since the epoch; infinity: never."""
+        return float("inf")
+
+
+def shown(text: str, secrets: Iterable[str] = ()) -> str:
+    """What somebody else said, fit for a log: one line of printable characters, cut, without these secrets."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    text = "".join(each if each.isprintable() else "?" for each in text)
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."

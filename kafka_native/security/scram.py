@@ -1,0 +1,193 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): neither side tells the other the password, and both prove it.
+
+The RFCs want names and passwords prepared (SASLprep); Kafka's own tools and clients hash them as they were typed. Where
+that makes a difference, which it doesn't for ASCII, they go as they are, and prepared after a refusal.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError, shown
+from kafka_native.security.saslprep import saslprep
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+ITERATIONS = range(4096, 1_000_001)
+"""Fewer are no protection (RFC 7677); more would be a broker that keeps its clients busy."""
+MESSAGE_MAX = 4096
+SALT_MAX = 1024
+CACHED_MAX = 16
+
+
+class Keys(NamedTuple):
+    """What is derived of a password, a salt and a number of iterations."""
+
+    client: bytes
+    server: bytes
+
+    def __repr__(self) -> str:
+        return "Keys([redacted])"
+
+
+def nonce() -> str:
+    """A new one, of 192 random bits."""
+    return secrets.token_urlsafe(24)
+
+
+def forms(credentials: Credentials) -> list[tuple[str, str]]:
+    """The name and the password as they are, and, if that is something else, as SASLprep has them."""
+    raw = (credentials.username, credentials.password)
+    try:
+        prepared = (saslprep(raw[0]), saslprep(raw[1]))
+    except ValueError:
+        return [raw]
+    return [raw] if prepared == raw else [raw, prepared]
+
+
+class Scram(Mechanism):
+    """The mechanisms SCRAM-SHA-256 and SCRAM-SHA-512."""
+
+    def __init__(
+        self,
+        name: str,
+        credentials: Credentials,
+        *,
+        is_token: bool = False,
+        make_nonce: Callable[[], str] = nonce,
+    ) -> None:
+        """``is_token``: the credentials are a delegation token's id and HMAC (KIP-48)."""
+        self.name = name
+        self.hash = HASHES[name]
+        self._credentials = credentials
+        self._is_token = is_token
+        self._make_nonce = make_nonce
+        self._refusals = 0
+        self._keys: dict[tuple[str, bytes, int], Keys] = {}
+
+    @property
+    def user(self) -> str:
+        """The user's name, or the token's id."""
+        return self._credentials.username
+
+    def secrets(self) -> Iterable[str]:
+        """The password."""
+        return (self._credentials.password,)
+
+    def set_credentials(self, credentials: Credentials) -> None:
+        """These from the next exchange on."""
+        self._credentials = credentials
+        self._refusals = 0
+        self._keys = {}
+
+    def on_refused(self) -> None:
+        """The next exchange tries the other form of the name and the password, if there is one."""
+        self._refusals += 1
+
+    def exchange(self, host: str, port: int) -> Exchange:
+        """A new authentication."""
+        possible = forms(self._credentials)
+        username, password = possible[self._refusals % len(possible)]
+        return ScramExchange(self, username, password, self._make_nonce(), self._is_token)
+
+    def keys(self, password: str, salt: bytes, iterations: int) -> Keys:
+        """What the password becomes; remembered, so that connections to come cost nothing."""
+        known = self._keys
+        keys = known.get((password, salt, iterations))
+        if keys is None:
+            salted = hashlib.pbkdf2_hmac(self.hash, password.encode(), salt, iterations)
+            keys = Keys(self.mac(salted, b"Client Key"), self.mac(salted, b"Server Key"))
+            if len(known) >= CACHED_MAX:
+                known.clear()
+            known[password, salt, iterations] = keys
+        return keys
+
+    def mac(self, key: bytes, message: bytes) -> bytes:
+        """HMAC with the mechanism's hash."""
+        return hmac.digest(key, message, self.hash)
+
+
+class ScramExchange(Exchange):
+    """Client first, server first, client final, server final."""
+
+    def __init__(self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool) -> None:
+        """With this form of the name and the password."""
+        self._scram = scram
+        self._password = password
+        self._nonce = own_nonce
+        name = username.replace("=", "=3D").replace(",", "=2C")
+        self._first = f"n={name},r={own_nonce}{',tokenauth=true' if is_token else ''}"
+        self._server_signature: bytes | None = None
+
+    def begin(self) -> bytes:
+        """No channel binding, the name, a nonce."""
+        return f"n,,{self._first}".encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The proof; then nothing, once the broker has proved that it knows the password, too."""
+        if len(challenge) > MESSAGE_MAX:
+            raise SaslError(f"the broker's SCRAM message has {len(challenge)} bytes, more than {MESSAGE_MAX}")
+        try:
+            text = challenge.decode()
+        except UnicodeDecodeError:
+            raise SaslError("the broker's SCRAM message isn't UTF-8") from None
+        if self._server_signature is None:
+            return self._prove(text)
+        self._verify(text)
+        return None
+
+    def _prove(self, server_first: str) -> bytes:
+        values = _attributes(server_first)
+        if list(values)[:3] != ["r", "s", "i"]:  # "m" first would be an extension that must be understood
+            raise SaslError(f"not a SCRAM message of a server: {shown(server_first)}")
+        if not values["r"].startswith(self._nonce) or len(values["r"]) == len(self._nonce):
+            raise SaslError("the broker's nonce doesn't continue ours: somebody may be replaying another exchange")
+        salt = _decoded(values["s"], "salt")
+        if not 0 < len(salt) <= SALT_MAX:
+            raise SaslError(f"the broker's salt has {len(salt)} bytes")
+        keys = self._scram.keys(self._password, salt, _iterations(values["i"]))
+        without_proof = f"c=biws,r={values['r']}"  # biws: "n,,", as it was at the beginning
+        message = f"{self._first},{server_first},{without_proof}".encode()
+        stored = hashlib.new(self._scram.hash, keys.client).digest()
+        signature = self._scram.mac(stored, message)
+        proof = bytes(a ^ b for a, b in zip(keys.client, signature, strict=True))
+        self._server_signature = self._scram.mac(keys.server, message)
+        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+    def _verify(self, server_final: str) -> None:
+        values = _attributes(server_final)
+        if "e" in values:
+            raise SaslError(f"the broker says {shown(values['e'])}")
+        signature = _decoded(values.get("v", ""), "signature")
+        if self._server_signature is None or not hmac.compare_digest(signature, self._server_signature):
+            raise SaslError("the broker's signature is wrong: it doesn't know the password, so it isn't our broker")
+        self.done = True
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """``a=1,b=2`` by name, in order."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    values = {name: value for name, equals, value in pairs if equals and len(name) == 1}
+    if len(values) != len(pairs):
+        raise SaslError(f"not a SCRAM message: {shown(text)}")
+    return values
+
+
+def _decoded(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise SaslError(f"the broker's {what} isn't base64") from None
+
+
+def _iterations(text: str) -> int:
+    iterations = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    if iterations not in ITERATIONS:
+        allowed = f"from {ITERATIONS.start} to {ITERATIONS.stop - 1}"
+        raise SaslError(f"the broker wants {shown(text)} iterations; {allowed} are accepted")
+    return iterations

@@ -1,0 +1,257 @@
+"""SASL on a real Apache Kafka, with confluent_kafka as the witness on the same listeners."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+
+import kafka_native
+from kafka_native import KafkaError, KafkaException
+from kafka_native.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from tests.broker.cluster import Cluster, Listener, NoBroker, quiet, start
+from tests.broker.support import TopicMaker, read, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+
+MODULES = "org.apache.kafka.common.security"
+USER, SECRET = "al=i,ce", "s3cret-word ª"  # SCRAM escapes the name; SASLprep would change the password
+JAAS_USER, JAAS_SECRET = "alice", "s3cret-word"  # properties files are Latin-1
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SESSION_MS = 2500
+QUIET = {"log_level": 0}
+
+SASL = {
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    "plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_{JAAS_USER}="{JAAS_SECRET}";',
+    "scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
+    "scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
+    "oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required "
+    'unsecuredLoginStringClaim_sub="broker";',
+}
+SESSIONS = {
+    f"{name}.connections.max.reauth.ms": str(SESSION_MS)
+    for name in ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
+}
+LISTENERS = {
+    "SASL": Listener("SASL_PLAINTEXT", SASL),
+    "SESSIONS": Listener("SASL_PLAINTEXT", SASL | SESSIONS),
+    "PLAINONLY": Listener("SASL_PLAINTEXT", SASL | {"sasl.enabled.mechanisms": "PLAIN"}),
+}
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Cluster]:
+    """One broker with listeners for SASL, and a user with both kinds of SCRAM credentials."""
+    users = ";".join(f"User:{name}" for name in ("ANONYMOUS", USER, JAAS_USER, "token-user"))
+    try:
+        changes = {"super.users": users, "delegation.token.secret.key": "for tests"}
+        cluster = start(1, changes=changes, listeners=LISTENERS)
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    try:
+        with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+                info = ScramCredentialInfo(mechanism, 4096)
+                upsertion = UserScramCredentialUpsertion(USER, info, SECRET.encode())
+                admin.alter_user_scram_credentials([upsertion])[USER].result(30)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def user_of(mechanism: str) -> str:
+    return JAAS_USER if mechanism == "PLAIN" else USER
+
+
+def conf(
+    cluster: Cluster, mechanism: str, listener: str = "SASL", password: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """A client's configuration; ``password`` None: the right one."""
+    if password is None:
+        password = JAAS_SECRET if mechanism == "PLAIN" else SECRET
+    return {
+        "bootstrap.servers": cluster.listeners[listener],
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user_of(mechanism),
+        "sasl.password": password,
+        **more,
+    }
+
+
+def round_trip(module: Any, config: dict[str, Any], topic: str, value: bytes) -> bytes | None:
+    """Writes a message and reads the topic's first one with the same client library."""
+    reports: list[tuple[Any, Any]] = []
+    producer = module.Producer(config)
+    producer.produce(topic, value, on_delivery=lambda error, message: reports.append((error, message)))
+    assert producer.flush(60) == 0
+    assert reports[0][0] is None
+    consumer = module.Consumer({**config, "group.id": "sasl", "auto.offset.reset": "earliest"})
+    try:
+        [record] = read(consumer, topic, [0], 1)
+        return record.value
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
+def test_messages_go_and_come_with_each_mechanism(
+    module: Any, mechanism: str, secured: Cluster, new_topic: TopicMaker
+) -> None:
+    config = conf(secured, mechanism)
+    found = round_trip(module, config if module is kafka_native else quiet(config), new_topic(secured), b"hello")
+    assert found == b"hello"
+
+
+def failure(module: Any, config: dict[str, Any]) -> tuple[list[Any], Any]:
+    """What error_cb and a call say where nobody gets in."""
+    errors: list[Any] = []
+    producer = module.Producer({**config, "error_cb": errors.append})
+    raised: list[Any] = []
+
+    def is_told() -> bool:
+        try:
+            producer.list_topics(timeout=0.5)
+        except module.KafkaException as error:
+            raised.append(error.args[0])
+        producer.poll(0)
+        return any(error.code() == module.KafkaError._AUTHENTICATION for error in errors)
+
+    wait_for(is_told, "an authentication error")
+    return errors, raised[-1]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_wrong_password_is_told_once_as_confluent_kafka_tells_it(mechanism: str, secured: Cluster) -> None:
+    config = conf(secured, mechanism, password="an0ther-secret", **QUIET)
+    errors, raised = failure(kafka_native, config)
+    their_errors, their_raised = failure(confluent_kafka, config)
+    told = [error for error in errors if error.code() == KafkaError._AUTHENTICATION]
+    assert len(told) == 1
+    assert f"user {user_of(mechanism)!r} with {mechanism} failed" in told[0].str()
+    assert secured.listeners["SASL"] in told[0].str()
+    assert not any(error.fatal() for error in [*errors, *their_errors])
+    assert raised.code() == their_raised.code() == KafkaError._TRANSPORT
+    assert "an0ther-secret" not in f"{errors} {raised}"
+
+
+def test_mechanism_that_the_broker_lacks_is_told_with_those_it_has(secured: Cluster) -> None:
+    errors, _ = failure(kafka_native, conf(secured, "SCRAM-SHA-256", "PLAINONLY", **QUIET))
+    assert "has no SASL mechanism SCRAM-SHA-256: it offers PLAIN" in errors[0].str()
+
+
+def test_sasl_on_a_listener_without_it_says_so(secured: Cluster) -> None:
+    config = conf(secured, "PLAIN", **{"bootstrap.servers": secured.bootstrap, "log_level": 0})
+    errors, _ = failure(kafka_native, config)
+    assert "its listener doesn't take SASL" in errors[0].str()
+
+
+def test_no_sasl_on_a_listener_with_it_says_so(secured: Cluster) -> None:
+    errors: list[KafkaError] = []
+    config = {"bootstrap.servers": secured.listeners["SASL"], "error_cb": errors.append}
+    with AdminClient(config) as admin:
+        with pytest.raises(KafkaException):
+            admin.list_topics(timeout=5)
+        admin.poll(0)
+    assert "is its listener one for SASL? see security.protocol" in errors[0].str()
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512"])
+def test_sessions_are_renewed_on_live_connections_and_no_message_is_lost(
+    mechanism: str, secured: Cluster, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For some renewals, a producer writes and a consumer reads all the time."""
+    caplog.set_level(logging.DEBUG, logger=f"kafka_native.{mechanism}")
+    topic = new_topic(secured)
+    config = conf(secured, mechanism, "SESSIONS", **{"client.id": mechanism, "debug": "security"})
+    acked: list[bytes] = []
+    seen: list[bytes] = []
+    group = {"group.id": f"renewals-{mechanism}", "auto.offset.reset": "earliest"}
+    with kafka_native.Producer(config) as producer, kafka_native.Consumer({**config, **group}) as consumer:
+        consumer.assign([kafka_native.TopicPartition(topic, 0)])
+
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
+            assert error is None
+            acked.append(message.value())
+
+        number = 0
+
+        def is_renewed() -> bool:
+            nonlocal number
+            for _ in range(20):
+                producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
+                number += 1
+            producer.poll(0)
+            seen.extend(message.value() for message in consumer.consume(1000, 0.02))
+            return sum("has renewed its session" in message for message in caplog.messages) >= 4
+
+        wait_for(is_renewed, "renewed sessions")
+        assert producer.flush(60) == 0
+        wait_for(lambda: seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= number, "the rest")
+    assert acked == seen == [b"%d" % each for each in range(number)]
+    assert JAAS_SECRET not in caplog.text
+
+
+def test_a_delegation_token_is_as_good_as_its_owner(
+    secured: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes], tmp_path: Path
+) -> None:
+    login = f'{MODULES}.plain.PlainLoginModule required username="{JAAS_USER}" password="{JAAS_SECRET}";'
+    settings = tmp_path / "client.properties"
+    settings.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    where = ["--bootstrap-server", secured.listeners["SASL"], "--command-config", str(settings)]
+    command = [*where, "--create", "--max-life-time-period", "-1"]
+    table = tool("org.apache.kafka.tools.DelegationTokenCommand", *command).decode()
+    token_id, hmac = next(line.split()[:2] for line in table.splitlines() if f"User:{JAAS_USER}" in line)
+    config = conf(secured, "SCRAM-SHA-256", password=hmac) | {"sasl.username": token_id, "sasl.scram.tokenauth": True}
+    assert round_trip(kafka_native, config, new_topic(secured), b"hello") == b"hello"
+    errors, _ = failure(kafka_native, {**config, "sasl.scram.tokenauth": False, **QUIET})
+    assert token_id in errors[0].str()
+
+
+def test_other_credentials_at_run_time_are_the_next_connections(secured: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(secured)
+    errors: list[KafkaError] = []
+    reports: list[KafkaError | None] = []
+    config = conf(secured, "SCRAM-SHA-512", password="an0ther-secret", error_cb=errors.append)
+    with kafka_native.Producer(config) as producer:
+        producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
+        wait_for(lambda: producer.poll(0.1) or errors, "a refusal")
+        assert reports == []
+        producer.set_sasl_credentials(USER, SECRET)
+        assert producer.flush(60) == 0
+        assert reports == [None]
+
+
+def test_debug_all_shows_no_secret(
+    secured: Cluster, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="kafka_native.leaks")
+    topic = new_topic(secured)
+    stats: list[str] = []
+    said: list[Callable[[], Any] | Any] = []
+    for mechanism in MECHANISMS:
+        for password in (None, "an0ther-secret"):
+            config = conf(secured, mechanism, password=password, debug="all", error_cb=said.append)
+            config |= {"client.id": "leaks", "statistics.interval.ms": 50, "stats_cb": stats.append}
+            with kafka_native.Producer(config) as producer:
+                said += [producer, producer.metrics()]
+                if password is None:
+                    producer.produce(topic, b"x")
+                    assert producer.flush(60) == 0
+                else:
+                    with pytest.raises(KafkaException) as caught:
+                        producer.list_topics(timeout=0.5)
+                    said += [caught.value, caught.value.args[0]]
+                wait_for(lambda producer=producer: producer.poll(0.1) or stats, "statistics")
+    out, err = capfd.readouterr()
+    everything = "\n".join([caplog.text, out, err, *stats, *(f"{each!r} {each}" for each in said)])
+    assert "is authenticated" in everything
+    for secret in (SECRET, "an0ther-secret", JAAS_SECRET):
+        assert secret not in everything

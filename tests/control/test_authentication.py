@@ -1,0 +1,486 @@
+"""SASL on connections: the state machine, its failures, and renewals. No socket, no thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_native.control.authentication import Aside, Authenticator
+from kafka_native.errors import KafkaError
+from kafka_native.logs import QUIET
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError
+from kafka_native.security.plain import Plain
+
+from .fakes import Cluster, api_versions, call_to, event
+
+TRANSPORT, TIMED_OUT = -10, -9  # enum kn_status
+SECRET = "s3cret-word"
+
+
+class Later:
+    """Work for another thread, done when a test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.waiting.append((work, done))
+
+    def do(self) -> None:
+        work, done = self.waiting.pop(0)
+        try:
+            outcome = work()
+        except Exception as error:
+            outcome = error
+        done(outcome)
+
+
+class Talk(Mechanism):
+    """A mechanism of two rounds, done aside."""
+
+    name = "TALK"
+    user = "talker"
+
+    def __init__(self) -> None:
+        self.refusals = 0
+        self.due = float("inf")
+        self.failure: Exception | None = None
+        self.refreshed = 0
+
+    def exchange(self, host: str, port: int) -> Exchange:
+        return TalkExchange(self.failure)
+
+    def secrets(self) -> tuple[str, ...]:
+        return (SECRET,)
+
+    def on_refused(self) -> None:
+        self.refusals += 1
+
+    def refresh(self) -> None:
+        self.refreshed += 1
+        if self.failure is not None:
+            raise self.failure
+        self.due += 80
+
+    @property
+    def refresh_at(self) -> float:
+        return self.due
+
+
+class TalkExchange(Exchange):
+    def __init__(self, failure: Exception | None) -> None:
+        self.failure = failure
+
+    def begin(self) -> bytes:
+        if self.failure is not None:
+            raise self.failure
+        return b"hello"
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        if challenge == b"bye":
+            return None
+        if challenge == b"error":
+            self.problem = f"status invalid with {SECRET}"
+            return b"\x01"
+        self.done = challenge == b"welcome"
+        return None if self.done else b"more"
+
+
+class Secured(Cluster):
+    """A pool that authenticates."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        super().__init__()
+        self.later = Later()
+        self.mechanism = mechanism
+        self.pool.authenticator = Authenticator(
+            self.pool,
+            mechanism,
+            self.later,
+            timeout_s=60.0,
+            log=QUIET["security"],
+            clock=self.clock,
+            wall_clock=self.clock,
+            spread=lambda low, high: (low + high) / 2,
+        )
+
+    def connect(self, generation: int = 1, offer: Any = None) -> None:
+        """TCP is up and the versions are known."""
+        self.pool.on_connected(event(generation=generation))
+        self.reply(offer or api_versions(), generation=generation)
+
+    def reply(self, response: Any, **how: Any) -> None:
+        """Answers what was sent last, which belongs to the handshake."""
+        sent = self.engine.submitted.pop()
+        assert sent.how["handshake"], "it would overtake nothing"
+        if response is not None:
+            how["body"] = response.encode(sent.version)
+        self.pool.on_reply(event(broker=sent.handle, token=sent.token, **{"generation": 1, **how}))
+
+    def said(self) -> bytes:
+        """The mechanism's message that was sent last."""
+        sent = self.engine.submitted[-1]
+        assert sent.api_key == ApiKey.SASL_AUTHENTICATE
+        return SaslAuthenticateRequest.decode(sent.body, sent.version).auth_bytes
+
+    def authenticate(self, session_ms: int = 0, **how: Any) -> None:
+        """The whole exchange of PLAIN after the versions."""
+        self.reply(SaslHandshakeResponse(mechanisms=["PLAIN"]), **how)
+        self.reply(SaslAuthenticateResponse(session_lifetime_ms=session_ms), **how)
+
+    @property
+    def told(self) -> list[KafkaError]:
+        return [error for error in self.errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
+
+
+def plain() -> Plain:
+    return Plain(Credentials("alice", SECRET))
+
+
+def test_nothing_goes_out_before_the_broker_has_accepted_who_we_are():
+    cluster = Secured(plain())
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.connect()
+    [sent] = cluster.engine.submitted
+    assert (sent.api_key, sent.version) == (ApiKey.SASL_HANDSHAKE, 1)
+    assert SaslHandshakeRequest.decode(sent.body, 1).mechanism == "PLAIN"
+    assert sent.how == {"generation": 1, "handshake": True}
+    cluster.reply(SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    assert cluster.said() == f"\0alice\0{SECRET}".encode()
+    assert cluster.engine.opened == []
+    cluster.reply(SaslAuthenticateResponse())
+    assert len(cluster.engine.opened) == 1
+    assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.METADATA]
+
+
+def test_a_mechanism_speaks_until_it_is_content_and_aside():
+    cluster = Secured(Talk())
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    assert cluster.engine.submitted == [], "its work is done elsewhere"
+    cluster.later.do()
+    assert cluster.said() == b"hello"
+    cluster.reply(SaslAuthenticateResponse(auth_bytes=b"go on"))
+    cluster.later.do()
+    assert cluster.said() == b"more"
+    cluster.reply(SaslAuthenticateResponse(auth_bytes=b"welcome"))
+    assert cluster.engine.opened == []
+    cluster.later.do()
+    assert len(cluster.engine.opened) == 1
+
+
+def test_an_exchange_that_ends_without_the_brokers_proof_is_no_authentication():
+    cluster = Secured(Talk())
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    cluster.later.do()
+    cluster.reply(SaslAuthenticateResponse(auth_bytes=b"bye"))
+    cluster.later.do()
+    assert cluster.engine.opened == []
+    assert len(cluster.engine.closed) == 1
+    assert "before the broker had proved" in cluster.told[0].str()
+
+
+def test_what_comes_of_a_connection_that_has_ended_is_dropped():
+    cluster = Secured(Talk())
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
+    cluster.connect(generation=2)
+    cluster.later.do()
+    assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.SASL_HANDSHAKE], "of the second connection"
+
+
+def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
+    cluster = Secured(plain())
+    for generation in (1, 2, 3):
+        cluster.connect(generation)
+        cluster.reply(SaslHandshakeResponse(), generation=generation)
+        refusal = SaslAuthenticateResponse(error_code=58, error_message=f"no\nuser with {SECRET}")
+        cluster.reply(refusal, generation=generation)
+        cluster.pool.on_disconnected(event(status=-15, attempts=1, generation=generation, text="malformed data"))
+    [error] = cluster.told
+    assert error.code() == KafkaError._AUTHENTICATION
+    assert not error.fatal()
+    assert error.str() == (
+        "boot0:9092/bootstrap: SASL authentication of user 'alice' with PLAIN failed: no?user with [redacted]"
+    )
+
+
+def test_calls_wait_as_with_librdkafka_and_say_why_in_the_end():
+    cluster = Secured(plain())
+    replies = []
+    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="who are you?"))
+    cluster.pool.on_disconnected(event(status=-15, attempts=1, text="malformed data"))
+    assert replies == []
+    cluster.clock.now += 61
+    cluster.pool.poll(cluster.clock.now)
+    [error] = replies
+    assert error.code() == KafkaError._TRANSPORT
+    assert "who are you?" in error.str()
+
+
+def test_a_later_success_is_told_by_silence_and_the_next_failure_again():
+    cluster = Secured(plain())
+    for generation, code in ((1, 58), (2, 0), (3, 58)):
+        cluster.connect(generation)
+        cluster.reply(SaslHandshakeResponse(), generation=generation)
+        cluster.reply(SaslAuthenticateResponse(error_code=code), generation=generation)
+        cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, generation=generation, text="gone"))
+    codes = [error.code() for error in cluster.told]
+    assert codes.count(KafkaError._AUTHENTICATION) == 2
+
+
+def test_the_problem_that_an_exchange_was_told_explains_the_refusal():
+    cluster = Secured(Talk())
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    cluster.later.do()
+    cluster.reply(SaslAuthenticateResponse(auth_bytes=b"error"))
+    cluster.later.do()
+    assert cluster.said() == b"\x01"
+    cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="no"))
+    assert "no (status invalid with [redacted])" in cluster.told[0].str()
+    assert cluster.mechanism.refusals == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (
+            SaslHandshakeResponse(error_code=33, mechanisms=["SCRAM-SHA-512", "X\n"]),
+            "no SASL mechanism PLAIN: it offers SCRAM-SHA-512, X?",
+        ),
+        (SaslHandshakeResponse(error_code=33), "it offers nothing"),
+        (SaslHandshakeResponse(error_code=34), "listener doesn't take SASL"),
+        (SaslHandshakeResponse(error_code=-1), "is refused: UNKNOWN"),
+    ],
+)
+def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, words: str):
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.reply(reply)
+    [error] = cluster.told
+    assert error.code() == KafkaError._AUTHENTICATION
+    assert words in error.str()
+    assert len(cluster.engine.closed) == 1
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [{18: (0, 4)}, {18: (0, 4), 17: (0, 0)}, {18: (0, 4), 17: (0, 1)}, {18: (0, 4), 17: (0, 1), 36: (9, 9)}],
+)
+def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]]):
+    cluster = Secured(plain())
+    cluster.connect(offer=api_versions(offer))
+    [error] = cluster.told
+    assert error.code() == KafkaError._UNSUPPORTED_FEATURE
+    assert "Apache Kafka 1.0" in error.str()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [(TIMED_OUT, KafkaError._TIMED_OUT, "no reply to SaslAuthenticate"), (-99, None, "")],
+)
+def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None, words: str):
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    cluster.reply(None, status=status)
+    assert [error.code() for error in cluster.told] == ([] if code is None else [code])
+    assert all(words in error.str() for error in cluster.told)
+    assert cluster.engine.opened == []
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_connection_that_ends_meanwhile_says_what_it_was_asked(rounds: int):
+    cluster = Secured(plain())
+    cluster.connect()
+    if rounds:
+        cluster.reply(SaslHandshakeResponse())
+    cluster.reply(None, status=TRANSPORT)
+    ended = {"status": TRANSPORT, "attempts": 1, "peer_closed": 3, "text": "the peer closed the connection"}
+    cluster.pool.on_disconnected(event(**ended))
+    [error] = cluster.told
+    assert error.code() == (KafkaError._AUTHENTICATION if rounds else KafkaError._TRANSPORT)
+    words = "while user 'alice' with PLAIN was authenticated" if rounds else "is its listener one for SASL?"
+    assert words in error.str()
+    assert "the peer closed the connection" in error.str()
+
+
+def test_replies_that_cannot_be_read_end_the_connection():
+    for rounds in (0, 1):
+        cluster = Secured(plain())
+        cluster.connect()
+        if rounds:
+            cluster.reply(SaslHandshakeResponse())
+        sent = cluster.engine.submitted.pop()
+        cluster.pool.on_reply(event(token=sent.token, body=b"\0"))
+        assert cluster.told[0].code() == KafkaError._BAD_MSG
+        assert len(cluster.engine.closed) == 1
+
+
+def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
+    cluster = Secured(Talk())
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    cluster.later.do()
+    cluster.reply(SaslAuthenticateResponse(auth_bytes=bytes((1 << 20) + 1)))
+    assert cluster.later.waiting == []
+    assert "1048577 bytes" in cluster.told[0].str()
+
+
+@pytest.mark.parametrize("error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")])
+def test_nothing_to_authenticate_with_is_an_error_without_secrets(error: Exception):
+    talk = Talk()
+    talk.failure = error
+    cluster = Secured(talk)
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    cluster.later.do()
+    [told] = cluster.told
+    assert told.code() == KafkaError._AUTHENTICATION
+    assert SECRET not in told.str()
+    assert "[redacted]" in told.str()
+
+
+# --- sessions (KIP-368) ---
+
+
+def test_a_session_is_renewed_on_the_live_connection_before_it_ends():
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.authenticate(session_ms=100_000)
+    assert len(cluster.engine.opened) == 1
+    assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 90
+    cluster.clock.now += 89
+    cluster.pool.poll(cluster.clock.now)
+    assert cluster.engine.held == []
+    cluster.clock.now += 1
+    cluster.pool.poll(cluster.clock.now)
+    assert cluster.engine.held == [(0, 1)]
+    assert cluster.pool.bootstrap[0].up, "calls go on to the engine, which holds them"
+    cluster.authenticate(session_ms=10_000)
+    assert len(cluster.engine.opened) == 2
+    assert cluster.engine.closed == []
+    assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 9
+
+
+def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenticated():
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.authenticate(session_ms=100_000)
+    cluster.clock.now += 95
+    cluster.pool.poll(cluster.clock.now)
+    cluster.reply(SaslHandshakeResponse())
+    cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="another principal"))
+    assert len(cluster.engine.closed) == 1
+    assert not cluster.pool.bootstrap[0].up
+    cluster.pool.on_disconnected(event(status=-15, attempts=1, text="malformed data"))
+    cluster.connect(generation=2)
+    cluster.authenticate(generation=2)
+    assert len(cluster.engine.opened) == 2
+    assert cluster.pool.poll(cluster.clock.now)[1] == float("inf"), "this broker has no sessions that end"
+
+
+def test_a_session_ends_with_its_connection():
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.authenticate(session_ms=100_000)
+    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
+    cluster.clock.now += 95
+    assert cluster.pool.poll(cluster.clock.now)[1] == float("inf")
+    assert cluster.engine.held == []
+
+
+def test_a_short_session_is_not_renewed_sooner_than_brokers_take_it():
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.authenticate(session_ms=1000)
+    assert cluster.pool.poll(cluster.clock.now)[1] > cluster.clock.now + 1
+
+
+# --- what expires ---
+
+
+def test_what_expires_is_refreshed_aside_when_due_and_again_after_a_pause():
+    talk = Talk()
+    talk.due = 1000.0
+    cluster = Secured(talk)
+    cluster.pool.poll(1000.0)
+    cluster.pool.poll(1000.0)
+    assert len(cluster.later.waiting) == 1, "one at a time"
+    cluster.later.do()
+    assert cluster.pool.poll(1000.0)[1] == 1080.0
+    cluster.clock.now = 1080.0
+    talk.failure = SaslError("nobody there")
+    pauses = []
+    for _ in range(7):
+        cluster.pool.poll(cluster.clock.now)
+        cluster.later.do()
+        due = cluster.pool.poll(cluster.clock.now)[1]
+        pauses.append(due - cluster.clock.now)
+        cluster.clock.now = due
+    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+    assert {error.code() for error in cluster.told} == {KafkaError._AUTHENTICATION}
+    assert "nobody there" in cluster.told[0].str()
+    assert len(cluster.told) == 1, "once, until it works again"
+    talk.failure = None
+    cluster.pool.poll(cluster.clock.now)
+    cluster.later.do()
+    talk.failure = SaslError("gone again")
+    cluster.clock.now = talk.due = cluster.clock.now + 80
+    cluster.pool.poll(cluster.clock.now)
+    cluster.later.do()
+    assert len(cluster.told) == 2
+
+
+# --- the thread ---
+
+
+def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
+    posted: list[Callable[[], None]] = []
+    arrived = threading.Semaphore(0)
+
+    def post(work: Callable[[], None]) -> None:
+        posted.append(work)
+        arrived.release()
+
+    aside = Aside("test", post)
+    outcomes: list[Any] = []
+    names: list[str] = []
+    aside.run(lambda: names.append(threading.current_thread().name) or 1, outcomes.append)
+    aside.run(lambda: 1 // 0, outcomes.append)
+    for _ in range(2):
+        assert arrived.acquire(timeout=60)
+    for work in posted:
+        work()
+    assert names == ["kafka-native security test"]
+    assert outcomes[0] == 1
+    assert isinstance(outcomes[1], ZeroDivisionError)
+    going, go_on = threading.Event(), threading.Event()
+    aside.run(lambda: (going.set(), go_on.wait(60)), outcomes.append)
+    assert going.wait(60)
+    stopper = threading.Thread(target=aside.stop)
+    stopper.start()
+    while not aside._ended:
+        stopper.join(0.01)
+    go_on.set()
+    stopper.join(60)
+    assert not stopper.is_alive()
+    assert len(posted) == 2, "nobody is told of what ends after the client"
