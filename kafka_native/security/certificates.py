@@ -54,7 +54,7 @@ def certificates(material: Material) -> list[x509.Certificate]:
     for number, block in enumerate(blocks, 1):
         try:
             found.append(x509.load_pem_x509_certificate(block))
-        except (ValueError, UnsupportedAlgorithm) as error:
+        except Exception as error:  # cryptography has many: InvalidVersion, KeyError ...
             refuse(f"{material}: certificate {number} of {len(blocks)} can't be read: {error}")
     return found
 

@@ -6,10 +6,9 @@ that comes from the network is cut and cleaned before it is put into a sentence.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from cryptography import x509
 
@@ -18,6 +17,8 @@ from kafka_native.config import Config
 from .authorities import Authorities
 from .certificates import Identity, clean, subject
 from .openssl import ffi, lib, library_version
+
+_T = TypeVar("_T")
 
 CERTIFICATE_BYTES_MAX: Final = 64 * 1024
 NAMES_MAX: Final = 5
@@ -48,21 +49,17 @@ class Failure(NamedTuple):
 
 
 class Peer:
-    """What a broker's certificate says, as far as it can be read."""
+    """What a broker's certificate says, as far as it can be read: cryptography reads each part when it is asked for."""
 
     def __init__(self, der: bytes) -> None:
-        """``der``: somebody else's bytes."""
-        self.certificate: x509.Certificate | None = None
-        try:
-            if 0 < len(der) <= CERTIFICATE_BYTES_MAX:
-                self.certificate = x509.load_der_x509_certificate(der)
-        except ValueError:
-            return
+        """``der``: somebody else's bytes, empty if there are none."""
+        self._der = der if len(der) <= CERTIFICATE_BYTES_MAX else b""
 
     @property
     def names(self) -> str:
         """The hosts and addresses that it is for."""
-        found = [] if self.certificate is None else _names(self.certificate)
+        nothing: list[str] = []
+        found = self._read(_names, nothing)
         shown = [clean(name, 64) for name in found[:NAMES_MAX]]
         more = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
         return ", ".join(shown) + more if shown else "no host that could be read"
@@ -70,22 +67,28 @@ class Peer:
     @property
     def issuer(self) -> str:
         """Who signed it."""
-        return _readable(lambda one: clean(one.issuer.rfc4514_string()), self.certificate, "an unknown one")
+        return self._read(lambda one: clean(one.issuer.rfc4514_string()), "an unknown one")
 
     @property
     def subject(self) -> str:
         """Whose it is."""
-        return _readable(subject, self.certificate, "an unknown one")
+        return self._read(subject, "an unknown one")
 
     @property
     def from_when(self) -> datetime | None:
         """Since when it is valid."""
-        return _date(lambda one: one.not_valid_before_utc, self.certificate)
+        return self._read(lambda one: one.not_valid_before_utc, None)
 
     @property
     def until_when(self) -> datetime | None:
         """Until when it is valid."""
-        return _date(lambda one: one.not_valid_after_utc, self.certificate)
+        return self._read(lambda one: one.not_valid_after_utc, None)
+
+    def _read(self, read: Callable[[x509.Certificate], _T], otherwise: _T) -> _T:
+        try:
+            return read(x509.load_der_x509_certificate(self._der)) if self._der else otherwise
+        except Exception:  # it may be made to be a nuisance; cryptography has many for that: ValueError, KeyError ...
+            return otherwise
 
 
 def explain(failure: Failure, config: Config, authorities: Authorities, own: Identity | None) -> str:
@@ -223,25 +226,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return [str(each.value) for each in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
-        return []
-    hosts = names.get_values_for_type(x509.DNSName)
-    addresses = names.get_values_for_type(x509.IPAddress)
-    return hosts + [str(each) for each in addresses if isinstance(each, (ipaddress.IPv4Address, ipaddress.IPv6Address))]
-
-
-def _readable(read: Callable[[x509.Certificate], str], certificate: x509.Certificate | None, otherwise: str) -> str:
-    try:
-        return otherwise if certificate is None else read(certificate)
-    except ValueError:
-        return otherwise
-
-
-def _date(read: Callable[[x509.Certificate], datetime], certificate: x509.Certificate | None) -> datetime | None:
-    try:
-        return None if certificate is None else read(certificate)
-    except ValueError:
-        return None
+    return names.get_values_for_type(x509.DNSName) + [str(each) for each in names.get_values_for_type(x509.IPAddress)]
 
 
 def _verify_text(error: int) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from OpenSSL import SSL
 
 from kafka_native.security.tls import TlsContext
@@ -15,6 +18,12 @@ from tests.security.certificates import DAY, NOW, hostile, revocation_list
 from tests.security.handshakes import HOST, PORT, chain_of, der_of, key_of, pem, server, shake, tls
 
 AUTHORITY = trustme.CA(organization_name="Authority")
+SOME_CERTIFICATES = [
+    hostile([HOST, "b2.example"], "broker"),
+    hostile([], "broker"),
+    der_of(AUTHORITY.issue_cert(HOST, "10.0.0.1", "somebody@example.org")),
+    der_of(AUTHORITY.create_child_ca().issue_cert("2001:db8::1")),
+]
 BROKER = AUTHORITY.issue_cert(HOST, "10.0.0.1")
 
 
@@ -154,6 +163,22 @@ def test_certificates_that_cannot_be_read(error: int, certificate: bytes) -> Non
     text = trusting().explain("certificate verify failed", error, HOST, PORT, certificate)
     assert "b1.example:9093" in text
     assert len(text) < 600
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=8), st.sampled_from(range(4))
+)
+@example([(14, 83)], 0)  # a version that there isn't
+def test_damaged_certificates_are_no_errors(changes: list[tuple[int, int]], which: int) -> None:
+    certificate = bytearray(SOME_CERTIFICATES[which])
+    for place, value in changes:
+        certificate[place % len(certificate)] = value
+    context = trusting()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for error in (62, 10, 9, 20, 18):
+            assert context.explain("", error, HOST, PORT, bytes(certificate)).isprintable()
 
 
 def test_names_of_a_hostile_certificate_are_cut_and_cleaned() -> None:
