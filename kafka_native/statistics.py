@@ -230,8 +230,12 @@ class EosMetrics:
     idemp_stateage: int
     """Milliseconds."""
     txn_state: str
+    """``Init``, ``WaitPID``, ``Ready``, ``InTransaction``, ``CommittingTransaction``, ``AbortableError``,
+    ``AbortingTransaction`` or ``FatalError``; ``Init`` without transactions."""
     txn_stateage: int
+    """Milliseconds."""
     txn_may_enq: bool
+    """Whether messages are taken: from `Producer.begin_transaction()` on, until it ends."""
     producer_id: int
     """-1: none."""
     producer_epoch: int

@@ -99,7 +99,7 @@ class Transacting:
         self._stop_taking(abort=True)
         self.purge(in_queue=True, in_flight=False)
         while (left := self.flush(look_s(deadline))) and self._awaits(left, deadline, abort=True):
-            pass
+            self.purge(in_queue=True, in_flight=False)  # what has come back meanwhile, to be sent again
         self._end(left_s(deadline), abort=True)
 
     @contextmanager
@@ -116,7 +116,7 @@ class Transacting:
                 self.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), timeout)
             self.commit_transaction(timeout)
         except BaseException as error:
-            if not is_fatal(error):
+            if self._may_abort(error):
                 self.abort_transaction(timeout)
             raise
 
@@ -144,6 +144,10 @@ class Transacting:
             text = f"{left} messages of the transaction are still to be delivered: call again"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
         return True
+
+    def _may_abort(self, error: BaseException) -> bool:
+        """Whether what has ended a block leaves something to abort: not what is fatal, nor a commit under way."""
+        return not is_fatal(error) and not self._transactions().committing
 
     def _end(self, timeout: float, *, abort: bool) -> None:
         """The last step."""

@@ -414,7 +414,8 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
     if (sequence->unsettled.next == &batch->sequence_node) {
         int lost_acknowledged = error_code == KN_OUT_OF_ORDER_SEQUENCE_NUMBER && sequence->failed_id <= sequence->written_id;
         int lost_possible = error_code == KN_UNKNOWN_PRODUCER_ID && batch->persistence == KN_POSSIBLY_PERSISTED;
-        int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED;
+        /* In a transaction it costs that one: an abort undoes the rest. */
+        int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED && !kn_engine_is_transactional(accumulator->topic->engine);
         verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST : KN_SEQUENCE_RESTART;
         if (verdict == KN_SEQUENCE_RESTART) sequence->restart = 1;
     }

@@ -122,6 +122,7 @@ static void engine_drain(struct kn_engine *engine)
     struct kn_list *node;
     while ((node = kn_queue_pop(&engine->fetched))) kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
     while ((node = kn_queue_pop(&engine->events))) kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
+    kn_event_free(atomic_load(&engine->transaction.failure));
     while ((node = kn_queue_pop(&engine->deliveries))) kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
 }
 
@@ -505,12 +506,17 @@ void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t prod
     }
 }
 
-void kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit)
+int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit)
 {
+    struct kn_event *failure = atomic_exchange(&engine->transaction.failure, NULL);
+    if (!failure) failure = kn_event_new(KN_EVENT_TXN_FAILED, -1); /* now: a failure that can't be told would be a commit without it */
+    if (!failure) return KN_ERR_NOMEM;
+    failure->offset = number;
+    atomic_store(&engine->transaction.failure, failure);
     atomic_store(&engine->transaction.implicit, implicit);
-    atomic_store(&engine->transaction.failed, 0);
     atomic_store(&engine->transaction.number, number);
     atomic_store(&engine->transaction.open, 1);
+    return KN_OK;
 }
 
 void kn_engine_transaction_shut(struct kn_engine *engine) { atomic_store(&engine->transaction.open, 0); }
@@ -522,21 +528,16 @@ void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topi
     if (table && partition < table->count) kn_accumulator_admit(table->partitions[partition], number);
 }
 
-/* A batch without which the transaction can't be committed; what was thrown away goes with an abort. */
+/* A batch without which the transaction can't be committed. Told before anybody can see that nothing is outstanding. */
 static void tell_failed(struct kn_engine *engine, const struct kn_batch *batch)
 {
-    if (batch->status == KN_OK && !batch->error_code) return;
-    if (batch->status == KN_ERR_PURGED || batch->status == KN_ERR_CLOSED || atomic_exchange(&engine->transaction.failed, 1)) return;
-    struct kn_event *event = kn_event_new(KN_EVENT_TXN_FAILED, -1);
-    if (!event) { /* then the next one that fails tells */
-        atomic_store(&engine->transaction.failed, 0);
-        return;
-    }
+    if ((batch->status == KN_OK && !batch->error_code) || batch->status == KN_ERR_CLOSED) return;
+    struct kn_event *event = atomic_exchange(&engine->transaction.failure, NULL);
+    if (!event) return;
     event->token = batch->topic->token;
     event->partition = batch->partition;
     event->status = batch->status;
     event->error_code = batch->error_code;
-    event->offset = atomic_load(&engine->transaction.number);
     kn_engine_post_event(engine, event);
 }
 

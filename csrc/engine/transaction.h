@@ -11,13 +11,15 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct kn_event;
+
 #define KN_TRANSACTIONAL_ID_BYTES_MAX 512
 
 struct kn_transaction {
     _Atomic int64_t number;   /* rises with each; 0: there was none yet */
     atomic_int open;          /* messages are taken */
     atomic_int implicit;
-    atomic_int failed;        /* a batch of it wasn't written; told with KN_EVENT_TXN_FAILED */
+    struct kn_event *_Atomic failure; /* what tells of the first batch of it that isn't written; NULL: that was told */
 };
 
 #endif

@@ -339,7 +339,8 @@ cdef class Engine:
 
     def transaction_begin(self, int64_t number, bint implicit):
         """Control thread: messages are taken from now on, in transaction ``number``. ``implicit``: no partition has to be admitted."""
-        kn_engine_transaction_begin(self._alive(), number, implicit)
+        if kn_engine_transaction_begin(self._alive(), number, implicit) != 0:
+            raise MemoryError
 
     def transaction_shut(self):
         """Control thread: no message is taken any more; what was is sent."""

@@ -19,7 +19,7 @@ from kafka_native.aio._loop import Asking, Watch, deadline_of
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
 from kafka_native.statistics import ClientMetrics
-from kafka_native.transacting import is_fatal, left_s, look_s
+from kafka_native.transacting import left_s, look_s
 from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
@@ -223,7 +223,8 @@ class AIOProducer(Sending):
         if abort:
             await ask(core.purge, True, False)
         while (left := await self.flush(look_s(deadline))) and core._awaits(left, deadline, abort=abort):
-            pass
+            if abort:
+                await ask(core.purge, True, False)
         await ask(core._end, left_s(deadline), abort=abort)
 
     @asynccontextmanager
@@ -238,7 +239,7 @@ class AIOProducer(Sending):
                 await self.send_offsets_to_transaction(positions, metadata, timeout)
             await self.commit_transaction(timeout)
         except BaseException as error:
-            if not is_fatal(error):
+            if self._core._may_abort(error):
                 await self.abort_transaction(timeout)
             raise
 

@@ -18,14 +18,14 @@ class Backoff:
         self, first_s: float, most_s: float, uniform: Callable[[float, float], float] = random.uniform
     ) -> None:
         """``uniform`` is replaced by tests."""
-        self._first_s = first_s
+        self.first_s = first_s
         self._most_s = max(first_s, most_s)
         self._uniform = uniform
         self.failures = 0
 
     def next_s(self) -> float:
         """The delay before the next attempt, in seconds."""
-        delay = min(self._first_s * float(1 << min(self.failures, 30)), self._most_s)
+        delay = min(self.first_s * float(1 << min(self.failures, 30)), self._most_s)
         self.failures += 1
         return delay * self._uniform(1 - JITTER, 1 + JITTER)
 

@@ -71,7 +71,8 @@ class Coordinator:
         self._query_interval_s = query_interval_s
         self._backoff = backoff
         self._clock = clock
-        self._log = pool.logs["cgrp"]
+        self._log = pool.logs["cgrp" if key_type == GROUP else "eos"]
+        self._name = f"{'group' if key_type == GROUP else 'transactional id'} {key}"
         self._asking = False
         self._ask_at = NEVER
         self.target: int | None = None
@@ -93,7 +94,7 @@ class Coordinator:
         """The target doesn't answer or says that it isn't the coordinator: look for it again, with back-off."""
         if self.target is None:
             return
-        self._log.debug("group %s: its coordinator is lost", self._key)
+        self._log.debug("%s: its coordinator is lost", self._name)
         self.target = None
         first = self._backoff.failures == 0
         delay_s = self._backoff.next_s()
@@ -132,7 +133,7 @@ class Coordinator:
         node_id, host, port = outcome
         target = self._pool.coordinator(node_id, host, port)
         if target != self.target:
-            self._log.debug("group %s: its coordinator is broker %d, %s:%d", self._key, node_id, host, port)
+            self._log.debug("%s: its coordinator is broker %d, %s:%d", self._name, node_id, host, port)
             self.target = target
             for listener in self.on_found:
                 listener()
@@ -150,7 +151,7 @@ class Coordinator:
 
     def _refuse(self, error: KafkaError) -> None:
         self._ask_at = self._clock() + self._backoff.next_s()
-        self._log.debug("group %s: no coordinator: %s", self._key, error.str())
+        self._log.debug("%s: no coordinator: %s", self._name, error.str())
         before, self.refused = self.refused, error if error.code() in REFUSED else None
         if self.refused is not None and (before is None or before.code() != error.code()):
             for listener in self.on_refused:

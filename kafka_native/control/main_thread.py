@@ -183,15 +183,20 @@ class MainThread:
         return [*self.managers, *(each for each in optional if each is not None), self.metadata, self.pool]
 
     def _loop(self) -> None:
+        work = 0
         while not self._stopping:
             try:
-                wake_up = self._turn()
+                wake_up = self._turn(work)
             except Exception:
                 # A defect of ours must not end the client in silence: say so, and go on with what still works.
                 self._logger.exception("the control thread has met an unexpected error and goes on")
                 wake_up = time.monotonic() + 1.0
             wait_s = -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
             for event in self.engine.next_events(0.0 if self._work else wait_s):
+                self._guarded(event)
+            # What is done for the application knows all that the engine had told by when it was posted.
+            work = len(self._work)
+            for event in self.engine.next_events(0.0) if work else ():
                 self._guarded(event)
             self._tell_dropped()
         for event in self.engine.next_events(0.0):
@@ -213,8 +218,8 @@ class MainThread:
         if count:
             self._logs.say_dropped(count)
 
-    def _turn(self) -> float:
-        while self._work:
+    def _turn(self, work: int) -> float:
+        for _ in range(work):
             self._work.popleft()()
         wake_up = NEVER
         for manager in self._managers():
@@ -248,7 +253,8 @@ class MainThread:
         elif event.kind == PARTITION and self.routing is not None:
             self.routing.on_partition_error(event, now)
         elif event.kind == OUT_OF_SEQUENCE and self.transactions is not None:
-            self.transactions.on_out_of_sequence(KafkaError(event.error_code))
+            error = self.engine.error_of(event.status, event.error_code, None)
+            self.transactions.on_out_of_sequence(error, event.offset, event.epoch)
         elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
             self.identity.on_out_of_sequence(event)
         elif event.kind == FATAL and self.routing is not None:

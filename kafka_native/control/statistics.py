@@ -18,6 +18,7 @@ from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.positions import NO_EPOCH
 from kafka_native.control.rebalance import Kind
+from kafka_native.control.transactions import State
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.statistics import (
     INTERNAL_PARTITION,
@@ -173,7 +174,7 @@ class Statistics:
 
     def _watch(self, now: float) -> None:
         """Notes when states change that don't say so themselves."""
-        states = {"group": self._group_state, "identity": self._identity_state}
+        states = {"group": self._group_state, "identity": self._identity_state, "transaction": self._transaction_state}
         for what, state in states.items():
             is_now = state()
             if what not in self._since or self._since[what][0] != is_now:
@@ -291,7 +292,7 @@ class Statistics:
     def _produced_partition(self, topic: Topic, known: Known | None, partition: int) -> PartitionMetrics:
         counted: dict[str, Any] = dict(snapshots.partition_snapshot(topic, partition))
         next_seq = counted.pop("next_seq")
-        if self._main.identity is not None:
+        if self._main.identity is not None or self._main.transactions is not None:
             counted |= {"next_ack_seq": next_seq, "next_err_seq": next_seq, "acked_msgid": counted["txmsgs"]}
         return PartitionMetrics(partition=partition, **self._place(known, partition), **counted)
 
@@ -367,28 +368,36 @@ class Statistics:
         )
 
     def _identity_state(self) -> str:
-        identity = self._main.identity
-        if identity is None:
+        identity, transactions = self._main.identity, self._main.transactions
+        if identity is None and transactions is None:
             return ""
         if self._fatal() is not None:
             return "FatalError"
+        if transactions is not None:
+            return "Assigned" if transactions.granted else "WaitPID" if transactions.state is State.WAIT_PID else "Init"
+        assert identity is not None
         if identity.known:
             return "Assigned"
         return "WaitPID" if identity.asking else "RequestPID"
 
+    def _transaction_state(self) -> str:
+        transactions = self._main.transactions
+        return State.INIT.value if transactions is None else transactions.state.value
+
     def _eos(self, now: float) -> EosMetrics | None:
-        identity = self._main.identity
-        if identity is None:
+        transactions = self._main.transactions
+        numbering = transactions or self._main.identity
+        if numbering is None:
             return None
         return EosMetrics(
             idemp_state=self._identity_state(),
             idemp_stateage=self._age_ms("identity", now),
-            txn_state="Init",
-            txn_stateage=int((now - self._made_at) * 1000),
-            txn_may_enq=False,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.epoch,
-            epoch_cnt=identity.granted,
+            txn_state=self._transaction_state(),
+            txn_stateage=self._age_ms("transaction", now),
+            txn_may_enq=transactions is not None and transactions.taking,
+            producer_id=numbering.producer_id,
+            producer_epoch=numbering.epoch,
+            epoch_cnt=numbering.granted,
         )
 
 

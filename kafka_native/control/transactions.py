@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from kafka_native.protocol.schema import Request
 
 NO_PRODUCER = -1
+MARKERS_S = 0.002
+"""The first wait for the markers of the last transaction (CONCURRENT_TRANSACTIONS), which are on their way."""
 LAST_OF_CLIENTS = 3
 """Of AddPartitionsToTxn: the later ones are for brokers."""
 LAST_EXPLICIT = 4
@@ -52,7 +54,11 @@ TRANSACTION_VERSION = "transaction.version"
 """The cluster's feature; from 2 on its transactions are those of KIP-890."""
 
 FENCED = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED})
-"""Somebody else has the transactional id now: nothing may be done under it any more."""
+"""Said by a coordinator: somebody else has the transactional id now, nothing may be done under it any more.
+
+A partition's leader says INVALID_PRODUCER_EPOCH also where the transaction alone is over (KIP-588): the coordinator,
+asked for the abort, knows.
+"""
 
 FATAL = frozenset(
     {
@@ -84,6 +90,16 @@ PASSING = frozenset(
     }
 )
 """Answers after which asking again helps."""
+
+FATAL_OF_MESSAGES = frozenset(
+    {
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_VERSION,
+    }
+)
+"""A message that failed with one of these would fail in any transaction."""
 
 STRANGER = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
 """The coordinator has forgotten the producer: another epoch has to be asked for before the next transaction."""
@@ -170,6 +186,7 @@ class Transactions:
         self._timeout_ms = timeout_ms
         self._request_s = request_s
         self._backoff = backoff
+        self._markers = Backoff(MARKERS_S, backoff.first_s)
         self._group_coordinator = group_coordinator
         self._version = version
         self._on_fatal = on_fatal
@@ -179,6 +196,10 @@ class Transactions:
         self.producer_id = self.epoch = NO_PRODUCER
         self.error: KafkaError | None = None
         """Why the transaction has to be aborted, or the producer closed."""
+        self.granted = 0
+        """How many ids and epochs there were."""
+        self.taking = False
+        """Whether messages are taken."""
         self._number = 0
         self._implicit = False
         self._operation: Operation | None = None
@@ -187,9 +208,16 @@ class Transactions:
         self._to_add: dict[Key, None] = {}
         self._added: set[Key] = set()
         self._added_group = False
-        self._touched = False  # the coordinator may know of a transaction
+        self._touched = False  # the coordinator knows of a transaction
+        self._unsure = False  # it may: whether it has done what it was asked isn't known
         self._reset = False  # another epoch has to be asked for
-        coordinator.on_found.append(self._look)
+        self._watched: set[Coordinator] = set()
+        self._watch(coordinator)
+
+    @property
+    def committing(self) -> bool:
+        """Whether the commit has been asked for, and may be done although its call has ended."""
+        return self.state is State.COMMITTING
 
     # --- what the application asks ---
 
@@ -208,8 +236,9 @@ class Transactions:
         self._implicit = self._version() >= 2
         self._to_add.clear()
         self._added.clear()
-        self._added_group = self._touched = False
+        self._added_group = self._touched = self._unsure = False
         self.state = State.IN_TRANSACTION
+        self.taking = True
         self._writer.transaction_begin(self._number, self._implicit)
         return None
 
@@ -223,13 +252,28 @@ class Transactions:
     def shut(self, *, abort: bool) -> KafkaError | None:
         """Takes no more messages, before what was taken is flushed, or thrown away; or says why it can't end now."""
         waits = Kind.ABORT if abort else Kind.COMMIT
+        if abort:
+            self._drop_offsets()
         if self._operation is not None:
             return None if self._operation.kind is waits else self._unfinished(self._operation)
         ends = (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING) if abort else (State.IN_TRANSACTION,)
         if self.state not in ends:
             return self._out_of_order(waits.value)
-        self._writer.transaction_shut()
+        if abort:
+            self.state = State.ABORTING
+        self._shut()
         return None
+
+    def _shut(self) -> None:
+        self.taking = False
+        self._writer.transaction_shut()
+
+    def _drop_offsets(self) -> None:
+        """Offsets that nobody has taken yet needn't be: the transaction is aborted."""
+        operation = self._operation
+        if operation is not None and operation.kind is Kind.OFFSETS and self.state is not State.FATAL:
+            self._finish(_error(KafkaError._CONFLICT, "the transaction is aborted"))
+            self._operation = None
 
     def commit(self, done: Done, deadline: float) -> None:
         """Ends it; everything that was produced in it has been delivered."""
@@ -242,6 +286,8 @@ class Transactions:
     def _call(self, operation: Operation, allowed: Iterable[State]) -> None:
         """Starts an operation, or has the one go on that a call before it has given up waiting for."""
         assert operation.done is not None
+        if operation.kind is Kind.ABORT:
+            self._drop_offsets()
         before = self._operation
         if before is not None and before.kind is operation.kind:
             if not before.over:
@@ -315,17 +361,18 @@ class Transactions:
 
     def on_failed(self, error: KafkaError, number: int) -> None:
         """A message of a transaction wasn't delivered: it can't be committed any more."""
-        if number != self._number:
+        if number != self._number or self.state is State.FATAL:
             return
-        if error.code() in FENCED:
+        self._reset = self._reset or not self._implicit  # its sequence numbers may have a gap
+        if error.code() in FATAL_OF_MESSAGES:
             self._fail(error)
         elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
-            self._reset = self._reset or not self._implicit  # its sequence numbers have a gap
             self._to_be_aborted(error)
 
-    def on_out_of_sequence(self, error: KafkaError) -> None:
-        """A partition can't go on under this epoch."""
-        self.on_failed(error, self._number)
+    def on_out_of_sequence(self, error: KafkaError, producer_id: int, epoch: int) -> None:
+        """A partition can't go on under this id and epoch."""
+        if (producer_id, epoch) == (self.producer_id, self.epoch):
+            self.on_failed(error, self._number)
 
     def _to_be_aborted(self, error: KafkaError) -> None:
         self._log.info("the transaction has to be aborted: %s", error.str())
@@ -336,13 +383,22 @@ class Transactions:
         code = KafkaError._FENCED if error.code() in FENCED else error.code()
         text = f"transactional.id {self._id!r}: {error.str()}"
         self.error = KafkaError(code, text, fatal=True)
+        self.taking = False
         self._finish(self.error, State.FATAL)
         self._on_fatal(self.error)
 
     # --- requests ---
 
-    def _look(self) -> None:
+    def _look(self, _: KafkaError | None = None) -> None:
         self._ask_at = min(self._ask_at, self._clock())
+
+    def _watch(self, coordinator: Coordinator) -> Coordinator:
+        """Hears when it is found, or refused."""
+        if coordinator not in self._watched:
+            self._watched.add(coordinator)
+            coordinator.on_found.append(self._look)
+            coordinator.on_refused.append(self._look)
+        return coordinator
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
@@ -356,8 +412,11 @@ class Transactions:
         coordinator, message, take = step
         target = coordinator.want(now)
         if target is None:  # `_look` is called when it is found
-            return [], wake_at
+            if coordinator.refused is not None:
+                self._sort(coordinator, coordinator.refused, take)
+            return [], min(wake_at, self._ask_at)
         self._asking = True
+        self._note_asked(message)
 
         def on_reply(reply: Reply) -> None:
             self._asking = False
@@ -370,11 +429,18 @@ class Transactions:
             newest = LAST_EXPLICIT
         return [Call(message, target, now + self._request_s, on_reply, newest)], wake_at
 
+    def _note_asked(self, message: Request) -> None:
+        """What may have begun a transaction at the coordinator, also if no answer comes."""
+        if isinstance(message, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest):
+            self._unsure = True
+        elif isinstance(message, TxnOffsetCommitRequest):
+            self._touched = True  # KIP-890: the group is added before anything is looked at
+
     def _next(self) -> tuple[Coordinator, Request, Callable[[Reply], KafkaError | None]] | None:
         """The next request there is to make, whom to ask, and what takes the answer."""
         operation = self._operation
         kind = None if operation is None or operation.over else operation.kind
-        if kind is Kind.INIT or (kind is Kind.ABORT and self._reset and not self._touched):
+        if kind is Kind.INIT or (kind is Kind.ABORT and not self._touched and (self._reset or self._unsure)):
             return self._coordinator, self._init_request(), self._on_identity
         if self._to_add and self.state in (State.IN_TRANSACTION, State.COMMITTING):
             return self._coordinator, self._add_request(), self._on_added
@@ -387,9 +453,7 @@ class Transactions:
                     group_id=operation.member.group_id,
                 )
                 return self._coordinator, message, self._on_group_added
-            coordinator = self._group_coordinator(operation.member.group_id)
-            if self._look not in coordinator.on_found:
-                coordinator.on_found.append(self._look)
+            coordinator = self._watch(self._group_coordinator(operation.member.group_id))
             return coordinator, self._offsets_request(operation.offsets, operation.member), self._on_offsets
         if kind in (Kind.COMMIT, Kind.ABORT):
             if not self._touched:
@@ -404,20 +468,22 @@ class Transactions:
         if error is None:
             coordinator.answered()
             self._backoff.reset()
+            self._markers.reset()
             return
         code = error.code()
         if code in PASSING:
             coordinator.note(error)
-            delay_s = self._backoff.next_s()
+            backoff = self._markers if code == KafkaError.CONCURRENT_TRANSACTIONS else self._backoff
+            delay_s = backoff.next_s()
             self._ask_at = self._clock() + delay_s
             self._log.debug("%s; asked again in %.3f s", error.str(), delay_s)
         elif code in FENCED or code in FATAL or self.state is State.WAIT_PID:
             self._fail(error)
         elif code in STRANGER and self.state is State.ABORTING:
             self._reset, self._touched = True, False  # there is nothing to abort: it has a new epoch instead
-        elif code == KafkaError.INVALID_TXN_STATE and not self._implicit:
+        elif code == KafkaError.INVALID_TXN_STATE and (self.state is State.ABORTING or not self._implicit):
             self._fail(error)
-        else:
+        elif self.state is not State.ABORTING or take in (self._on_ended, self._on_identity):
             self._reset = self._reset or code in STRANGER
             self._to_be_aborted(error)
 
@@ -440,6 +506,7 @@ class Transactions:
     def _identify(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.producer_id, self.epoch = producer_id, epoch
+            self.granted += 1
             self._log.debug("producer id %d, epoch %d", producer_id, epoch)
             self._writer.grant(producer_id, epoch)
 
@@ -505,8 +572,8 @@ class Transactions:
         ]
         if codes:
             return min((_error(*each) for each in codes), key=lambda error: error.code() in PASSING)
-        self._touched = True
-        self._finish(None)
+        if self._operation is not None and self._operation.kind is Kind.OFFSETS:
+            self._finish(None)
         return None
 
     def _end_request(self, *, commit: bool) -> EndTxnRequest:
@@ -520,7 +587,7 @@ class Transactions:
         if self._implicit and reply.producer_id != NO_PRODUCER:
             self._identify(reply.producer_id, reply.producer_epoch)
             self._reset = False
-        self._touched = False
+        self._touched = self._unsure = False
         if self._reset:  # without KIP-890 an abort keeps the epoch: the numbering begins anew under the next one
             return None
         self._ended()
@@ -529,7 +596,8 @@ class Transactions:
     def _ended(self) -> None:
         self._to_add.clear()
         self.error = None
-        self._writer.transaction_shut()
+        self._unsure = False
+        self._shut()
         self._finish(None, State.READY)
 
 

@@ -15,8 +15,7 @@ from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
 
-WAIT_S = 30.0
-SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "linger.ms": 0}
+from .bank import WAIT_S, Bank, error_of
 
 
 @pytest.fixture(params=[1, 2], scope="module")
@@ -25,63 +24,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
         yield running
 
 
-class Bank:
-    """A topic of a test's own, producers for it, and what committed readers see of it."""
-
-    def __init__(self, cluster: MockCluster, name: str) -> None:
-        self.cluster = cluster
-        self.topic = name
-        cluster.create_topic(name, 2)
-        self.made: list[Producer] = []
-
-    def producer(self, **conf: Any) -> Producer:
-        settings = {"bootstrap.servers": self.cluster.bootstrap_servers, "transactional.id": f"{self.topic}-tx", **SOON}
-        producer = Producer({**settings, **conf})
-        self.made.append(producer)
-        producer.init_transactions(WAIT_S)
-        return producer
-
-    def seen(self, isolation: str = "read_committed") -> list[str]:
-        conf = {
-            "bootstrap.servers": self.cluster.bootstrap_servers,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-        }
-        with Consumer(conf) as consumer:
-            consumer.assign([TopicPartition(self.topic, number, 0) for number in range(2)])
-            found, ends, deadline = [], 0, time.monotonic() + WAIT_S
-            while ends < 2:
-                assert time.monotonic() < deadline
-                message = consumer.poll(0.5)
-                if message is None:
-                    continue
-                error = message.error()
-                ends += error is not None
-                assert error is None or error.code() == KafkaError._PARTITION_EOF
-                if error is None:
-                    found.append(message.value().decode())
-        return sorted(found)
-
-    def state(self) -> State:
-        found = self.cluster.transactions.find(f"{self.topic}-tx")
-        assert found is not None
-        return found.state
-
-
 @pytest.fixture
 def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
-    made = Bank(cluster, request.node.name.replace("[", "-").replace("]", ""))
-    yield made
-    for producer in made.made:
-        producer.close(0)
-    cluster.faults.clear()
-
-
-def error_of(call: Any, *arguments: Any) -> KafkaError:
-    with pytest.raises(KafkaException) as caught:
-        call(*arguments)
-    error: KafkaError = caught.value.args[0]
-    return error
+    with Bank(cluster, request.node.name) as made:
+        yield made
 
 
 def test_what_is_committed_is_seen_whole_and_nothing_else(bank: Bank) -> None:

@@ -23,7 +23,7 @@ class Rig(Statistics):
         self.collected: list[bool] = []
         self.documents: list[dict[str, Any]] = []
         self.waiting: list[Any] = []
-        main: Any = SimpleNamespace(identity=None)
+        main: Any = SimpleNamespace(identity=None, transactions=None)
         super().__init__(
             main,
             name="rig",

@@ -41,6 +41,8 @@ class FakeCoordinator:
         self.node = target
         self.target: int | None = target
         self.on_found: list[Callable[[], None]] = []
+        self.on_refused: list[Callable[[KafkaError], None]] = []
+        self.refused: KafkaError | None = None
         self.noted: list[int] = []
 
     def want(self, now: float) -> int | None:
@@ -272,10 +274,7 @@ def test_offsets_that_are_refused_end_the_transaction_only(world: World, code: i
     assert (refused == code, refused.txn_requires_abort()) == (True, True)
     assert world.manager.begin() == code
     aborted = world.result(world.manager.abort)
-    if world.version == 1:
-        assert world.answer().committed is False
-    else:
-        assert world.go() is None, "the group's coordinator has taken nothing"
+    assert world.answer().committed is False, "the group may be in the transaction all the same"
     assert (aborted, world.manager.state) == ([None], State.READY)
     assert world.manager.begin() is None
 
@@ -309,6 +308,90 @@ def test_who_is_fenced_is_fenced_for_good(world: World, code: int) -> None:
     for call in (world.manager.abort, world.manager.commit, world.manager.init):
         assert world.only(call).fatal()
     assert world.manager.begin() == KafkaError._FENCED
+
+
+def test_a_leader_that_says_fenced_leaves_it_to_the_coordinator(world: World) -> None:
+    """INVALID_PRODUCER_EPOCH is also what comes after the transaction took too long (KIP-588)."""
+    world.begun().written()
+    world.manager.on_out_of_sequence(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), 4000, 0)
+    assert world.manager.state is State.IN_TRANSACTION, "news of an older epoch"
+    world.manager.on_out_of_sequence(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), 4000, 1)
+    refused = world.only(world.manager.commit)
+    assert (refused == KafkaError.INVALID_PRODUCER_EPOCH, refused.txn_requires_abort(), world.fatal) == (True, True, [])
+    aborted = world.result(world.manager.abort)
+    world.answer(KafkaError.PRODUCER_FENCED)
+    assert (aborted[0] == KafkaError._FENCED, aborted[0].fatal()) == (True, True)
+
+
+@pytest.mark.parametrize("code", [KafkaError.PRODUCER_FENCED, KafkaError.CLUSTER_AUTHORIZATION_FAILED])
+def test_a_message_that_no_transaction_could_have_is_fatal(world: World, code: int) -> None:
+    world.begun().written()
+    world.manager.on_failed(KafkaError(code), 1)
+    assert (world.only(world.manager.commit).fatal(), len(world.fatal)) == (True, 1)
+
+
+def test_an_abort_does_not_wait_for_offsets_that_nobody_takes(world: World) -> None:
+    world.begun()
+    outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
+    if world.version == 1:
+        world.answer()
+    world.answer(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    message = world.go()
+    call = world.calls.pop()
+    assert (message, outcome) == (call.message, []), "it is asked again"
+    assert world.manager.shut(abort=True) is None
+    assert outcome[0] == KafkaError._CONFLICT
+    aborted = world.result(world.manager.abort)
+    call.on_reply(world.reply_to(message, KafkaError.ILLEGAL_GENERATION))
+    assert aborted == [], "what the offsets came to is no matter any more"
+    assert world.answer().committed is False
+    assert (aborted, world.manager.state) == ([None], State.READY)
+
+
+def test_what_an_unanswered_request_may_have_begun_is_ended() -> None:
+    """Otherwise the broker has an open transaction until its time is up, and then fences this producer."""
+    world = World(1).begun()
+    world.manager.on_partition("t", 0, 1)
+    assert isinstance(world.go(), AddPartitionsToTxnRequest)
+    aborted = world.result(world.manager.abort)
+    world.calls.pop().on_reply(KafkaError(KafkaError._TIMED_OUT))
+    again = world.answer(KafkaError.CONCURRENT_TRANSACTIONS)
+    assert (type(again), again.producer_id, aborted) == (InitProducerIdRequest, 4000, [])
+    world.answer()
+    assert (aborted, world.manager.state) == ([None], State.READY)
+    world.begun()
+    outcome = world.result(world.manager.commit)
+    assert (world.go(), outcome) == (None, [None]), "nothing was written in the next one"
+
+
+def test_a_coordinator_that_may_not_be_asked_is_an_error_at_once(world: World) -> None:
+    world.begun()
+    world.group.target, world.group.refused = None, KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
+    if world.version == 1:
+        world.answer()
+    assert world.go() is None
+    assert (outcome[0] == KafkaError.GROUP_AUTHORIZATION_FAILED, outcome[0].txn_requires_abort()) == (True, True)
+
+    other = World(world.version)
+    other.coordinator.target = None
+    outcome = other.result(other.manager.init)
+    assert (other.go(), outcome) == (None, [])
+    other.coordinator.refused = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    for tell in other.coordinator.on_refused:
+        tell(other.coordinator.refused)
+    assert other.go() is None
+    assert outcome[0].fatal()
+
+
+def test_markers_of_the_last_transaction_are_waited_for_briefly() -> None:
+    world = World(1).begun()
+    world.manager.on_partition("t", 0, 1)
+    before = world.now
+    for _ in range(3):
+        world.answer(KafkaError.CONCURRENT_TRANSACTIONS)
+    assert isinstance(world.go(), AddPartitionsToTxnRequest)
+    assert world.now - before < 0.1, "less than one retry.backoff.ms"
 
 
 @pytest.mark.parametrize(

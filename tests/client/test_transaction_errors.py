@@ -1,0 +1,391 @@
+"""What each error of each request makes of a transaction, in both versions; with the themes of librdkafka's tests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer, SerializingProducer, TopicPartition
+from kafka_native.interceptors import ProducerInterceptor, ProducerRecord
+from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.mock.transactions import State
+from kafka_native.protocol import ApiKey
+from kafka_native.serialization import StringSerializer
+
+from .bank import SOON, WAIT_S, Bank, error_of
+
+E = KafkaError
+TRANSACTION_ABORTABLE = 120
+IN_TURN = [E.COORDINATOR_LOAD_IN_PROGRESS, CLOSE_CONNECTION, E.NOT_COORDINATOR, E.REQUEST_TIMED_OUT]
+EXPLICIT = (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN)
+"""Requests that KIP-890 has made unnecessary."""
+
+
+@pytest.fixture(params=[1, 2], scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
+    with MockCluster(brokers=3, transaction_version=request.param, auto_create_topics=False) as running:
+        yield running
+
+
+@pytest.fixture
+def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
+    with Bank(cluster, request.node.name) as made:
+        yield made
+
+
+@pytest.fixture
+def reader(bank: Bank) -> Iterator[Consumer]:
+    """Who has offsets to commit."""
+    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": f"{bank.topic}-group", **SOON}
+    del conf["linger.ms"]
+    with Consumer(conf) as consumer:
+        yield consumer
+
+
+def write(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int) -> None:
+    """A transaction of a message and an offset, up to its end."""
+    producer.begin_transaction()
+    producer.produce(bank.topic, value, partition=0)
+    metadata = reader.consumer_group_metadata()
+    producer.send_offsets_to_transaction([TopicPartition(bank.topic, 0, offset)], metadata, WAIT_S)
+
+
+def until_committed(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int) -> None:
+    """The same and its end, again as long as it has to be aborted: what was refused a moment ago may be told twice."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            write(bank, producer, reader, value, offset)
+            producer.commit_transaction(WAIT_S)
+            return
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort() or time.monotonic() > deadline:
+                raise
+            producer.abort_transaction(WAIT_S)
+
+
+def committed(bank: Bank, reader: Consumer) -> int:
+    [place] = reader.committed([TopicPartition(bank.topic, 0)], WAIT_S)
+    offset: int = place.offset
+    return offset
+
+
+def skip_if_not_asked(bank: Bank, key: int) -> None:
+    if bank.cluster.transaction_version > 1 and key in EXPLICIT:
+        pytest.skip("KIP-890 has no such request")
+
+
+@pytest.mark.parametrize(
+    ("key", "codes"),
+    [
+        (ApiKey.FIND_COORDINATOR, [E.COORDINATOR_NOT_AVAILABLE, CLOSE_CONNECTION, E.COORDINATOR_NOT_AVAILABLE]),
+        (ApiKey.INIT_PRODUCER_ID, [*IN_TURN, E.CONCURRENT_TRANSACTIONS]),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, [*IN_TURN, E.CONCURRENT_TRANSACTIONS, E.UNKNOWN_TOPIC_OR_PART]),
+        (ApiKey.ADD_OFFSETS_TO_TXN, [*IN_TURN, E.CONCURRENT_TRANSACTIONS]),
+        (ApiKey.TXN_OFFSET_COMMIT, [*IN_TURN, E.UNKNOWN_TOPIC_OR_PART]),
+        (ApiKey.END_TXN, [*IN_TURN, E.CONCURRENT_TRANSACTIONS]),
+        (ApiKey.PRODUCE, [E.NOT_LEADER_FOR_PARTITION, CLOSE_CONNECTION, E.CONCURRENT_TRANSACTIONS]),
+    ],
+)
+def test_what_passes_is_asked_again_and_nobody_hears_of_it(
+    bank: Bank, reader: Consumer, key: int, codes: list[int]
+) -> None:
+    skip_if_not_asked(bank, key)
+    bank.cluster.clear_requests()
+    bank.cluster.push_request_errors(key, codes)
+    producer = bank.producer()
+    write(bank, producer, reader, "one", 3)
+    producer.commit_transaction(WAIT_S)
+    assert len(bank.cluster.requests_of(key)) > len(codes)
+    assert (bank.seen(), committed(bank, reader)) == (["one"], 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.ADD_PARTITIONS_TO_TXN, E.TOPIC_AUTHORIZATION_FAILED),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, E.INVALID_PRODUCER_ID_MAPPING),
+        (ApiKey.PRODUCE, E.TOPIC_AUTHORIZATION_FAILED),
+        (ApiKey.PRODUCE, E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (ApiKey.PRODUCE, E.INVALID_TXN_STATE),
+        (ApiKey.PRODUCE, E.INVALID_PRODUCER_EPOCH),
+        (ApiKey.PRODUCE, TRANSACTION_ABORTABLE),
+        (ApiKey.FIND_COORDINATOR, E.GROUP_AUTHORIZATION_FAILED),
+        (ApiKey.ADD_OFFSETS_TO_TXN, E.GROUP_AUTHORIZATION_FAILED),
+        (ApiKey.TXN_OFFSET_COMMIT, E.ILLEGAL_GENERATION),
+        (ApiKey.TXN_OFFSET_COMMIT, E.FENCED_INSTANCE_ID),
+        (ApiKey.TXN_OFFSET_COMMIT, TRANSACTION_ABORTABLE),
+        (ApiKey.END_TXN, E.INVALID_PRODUCER_ID_MAPPING),
+        (ApiKey.END_TXN, TRANSACTION_ABORTABLE),
+    ],
+)
+def test_what_costs_the_transaction_costs_nothing_else(bank: Bank, reader: Consumer, key: int, code: int) -> None:
+    skip_if_not_asked(bank, key)
+    producer = bank.producer()
+    write(bank, producer, reader, "before", 1)
+    producer.commit_transaction(WAIT_S)
+    if key == ApiKey.FIND_COORDINATOR:  # of a group that wasn't asked for yet
+        producer.close(0)
+        producer = bank.producer()
+    bank.cluster.push_request_errors(key, [code])
+
+    def work() -> None:
+        write(bank, producer, reader, "refused", 2)
+        producer.commit_transaction(WAIT_S)
+
+    error = error_of(work)
+    assert (error.code(), error.txn_requires_abort(), error.fatal()) == (code, True, False), error
+    for call in (producer.begin_transaction, producer.commit_transaction):
+        assert error_of(call).txn_requires_abort()
+    producer.abort_transaction(WAIT_S)
+    assert bank.state() is not State.ONGOING
+    until_committed(bank, producer, reader, "after", 3)
+    assert (bank.seen(), committed(bank, reader)) == (["after", "before"], 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.ADD_PARTITIONS_TO_TXN, E.PRODUCER_FENCED),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, E.INVALID_TXN_STATE),
+        (ApiKey.ADD_OFFSETS_TO_TXN, E.PRODUCER_FENCED),
+        (ApiKey.TXN_OFFSET_COMMIT, E.INVALID_PRODUCER_EPOCH),
+        (ApiKey.TXN_OFFSET_COMMIT, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (ApiKey.PRODUCE, E.CLUSTER_AUTHORIZATION_FAILED),
+        (ApiKey.PRODUCE, E.PRODUCER_FENCED),
+        (ApiKey.END_TXN, E.PRODUCER_FENCED),
+        (ApiKey.END_TXN, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ],
+)
+def test_what_ends_the_producer_is_fatal_for_every_call(bank: Bank, reader: Consumer, key: int, code: int) -> None:
+    skip_if_not_asked(bank, key)
+    producer = bank.producer()
+    bank.cluster.push_request_errors(key, [code] * 2)
+
+    def work() -> None:
+        write(bank, producer, reader, "refused", 2)
+        producer.commit_transaction(WAIT_S)
+
+    error = error_of(work)
+    fenced = code in (E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH)
+    assert (error.code(), error.fatal()) == (E._FENCED if fenced else code, True), error
+    for call in (producer.commit_transaction, producer.abort_transaction, producer.init_transactions):
+        assert error_of(call, WAIT_S).fatal()
+    assert error_of(producer.begin_transaction).fatal()
+    assert error_of(producer.produce, bank.topic, "more").code() in (E._FATAL, E._STATE)
+    assert bank.seen() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.FIND_COORDINATOR, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (ApiKey.INIT_PRODUCER_ID, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (ApiKey.INIT_PRODUCER_ID, E.INVALID_TRANSACTION_TIMEOUT),
+        (ApiKey.INIT_PRODUCER_ID, E.PRODUCER_FENCED),
+    ],
+)
+def test_an_id_that_cannot_be_had_is_an_error_at_once(bank: Bank, key: int, code: int) -> None:
+    bank.cluster.push_request_errors(key, [code])
+    error = error_of(bank.producer)
+    assert (error.code(), error.fatal()) == (E._FENCED if code == E.PRODUCER_FENCED else code, True)
+
+
+def test_a_timeout_longer_than_the_broker_allows_is_an_error_at_once(bank: Bank) -> None:
+    error = error_of(lambda: bank.producer(**{"transaction.timeout.ms": 900_001}))
+    assert (error == E.INVALID_TRANSACTION_TIMEOUT, error.fatal()) == (True, True)
+
+
+def test_what_is_purged_is_reported_and_cannot_be_committed(bank: Bank) -> None:
+    told: dict[str, int] = {}
+    producer = bank.producer(**{"linger.ms": 30_000})
+    producer.begin_transaction()
+    producer.produce(bank.topic, "sent", partition=0, on_delivery=lambda e, m: told.update(sent=e.code()))
+    bank.cluster.delay_responses(None, 60.0, ApiKey.PRODUCE)
+    before = len(bank.cluster.requests_of(ApiKey.PRODUCE))
+    assert producer.flush(0.1) == 1
+    bank.cluster.wait_for_requests(ApiKey.PRODUCE, before + 1)
+    producer.produce(bank.topic, "queued", partition=1, on_delivery=lambda e, m: told.update(queued=e.code()))
+    producer.purge()
+    assert producer.flush(WAIT_S) == 0
+    assert told == {"sent": E._PURGE_INFLIGHT, "queued": E._PURGE_QUEUE}
+    bank.cluster.delay_responses(None, 0.0, ApiKey.PRODUCE)
+    error = error_of(producer.commit_transaction, WAIT_S)
+    assert (error.code() in {E._PURGE_INFLIGHT, E._PURGE_QUEUE}, error.txn_requires_abort()) == (True, True)
+    producer.abort_transaction(WAIT_S)
+    with producer.transaction(timeout=WAIT_S):
+        producer.produce(bank.topic, "after", partition=0)
+    assert bank.seen() == ["after"]
+
+
+def test_an_abort_throws_away_what_is_being_tried_again(bank: Bank) -> None:
+    producer = bank.producer()
+    with producer.transaction(timeout=WAIT_S):
+        producer.produce(bank.topic, "before", partition=0)
+    bank.cluster.push_request_errors(ApiKey.PRODUCE, [E.NOT_ENOUGH_REPLICAS] * 200, topic=bank.topic, partition=0)
+    producer.begin_transaction()
+    producer.produce(bank.topic, "stuck", partition=0)
+    assert producer.flush(0.2) == 1
+    producer.abort_transaction(WAIT_S)
+    bank.cluster.faults.clear()
+    with producer.transaction(timeout=WAIT_S):
+        producer.produce(bank.topic, "after", partition=0)
+    assert bank.seen() == ["after", "before"]
+
+
+def test_a_commit_goes_on_when_all_brokers_were_away(bank: Bank) -> None:
+    producer = bank.producer(**{"message.timeout.ms": 60_000})
+    producer.begin_transaction()
+    producer.produce(bank.topic, "away", partition=0)
+    for broker in bank.cluster.broker_ids:
+        bank.cluster.broker_down(broker)
+    try:
+        error = error_of(producer.commit_transaction, 0.3)
+        assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
+    finally:
+        for broker in bank.cluster.broker_ids:
+            bank.cluster.broker_up(broker)
+    producer.commit_transaction(WAIT_S)
+    assert bank.seen() == ["away"]
+
+
+def test_a_block_whose_commit_is_not_answered_in_time_leaves_it_to_be_called_again(bank: Bank) -> None:
+    producer = bank.producer()
+    bank.cluster.delay_responses(None, 60.0, ApiKey.END_TXN)
+
+    def work() -> None:
+        with producer.transaction(timeout=1.0):
+            producer.produce(bank.topic, "kept")
+
+    error = error_of(work)
+    assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
+    bank.cluster.delay_responses(None, 0.0, ApiKey.END_TXN)
+    owner = bank.cluster.coordinator_of(f"{bank.topic}-tx")
+    assert owner is not None
+    bank.cluster.disconnect(owner.id)  # the answer that is held back is lost
+    producer.commit_transaction(WAIT_S)
+    assert bank.seen() == ["kept"]
+
+
+def test_offsets_that_are_not_answered_in_time_can_be_aborted(bank: Bank, reader: Consumer) -> None:
+    producer = bank.producer()
+    bank.cluster.push_request_errors(ApiKey.TXN_OFFSET_COMMIT, [E.COORDINATOR_LOAD_IN_PROGRESS] * 10_000)
+    producer.begin_transaction()
+    places, metadata = [TopicPartition(bank.topic, 0, 5)], reader.consumer_group_metadata()
+    error = error_of(producer.send_offsets_to_transaction, places, metadata, 0.2)
+    assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
+    refused = error_of(producer.commit_transaction, WAIT_S)
+    assert refused == E._PREV_IN_PROGRESS
+    producer.abort_transaction(WAIT_S)
+    bank.cluster.faults.clear()
+    write(bank, producer, reader, "after", 7)
+    producer.commit_transaction(WAIT_S)
+    assert (bank.seen(), committed(bank, reader)) == (["after"], 7)
+
+
+def test_a_topic_that_disappears_costs_the_transaction(bank: Bank) -> None:
+    producer = bank.producer(**{"message.timeout.ms": 1500})
+    other = f"{bank.topic}-other"
+    bank.cluster.create_topic(other, 1)
+    with producer.transaction(timeout=WAIT_S):
+        producer.produce(other, "before")
+    producer.begin_transaction()
+    bank.cluster.delete_topic(other)
+    producer.produce(bank.topic, "refused", partition=0)
+    producer.produce(other, "nowhere")
+    error = error_of(producer.commit_transaction, WAIT_S)
+    assert error.txn_requires_abort(), error
+    producer.abort_transaction(WAIT_S)
+    with producer.transaction(timeout=WAIT_S):
+        producer.produce(bank.topic, "after", partition=0)
+    assert bank.seen() == ["after"]
+
+
+def test_who_asks_for_offsets_waits_for_the_transaction_that_has_some(bank: Bank, reader: Consumer) -> None:
+    producer = bank.producer()
+    write(bank, producer, reader, "one", 4)
+    found: list[int] = []
+    asking = threading.Thread(target=lambda: found.append(committed(bank, reader)))
+    before = len(bank.cluster.requests_of(ApiKey.OFFSET_FETCH))
+    asking.start()
+    bank.cluster.wait_for_requests(ApiKey.OFFSET_FETCH, before + 2)  # refused once, asked again
+    assert found == []
+    producer.commit_transaction(WAIT_S)
+    asking.join(WAIT_S)
+    assert found == [4]
+
+
+def test_statistics_tell_what_the_transactional_id_is_doing(bank: Bank) -> None:
+    producer = bank.producer()
+
+    def told() -> tuple[str, bool]:
+        eos = producer.metrics().eos
+        assert eos is not None
+        assert (eos.idemp_state, eos.producer_id >= 0, eos.producer_epoch >= 0) == ("Assigned", True, True)
+        assert eos.txn_stateage >= 0
+        return eos.txn_state, eos.txn_may_enq
+
+    assert told() == ("Ready", False)
+    first = producer.metrics().eos
+    assert first is not None
+    assert first.epoch_cnt == 1
+    producer.begin_transaction()
+    assert told() == ("InTransaction", True)
+    bank.cluster.push_request_errors(ApiKey.PRODUCE, [E.TOPIC_AUTHORIZATION_FAILED])
+    producer.produce(bank.topic, "refused")
+    error_of(producer.commit_transaction, WAIT_S)
+    assert told() == ("AbortableError", False)
+    producer.abort_transaction(WAIT_S)
+    assert told() == ("Ready", False)
+    last = producer.metrics().eos
+    assert last is not None
+    assert last.epoch_cnt == 2, "the numbering began anew"
+    with bank.producer():
+        producer.begin_transaction()
+        producer.produce(bank.topic, "fenced")
+        error_of(producer.commit_transaction, WAIT_S)
+        assert error_of(producer.abort_transaction, WAIT_S).fatal()
+        eos = producer.metrics().eos
+        assert eos is not None
+        assert (eos.idemp_state, eos.txn_state, eos.txn_may_enq) == ("FatalError", "FatalError", False)
+
+
+@pytest.mark.parametrize("kind", [Producer, SerializingProducer])
+def test_producers_that_serialize_or_have_interceptors_have_transactions(bank: Bank, kind: type[Producer]) -> None:
+    seen: list[str] = []
+
+    class Watching(ProducerInterceptor):
+        def on_send(self, record: ProducerRecord) -> None:
+            seen.append("sent")
+
+        def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
+            seen.append("refused" if error else "acked")
+
+    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "transactional.id": f"{bank.topic}-tx", **SOON}
+    conf |= {"value.serializer": StringSerializer()} if kind is SerializingProducer else {"interceptors": [Watching()]}
+    with kind(conf) as producer:
+        producer.init_transactions(WAIT_S)
+        for value, end in (("kept", producer.commit_transaction), ("dropped", producer.abort_transaction)):
+            producer.begin_transaction()
+            producer.produce(topic=bank.topic, value=value, partition=0)
+            assert producer.flush(WAIT_S) == 0
+            end(WAIT_S)
+    assert bank.seen() == ["kept"]
+    assert seen == ([] if kind is SerializingProducer else ["sent", "acked"] * 2)
+
+
+def test_time_spent_in_no_call_does_not_end_a_producer_without_a_transaction(bank: Bank) -> None:
+    """transaction.timeout.ms is about open transactions only."""
+    producer = bank.producer(**{"transaction.timeout.ms": 1000})
+    with producer.transaction(timeout=WAIT_S):
+        producer.produce(bank.topic, "one")
+    producer.begin_transaction()  # nobody hears of it before something is written
+    ends = time.monotonic() + 1.2
+    while time.monotonic() < ends:
+        bank.seen("read_uncommitted")
+    producer.produce(bank.topic, "two")
+    producer.commit_transaction(WAIT_S)
+    assert bank.seen() == ["one", "two"]
