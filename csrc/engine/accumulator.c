@@ -380,6 +380,13 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number)
     kn_notice_send(&notice, accumulator);
 }
 
+/* Under lock: when to look again, because nothing of the transaction is to be sent yet; KN_NEVER: because of something else. */
+static int64_t held_until_us(const struct kn_accumulator *accumulator, int64_t now_us)
+{
+    int64_t held_us = atomic_load(&accumulator->topic->engine->transaction.held_us);
+    return held_us > now_us && next_look_us(accumulator) <= now_us ? held_us : KN_NEVER;
+}
+
 /* Under lock: whether the partition is in the transaction. *asks: it has something to send in it for the first time, and somebody has to hear of it. */
 static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 {
@@ -496,6 +503,10 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     int blocked = accumulator->in_flight > 0 && accumulator->in_flight_broker != broker;
     int numbered = config_of(accumulator)->idempotence && accumulator->sequence.granted_id != KN_PRODUCER_WAIVED;
     if (numbered && !blocked) blocked = !may_number(accumulator);
+    if (transactional && !blocked && (*next_us = held_until_us(accumulator, now_us)) != KN_NEVER) {
+        accumulator->notified_us = *next_us;
+        blocked = 1;
+    }
     if (transactional && !blocked && next_look_us(accumulator) <= now_us) blocked = !is_admitted(accumulator, &asks);
     if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire)) {
         if (next_look_us(accumulator) <= now_us) {

@@ -506,13 +506,14 @@ void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t prod
     }
 }
 
-int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit)
+int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit, int64_t hold_us)
 {
     struct kn_event *failure = atomic_exchange(&engine->transaction.failure, NULL);
     if (!failure) failure = kn_event_new(KN_EVENT_TXN_FAILED, -1); /* now: a failure that can't be told would be a commit without it */
     if (!failure) return KN_ERR_NOMEM;
     failure->offset = number;
     atomic_store(&engine->transaction.failure, failure);
+    atomic_store(&engine->transaction.held_us, kn_clock_us() + hold_us);
     atomic_store(&engine->transaction.implicit, implicit);
     atomic_store(&engine->transaction.number, number);
     atomic_store(&engine->transaction.open, 1);

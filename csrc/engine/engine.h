@@ -158,8 +158,8 @@ int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight);
 /* Control thread: batches are numbered under this id and epoch from now on (see struct kn_sequence). KN_PRODUCER_WAIVED: they aren't numbered; only for
  * an engine that never had an id. */
 void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t producer_epoch);
-/* Control thread: transaction `number` begins; from now on messages are taken. KN_OK or KN_ERR_NOMEM. */
-int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit);
+/* Control thread: transaction `number` begins; from now on messages are taken, and sent after `hold_us`. KN_OK or KN_ERR_NOMEM. */
+int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit, int64_t hold_us);
 void kn_engine_transaction_shut(struct kn_engine *engine); /* nothing is taken any more; what was is sent */
 void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topic, int32_t partition, int64_t number);
 static inline int kn_engine_is_transactional(const struct kn_engine *engine) { return engine->config.transactional_id[0] != 0; }

@@ -8,6 +8,7 @@
 
 #define LAST_CHANCE_US 1000000 /* a request whose messages are about to expire still gets this long */
 #define BACKOFF_DOUBLINGS_MAX 20
+#define CONCURRENT_BACKOFF_MAX_MS 20
 
 /* --- building --- */
 
@@ -180,12 +181,14 @@ int kn_produce_error_action(int16_t error_code)
     }
 }
 
-static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempts)
+/* error_code 51, CONCURRENT_TRANSACTIONS: the markers of the last transaction are on their way, and soon there. */
+static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempts, int16_t error_code)
 {
     int doublings = attempts > 1 ? attempts - 1 : 0;
     if (doublings > BACKOFF_DOUBLINGS_MAX) doublings = BACKOFF_DOUBLINGS_MAX;
     int64_t ms = (int64_t)config->retry_backoff_ms << doublings;
     if (ms > config->retry_backoff_max_ms) ms = config->retry_backoff_max_ms;
+    if (error_code == 51 && ms > CONCURRENT_BACKOFF_MAX_MS) ms = CONCURRENT_BACKOFF_MAX_MS;
     return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % of it */
 }
 
@@ -215,7 +218,7 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
         int written = error_code != 0 || batch->sent_us != 0;
         kn_count(&sender->broker->retries, 1);
         log_outcome(sender, batch, status, error_code, "is to be sent again");
-        kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts) : now_us);
+        kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts, error_code) : now_us);
         return;
     }
     log_outcome(sender, batch, status, error_code, "has failed");

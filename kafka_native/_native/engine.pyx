@@ -337,9 +337,12 @@ cdef class Engine:
         with nogil:
             kn_engine_grant(engine, producer_id, producer_epoch)
 
-    def transaction_begin(self, int64_t number, bint implicit):
-        """Control thread: messages are taken from now on, in transaction ``number``. ``implicit``: no partition has to be admitted."""
-        if kn_engine_transaction_begin(self._alive(), number, implicit) != 0:
+    def transaction_begin(self, int64_t number, bint implicit, double hold_s):
+        """Control thread: messages are taken from now on, in transaction ``number``, and sent after ``hold_s``.
+
+        ``implicit``: no partition has to be admitted.
+        """
+        if kn_engine_transaction_begin(self._alive(), number, implicit, <int64_t>(hold_s * 1e6)) != 0:
             raise MemoryError
 
     def transaction_shut(self):

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 NO_PRODUCER = -1
 MARKERS_S = 0.002
 """The first wait for the markers of the last transaction (CONCURRENT_TRANSACTIONS), which are on their way."""
+HOLD = 2
+"""Of the markers, when EndTxn is answered, two appends to logs are left to do, and one was done to answer it. So the
+next transaction sends its first request after twice the time that the answer took: who comes earlier may wait for
+longer, as a leader that adds the partition itself looks for the markers only every 20 ms."""
+MOST_HELD_S = 0.02
 LAST_OF_CLIENTS = 3
 """Of AddPartitionsToTxn: the later ones are for brokers."""
 LAST_EXPLICIT = 4
@@ -113,8 +118,8 @@ class Writer(Protocol):
     def grant(self, producer_id: int, epoch: int) -> None:
         """Batches are numbered under this id and epoch from now on."""
 
-    def transaction_begin(self, number: int, implicit: bool) -> None:
-        """Messages are taken from now on. ``implicit``: partitions needn't be admitted."""
+    def transaction_begin(self, number: int, implicit: bool, hold_s: float) -> None:
+        """Messages are taken from now on, and sent after ``hold_s``. ``implicit``: partitions needn't be admitted."""
 
     def transaction_shut(self) -> None:
         """No message is taken any more; what was is sent."""
@@ -205,6 +210,8 @@ class Transactions:
         self._operation: Operation | None = None
         self._asking = False
         self._ask_at = NEVER
+        self._asked_at = 0.0
+        self._held_until = 0.0  # the markers of the last transaction may be missing
         self._to_add: dict[Key, None] = {}
         self._added: set[Key] = set()
         self._added_group = False
@@ -239,7 +246,7 @@ class Transactions:
         self._added_group = self._touched = self._unsure = False
         self.state = State.IN_TRANSACTION
         self.taking = True
-        self._writer.transaction_begin(self._number, self._implicit)
+        self._writer.transaction_begin(self._number, self._implicit, max(0.0, self._held_until - self._clock()))
         return None
 
     def send_offsets(
@@ -403,6 +410,8 @@ class Transactions:
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
         wake_at = self._give_up_waiting(now)
+        if self.state is State.IN_TRANSACTION and now < self._held_until:
+            self._ask_at = max(self._ask_at, self._held_until)
         if self._asking or now < self._ask_at:
             return [], wake_at if self._asking else min(wake_at, self._ask_at)
         self._ask_at = NEVER
@@ -416,7 +425,7 @@ class Transactions:
                 self._sort(coordinator, coordinator.refused, take)
             return [], min(wake_at, self._ask_at)
         self._asking = True
-        self._note_asked(message)
+        self._note_asked(message, now)
 
         def on_reply(reply: Reply) -> None:
             self._asking = False
@@ -429,8 +438,9 @@ class Transactions:
             newest = LAST_EXPLICIT
         return [Call(message, target, now + self._request_s, on_reply, newest)], wake_at
 
-    def _note_asked(self, message: Request) -> None:
+    def _note_asked(self, message: Request, now: float) -> None:
         """What may have begun a transaction at the coordinator, also if no answer comes."""
+        self._asked_at = now
         if isinstance(message, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest):
             self._unsure = True
         elif isinstance(message, TxnOffsetCommitRequest):
@@ -587,6 +597,8 @@ class Transactions:
         if self._implicit and reply.producer_id != NO_PRODUCER:
             self._identify(reply.producer_id, reply.producer_epoch)
             self._reset = False
+        now = self._clock()
+        self._held_until = now + min(HOLD * (now - self._asked_at), MOST_HELD_S)
         self._touched = self._unsure = False
         if self._reset:  # without KIP-890 an abort keeps the epoch: the numbering begins anew under the next one
             return None

@@ -62,6 +62,7 @@ class World:
     def __init__(self, version: int = 1) -> None:
         self.now = 100.0
         self.version = version
+        self.hold_s = -1.0
         self.log: list[Any] = []  # what the engine was told
         self.coordinator, self.group = FakeCoordinator(TX), FakeCoordinator(GROUP)
         self.fatal: list[KafkaError] = []
@@ -83,8 +84,9 @@ class World:
     def grant(self, producer_id: int, epoch: int) -> None:
         self.log.append(("grant", producer_id, epoch))
 
-    def transaction_begin(self, number: int, implicit: bool) -> None:
+    def transaction_begin(self, number: int, implicit: bool, hold_s: float) -> None:
         self.log.append(("begin", number))
+        self.hold_s = hold_s
 
     def transaction_shut(self) -> None:
         self.log.append("shut")
@@ -392,6 +394,32 @@ def test_markers_of_the_last_transaction_are_waited_for_briefly() -> None:
         world.answer(KafkaError.CONCURRENT_TRANSACTIONS)
     assert isinstance(world.go(), AddPartitionsToTxnRequest)
     assert world.now - before < 0.1, "less than one retry.backoff.ms"
+
+
+def test_the_next_transaction_gives_the_markers_of_the_last_one_their_time(world: World) -> None:
+    """A leader that finds them missing looks again after 20 ms; they take about as long as the EndTxn did."""
+    world.begun().written()
+    assert world.hold_s == 0, "there was no last one"
+    world.result(world.manager.commit)
+    message = world.go()
+    call = world.calls.pop()
+    world.now += 0.001
+    call.on_reply(world.reply_to(message, 0))
+    world.begun()
+    assert world.hold_s == pytest.approx(0.002)
+    ended = world.now
+    world.result(world.manager.send_offsets, OFFSETS, MEMBER)
+    assert world.manager.poll(world.now)[0] == []
+    world.go()
+    assert world.now == pytest.approx(ended + 0.002)
+    world.now += 1
+    other = World(world.version).begun().written()
+    other.result(other.manager.abort)
+    message = other.go()
+    other.now += 5
+    other.calls.pop().on_reply(other.reply_to(message, 0))
+    other.begun()
+    assert other.hold_s == pytest.approx(0.02), "no longer than who comes too early has to wait"
 
 
 @pytest.mark.parametrize(

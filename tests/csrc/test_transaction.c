@@ -81,7 +81,7 @@ static void test_messages_are_taken_from_begin_to_shut_only(void)
 {
     setup();
     CHECK_EQ(produce_to(0), KN_ERR_NO_TRANSACTION);
-    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1), KN_OK);
+    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
     kn_engine_transaction_shut(engine);
     CHECK_EQ(produce_to(0), KN_ERR_NO_TRANSACTION);
@@ -99,7 +99,7 @@ static void test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_i
     struct kn_event event;
     setup();
     for (int64_t number = 1; number <= 2; number++) {
-        CHECK_EQ(kn_engine_transaction_begin(engine, number, 0), KN_OK);
+        CHECK_EQ(kn_engine_transaction_begin(engine, number, 0, 0), KN_OK);
         CHECK(take(0) == NULL);
         CHECK(none_of(KN_EVENT_TXN_PARTITION)); /* there is nothing to send */
         CHECK_EQ(produce_to(0), KN_OK);
@@ -132,7 +132,7 @@ static void test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_i
 static void test_what_is_queued_when_a_transaction_is_shut_is_sent_in_it(void)
 {
     setup();
-    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 0), KN_OK);
+    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 0, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
     kn_engine_transaction_shut(engine);
     CHECK(take(0) == NULL);
@@ -148,7 +148,7 @@ static void test_where_writing_adds_it_a_partition_waits_for_nobody(void)
     struct kn_event event;
     setup();
     for (int64_t number = 1; number <= 2; number++) {
-        CHECK_EQ(kn_engine_transaction_begin(engine, number, 1), KN_OK);
+        CHECK_EQ(kn_engine_transaction_begin(engine, number, 1, 0), KN_OK);
         for (int i = 0; i < 2; i++) {
             CHECK_EQ(produce_to(0), KN_OK);
             struct kn_batch *batch = take(0);
@@ -161,12 +161,30 @@ static void test_where_writing_adds_it_a_partition_waits_for_nobody(void)
     teardown();
 }
 
+static void test_what_is_held_is_sent_when_its_time_has_come(void)
+{
+    setup();
+    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
+    int64_t held_us = kn_clock_us() + 3600000000, next_us;
+    atomic_store(&engine->transaction.held_us, held_us);
+    CHECK(kn_accumulator_take(partition_of(0), leader, kn_clock_us(), &next_us) == NULL);
+    CHECK_EQ(next_us, KN_NEVER); /* there is nothing to send */
+    CHECK_EQ(produce_to(0), KN_OK);
+    CHECK(kn_accumulator_take(partition_of(0), leader, held_us - 1, &next_us) == NULL);
+    CHECK_EQ(next_us, held_us);
+    CHECK(none_of(KN_EVENT_TXN_PARTITION));
+    struct kn_batch *batch = kn_accumulator_take(partition_of(0), leader, held_us, &next_us);
+    CHECK(batch);
+    settle(0, batch, 0);
+    teardown();
+}
+
 static void test_the_first_failure_of_a_transaction_is_told_before_nothing_is_outstanding(void)
 {
     struct kn_event event;
     setup();
     for (int64_t number = 1; number <= 2; number++) {
-        CHECK_EQ(kn_engine_transaction_begin(engine, number, 1), KN_OK);
+        CHECK_EQ(kn_engine_transaction_begin(engine, number, 1, 0), KN_OK);
         for (int i = 0; i < 3; i++) {
             CHECK_EQ(produce_to(0), KN_OK);
             struct kn_batch *batch = take(0);
@@ -185,13 +203,13 @@ static void test_a_purge_costs_the_transaction_and_closing_says_nothing(void)
 {
     struct kn_event event;
     setup();
-    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 0), KN_OK);
+    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 0, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
     CHECK_EQ(kn_engine_purge(engine, 1, 0), KN_OK);
     CHECK(next_event(KN_EVENT_TXN_FAILED, &event));
     CHECK_EQ(event.status, KN_ERR_PURGED);
     CHECK_EQ(atomic_load(&engine->budget.messages), 0);
-    CHECK_EQ(kn_engine_transaction_begin(engine, 2, 0), KN_OK);
+    CHECK_EQ(kn_engine_transaction_begin(engine, 2, 0, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
     kn_engine_stop(engine);
     CHECK(none_of(KN_EVENT_TXN_FAILED));
@@ -202,7 +220,7 @@ static void test_a_purge_costs_the_transaction_and_closing_says_nothing(void)
 static void test_numbers_that_are_refused_cost_the_transaction_only(void)
 {
     setup();
-    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1), KN_OK);
+    CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
     settle(0, take(0), 0);
     CHECK_EQ(produce_to(0), KN_OK);
@@ -213,7 +231,7 @@ static void test_numbers_that_are_refused_cost_the_transaction_only(void)
     CHECK(take(0) == NULL); /* under this epoch no more */
     CHECK_EQ(kn_engine_purge(engine, 1, 0), KN_OK);
     kn_engine_grant(engine, 7, 1);
-    CHECK_EQ(kn_engine_transaction_begin(engine, 2, 1), KN_OK);
+    CHECK_EQ(kn_engine_transaction_begin(engine, 2, 1, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
     batch = take(0);
     CHECK(batch);
@@ -243,7 +261,7 @@ static void test_nothing_gets_in_between_two_transactions(void)
     atomic_store(&stopping, 0);
     for (int i = 0; i < 2; i++) CHECK_EQ(pthread_create(&threads[i], NULL, produce_on, &counts[i]), 0);
     for (int64_t number = 1; number <= 200; number++) {
-        CHECK_EQ(kn_engine_transaction_begin(engine, number, 1), KN_OK);
+        CHECK_EQ(kn_engine_transaction_begin(engine, number, 1, 0), KN_OK);
         while (number % 2 && atomic_load(&engine->budget.messages) == 0) sched_yield();
         kn_engine_transaction_shut(engine);
         while (atomic_load(&engine->budget.messages) > 0) { /* as a commit: until nothing is outstanding */
@@ -266,6 +284,7 @@ int main(void)
     RUN(test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_is_in);
     RUN(test_what_is_queued_when_a_transaction_is_shut_is_sent_in_it);
     RUN(test_where_writing_adds_it_a_partition_waits_for_nobody);
+    RUN(test_what_is_held_is_sent_when_its_time_has_come);
     RUN(test_the_first_failure_of_a_transaction_is_told_before_nothing_is_outstanding);
     RUN(test_a_purge_costs_the_transaction_and_closing_says_nothing);
     RUN(test_numbers_that_are_refused_cost_the_transaction_only);
