@@ -380,6 +380,7 @@ STATUS_CLOSED: Final = -11
 STATUS_PROTOCOL: Final = -15
 STATUS_STALE: Final = -16
 STATUS_FATAL: Final = -19
+STATUS_TLS: Final = -21
 
 # What the C core's status codes (csrc/base/status.h) mean to a user. Where one status has several meanings (too large:
 # a message, a frame or a decompressed batch), this is the usual one and the caller that knows better makes its own.
@@ -405,6 +406,7 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -18: KafkaError._PURGE_INFLIGHT,
     STATUS_FATAL: KafkaError._FATAL,
     -20: KafkaError._STATE,
+    STATUS_TLS: KafkaError._SSL,
 }
 
 

@@ -28,6 +28,7 @@ const char *kn_status_text(int status)
     case KN_ERR_PURGED_IN_FLIGHT: return "purged while in flight";
     case KN_ERR_FATAL: return "the producer has met a fatal error";
     case KN_ERR_NO_TRANSACTION: return "outside of a transaction";
+    case KN_ERR_TLS: return "TLS failed";
     default: return "unknown status";
     }
 }

@@ -27,7 +27,8 @@ enum kn_status {
     KN_ERR_PURGED = -17,     /* thrown away on request, while it waited */
     KN_ERR_PURGED_IN_FLIGHT = -18,/* the same of what was on its way: it may have arrived */
     KN_ERR_FATAL = -19,      /* the producer can't keep its guarantees any more, and takes nothing new */
-    KN_ERR_NO_TRANSACTION = -20 /* a transactional producer takes messages within a transaction only */
+    KN_ERR_NO_TRANSACTION = -20,/* a transactional producer takes messages within a transaction only */
+    KN_ERR_TLS = -21         /* the handshake failed, or a record can't be right */
 };
 
 /* A static English phrase, for logs and exceptions; never NULL. */

@@ -248,6 +248,11 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
         event->attempts = quiet ? 0 : broker->failures > 0 ? broker->failures : 1;
         event->peer_closed = kn_connection_peer_closed(broker->connection);
         snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(broker->connection));
+        if (status == KN_ERR_TLS) event->verify_error = kn_connection_verify_error(broker->connection, &event->chunk);
+        if (event->chunk) {
+            event->body = event->chunk->buffer->data;
+            event->body_bytes = event->chunk->buffer->size_bytes;
+        }
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
     kn_beat_on_down(broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);

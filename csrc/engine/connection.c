@@ -54,6 +54,7 @@ struct kn_connection {
     int request_count;
     int in_flight_count;
     size_t unsent_bytes;
+    int read_on;              /* there may be more to read, of which poll(2) knows nothing */
     int write_blocked;        /* the socket's buffer is full: poll for POLLOUT */
     int32_t next_correlation_id;
     int64_t check_at_us;
@@ -78,9 +79,8 @@ struct kn_connection *kn_connection_new(const struct kn_connection_config *confi
     struct kn_connection *connection = calloc(1, sizeof *connection);
     if (!connection) return NULL;
     connection->config = *config;
-    if (!connection->config.transport) connection->config.transport = &kn_transport_tcp;
     connection->pool = pool;
-    connection->stream.fd = -1;
+    kn_stream_init(&connection->stream, config->tls);
     connection->check_at_us = KN_NEVER;
     kn_list_init(&connection->queued);
     kn_list_init(&connection->in_flight);
@@ -91,6 +91,7 @@ void kn_connection_free(struct kn_connection *connection)
 {
     if (!connection) return;
     kn_connection_close(connection, KN_ERR_CLOSED);
+    kn_stream_deinit(&connection->stream);
     kn_address_list_clear(&connection->addresses);
     free(connection);
 }
@@ -113,6 +114,12 @@ struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows) { connection->windows = windows; }
 int kn_connection_fd(const struct kn_connection *connection) { return connection->stream.fd; }
 
+int kn_connection_verify_error(struct kn_connection *connection, struct kn_chunk **certificate)
+{
+    *certificate = connection->stream.certificate ? kn_chunk_ref(connection->stream.certificate) : NULL;
+    return connection->stream.verify_error;
+}
+
 /* "host:port (address): ..." */
 static int connection_fail(struct kn_connection *connection, int status, const char *format, ...)
 {
@@ -131,11 +138,20 @@ static void connection_note_peer_closed(struct kn_connection *connection)
     connection->peer_closed = connection->in_flight_count ? KN_PEER_CLOSED_IN_FLIGHT : KN_PEER_CLOSED;
 }
 
-static int connection_fail_errno(struct kn_connection *connection, const char *what, int error)
+/* Why the stream has failed: the transport's own words, or the system's. */
+static const char *stream_cause(const struct kn_stream *stream, char *phrase, size_t phrase_bytes)
+{
+    return stream->text[0] ? stream->text : kn_errno_text(stream->error, phrase, phrase_bytes);
+}
+
+static int stream_status(const struct kn_stream *stream) { return stream->text[0] ? KN_ERR_TLS : KN_ERR_TRANSPORT; }
+
+static int connection_fail_stream(struct kn_connection *connection, const char *what)
 {
     char phrase[96];
-    if (error == ECONNRESET || error == EPIPE) connection_note_peer_closed(connection);
-    return connection_fail(connection, KN_ERR_TRANSPORT, "%s: %s", what, kn_errno_text(error, phrase, sizeof phrase));
+    const struct kn_stream *stream = &connection->stream;
+    if (!stream->text[0] && (stream->error == ECONNRESET || stream->error == EPIPE)) connection_note_peer_closed(connection);
+    return connection_fail(connection, stream_status(stream), "%s: %s", what, stream_cause(stream, phrase, sizeof phrase));
 }
 
 /* --- connecting --- */
@@ -162,7 +178,7 @@ static int connection_start_transport(struct kn_connection *connection)
     connection->starting = 1;
     int result = connection->stream.transport->start(&connection->stream, connection->host);
     if (result == 0) return connection_up(connection);
-    return result == KN_STREAM_AGAIN ? KN_OK : KN_ERR_TRANSPORT;
+    return result == KN_STREAM_AGAIN ? KN_OK : stream_status(&connection->stream);
 }
 
 /* Starts connecting to the next address that can be tried at all. */
@@ -178,17 +194,17 @@ static int connection_try_next(struct kn_connection *connection, int64_t now_us)
             connection_note_attempt(connection, kn_errno_text(-fd, phrase, sizeof phrase));
             continue;
         }
-        connection->stream = (struct kn_stream){.transport = connection->config.transport, .fd = fd};
+        kn_stream_open(&connection->stream, fd);
         connection->state = KN_CONNECTION_CONNECTING;
         connection->starting = 0;
         connection->setup_deadline_us = now_us + (int64_t)connection->config.setup_timeout_ms * 1000;
         if (!connected) return KN_OK;
         if (connection_start_transport(connection) == KN_OK) return KN_OK;
-        connection_note_attempt(connection, kn_errno_text(connection->stream.error, phrase, sizeof phrase));
+        connection_note_attempt(connection, stream_cause(&connection->stream, phrase, sizeof phrase));
         kn_stream_close(&connection->stream);
     }
     connection->state = KN_CONNECTION_CLOSED;
-    return KN_ERR_TRANSPORT;
+    return stream_status(&connection->stream);
 }
 
 static int connection_connect_step(struct kn_connection *connection, short revents, int64_t now_us)
@@ -200,7 +216,7 @@ static int connection_connect_step(struct kn_connection *connection, short reven
         socklen_t error_bytes = sizeof error;
         getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
         if (!error && connection_start_transport(connection) == KN_OK) return KN_OK;
-        cause = kn_errno_text(error ? error : connection->stream.error, phrase, sizeof phrase);
+        cause = error ? kn_errno_text(error, phrase, sizeof phrase) : stream_cause(&connection->stream, phrase, sizeof phrase);
     } else if (now_us >= connection->setup_deadline_us) {
         snprintf(phrase, sizeof phrase, "no answer within %d ms", (int)connection->config.setup_timeout_ms);
         cause = phrase;
@@ -344,7 +360,7 @@ static int connection_write(struct kn_connection *connection, int64_t now_us)
         ssize_t sent = connection->stream.transport->write(&connection->stream, pieces, count);
         kn_count(&connection->stats.writes, 1);
         if (sent == KN_STREAM_FAILED) kn_count(&connection->stats.tx_errors, 1);
-        if (sent == KN_STREAM_FAILED) return connection_fail_errno(connection, "write failed", connection->stream.error);
+        if (sent == KN_STREAM_FAILED) return connection_fail_stream(connection, "write failed");
         if (sent == KN_STREAM_AGAIN) {
             connection->write_blocked = 1;
             break;
@@ -442,10 +458,9 @@ static int connection_parse(struct kn_connection *connection)
 }
 
 /* Room for the next read: the rest of the response being received, then `ahead`. */
-static int connection_read_pieces(struct kn_connection *connection, struct iovec pieces[2], size_t *asked_bytes)
+static int connection_read_pieces(struct kn_connection *connection, struct iovec pieces[2])
 {
     int count = 0;
-    *asked_bytes = 0;
     if (connection->ahead_at) {
         connection->ahead_end -= connection->ahead_at; /* under KN_FRAME_PREFIX_BYTES: connection_parse() took the rest */
         memmove(connection->ahead->data, connection->ahead->data + connection->ahead_at, connection->ahead_end);
@@ -453,12 +468,10 @@ static int connection_read_pieces(struct kn_connection *connection, struct iovec
     }
     if (connection->frame) {
         pieces[count].iov_base = connection->frame->data + connection->frame->size_bytes;
-        pieces[count].iov_len = connection->frame_bytes - connection->frame->size_bytes;
-        *asked_bytes += pieces[count++].iov_len;
+        pieces[count++].iov_len = connection->frame_bytes - connection->frame->size_bytes;
     }
     pieces[count].iov_base = connection->ahead->data + connection->ahead_end;
-    pieces[count].iov_len = READ_AHEAD_BYTES - connection->ahead_end;
-    *asked_bytes += pieces[count++].iov_len;
+    pieces[count++].iov_len = READ_AHEAD_BYTES - connection->ahead_end;
     return count;
 }
 
@@ -500,20 +513,20 @@ static int connection_peer_closed(struct kn_connection *connection)
 
 static int connection_read(struct kn_connection *connection)
 {
+    connection->read_on = 0;
     for (int turn = 0; turn < READ_TURNS_MAX; turn++) {
         struct iovec pieces[2];
-        size_t asked_bytes;
-        int count = connection_read_pieces(connection, pieces, &asked_bytes);
+        int count = connection_read_pieces(connection, pieces);
         ssize_t got = connection->stream.transport->read(&connection->stream, pieces, count);
         kn_count(&connection->stats.reads, 1);
         if (got == KN_STREAM_AGAIN) return KN_OK;
-        if (got == KN_STREAM_FAILED) return connection_fail_errno(connection, "read failed", connection->stream.error);
+        if (got == KN_STREAM_FAILED) return connection_fail_stream(connection, "read failed");
         if (got == 0) return connection_peer_closed(connection);
         int status = connection_received(connection, (size_t)got);
         if (status) return status;
-        /* On plain TCP a short read means that nothing more is there; poll(2) says when there is. */
-        if ((size_t)got < asked_bytes && connection->stream.transport == &kn_transport_tcp) return KN_OK;
+        if (connection->stream.drained) return KN_OK;
     }
+    connection->read_on = 1;
     return KN_OK;
 }
 
@@ -547,7 +560,8 @@ int kn_connection_step(struct kn_connection *connection, short revents, int64_t 
         status = connection_connect_step(connection, revents, now_us);
         if (status || connection->state != KN_CONNECTION_UP) return status;
     } else {
-        if (revents & (POLLIN | POLLHUP | POLLERR)) status = connection_read(connection);
+        int wanted = revents & (POLLIN | POLLHUP | POLLERR | connection->stream.wants);
+        if (wanted || connection->read_on) status = connection_read(connection);
         if (status && connection->peer_closed != KN_PEER_CLOSED_IDLE) kn_count(&connection->stats.rx_errors, 1);
         if (status) return status;
         if (revents & POLLOUT) connection->write_blocked = 0;
@@ -567,7 +581,8 @@ int kn_connection_poll_fd(const struct kn_connection *connection, short *events)
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection)
 {
     if (connection->state == KN_CONNECTION_CONNECTING) return connection->setup_deadline_us;
-    /* More to write than one step allows itself, and the socket takes it: at once. */
+    /* More to read or to write than one step allows itself: at once. */
+    if (connection->state == KN_CONNECTION_UP && connection->read_on) return connection->now_us;
     if (connection->state == KN_CONNECTION_UP && !connection->write_blocked && !kn_list_empty(&connection->queued)) return connection->now_us;
     return connection->check_at_us;
 }
@@ -576,7 +591,7 @@ void kn_connection_close(struct kn_connection *connection, int status)
 {
     kn_stream_close(&connection->stream);
     connection->state = KN_CONNECTION_CLOSED;
-    connection->starting = connection->write_blocked = 0;
+    connection->starting = connection->write_blocked = connection->read_on = 0;
     kn_address_list_rewind(&connection->addresses);
     kn_buffer_give(connection->frame);
     kn_buffer_give(connection->ahead);

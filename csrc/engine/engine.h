@@ -20,6 +20,7 @@
 #include "engine/log.h"
 #include "engine/queue.h"
 #include "engine/tally.h"
+#include "engine/tls.h"
 #include "engine/topic.h"
 #include "engine/transaction.h"
 #include "records/codec.h"
@@ -79,6 +80,7 @@ struct kn_engine {
     struct kn_engine_config config;
     struct kn_codec_table codecs;      /* the binding may replace entries before start */
     struct kn_pool *pool;
+    struct kn_tls *tls;                /* NULL: connections are plain; else its own, of the configuration */
     struct kn_crew crew;               /* compresses beside the broker threads */
     pid_t pid;
     /* queues to Python */
@@ -110,7 +112,8 @@ struct kn_engine {
 };
 
 void kn_engine_config_init(struct kn_engine_config *config); /* librdkafka's defaults */
-struct kn_engine *kn_engine_new(const struct kn_engine_config *config); /* NULL: no memory or descriptors */
+/* NULL: no memory or descriptors. Otherwise config->connection.tls is the engine's. */
+struct kn_engine *kn_engine_new(const struct kn_engine_config *config);
 /* Fails what is queued (KN_ERR_CLOSED to deliveries), stops and joins every broker thread. Blocks for as long as a thread needs to notice: no interpreter lock held. */
 void kn_engine_stop(struct kn_engine *engine);
 void kn_engine_free(struct kn_engine *engine); /* stopped; queues drained by the binding first (opaques are its own) */

@@ -10,8 +10,8 @@
 #include "engine/chunk.h"
 
 enum kn_event_kind {
-    KN_EVENT_CONNECTED = 1,  /* TCP is up: start the handshake (ApiVersions, SASL) on this `generation` */
-    KN_EVENT_DISCONNECTED,   /* status + text say why; attempts counts failures in a row */
+    KN_EVENT_CONNECTED = 1,  /* TCP, and TLS, are up: start the handshake (ApiVersions, SASL) on this `generation` */
+    KN_EVENT_DISCONNECTED,   /* status + text say why; attempts counts failures in a row; of a certificate: verify_error, and it itself as body */
     KN_EVENT_REPLY,          /* token's reply: body in chunk, or status != KN_OK */
     KN_EVENT_PARTITION,      /* a produce error that needs new metadata: error_code, leader hint */
     KN_EVENT_CURSOR,         /* a fetch error on cursor `token`: it has stopped at `offset`; error_code or status */
@@ -43,9 +43,10 @@ struct kn_event {
     int32_t throttle_ms;
     int32_t attempts;
     int peer_closed;         /* DISCONNECTED: the peer ended it, not we; enum kn_peer_closed */
+    int verify_error;        /* DISCONNECTED: X509_V_ERR_... */
     int64_t offset;
-    struct kn_chunk *chunk;  /* REPLY: owned reference */
-    const uint8_t *body;     /* REPLY: within chunk, after the response header; CURSOR/PARTITION/..: NULL */
+    struct kn_chunk *chunk;  /* REPLY, DISCONNECTED: owned reference */
+    const uint8_t *body;     /* within chunk, of a REPLY after the response header; NULL: none */
     size_t body_bytes;
     char text[240];          /* DISCONNECTED and others: cause and address, ASCII, no secrets */
 };

@@ -11,6 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/chunk.h"
+#include "engine/tls.h"
+
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* macOS: SO_NOSIGPIPE is set on the socket instead */
 #endif
@@ -20,6 +23,13 @@ static int tcp_start(struct kn_stream *stream, const char *host)
     (void)stream;
     (void)host;
     return 0;
+}
+
+static size_t total_bytes(const struct iovec *pieces, int count)
+{
+    size_t total = 0;
+    for (int i = 0; i < count; i++) total += pieces[i].iov_len;
+    return total;
 }
 
 static ssize_t tcp_result(struct kn_stream *stream, ssize_t moved)
@@ -36,6 +46,7 @@ static ssize_t tcp_read(struct kn_stream *stream, struct iovec *pieces, int coun
     do {
         got = count == 1 ? recv(stream->fd, pieces[0].iov_base, pieces[0].iov_len, 0) : readv(stream->fd, pieces, count);
     } while (got < 0 && errno == EINTR);
+    stream->drained = got < (ssize_t)total_bytes(pieces, count); /* a short read: poll(2) says when there is more */
     return tcp_result(stream, got);
 }
 
@@ -53,6 +64,26 @@ static void tcp_stop(struct kn_stream *stream) { (void)stream; }
 
 const struct kn_transport kn_transport_tcp = {.name = "tcp", .start = tcp_start, .read = tcp_read, .write = tcp_write, .stop = tcp_stop};
 
+void kn_stream_init(struct kn_stream *stream, struct kn_tls *tls)
+{
+    *stream = (struct kn_stream){.transport = tls ? &kn_transport_tls : &kn_transport_tcp, .tls = tls, .fd = -1};
+}
+
+static void stream_forget(struct kn_stream *stream)
+{
+    kn_chunk_unref(stream->certificate);
+    stream->certificate = NULL;
+    stream->verify_error = stream->error = 0;
+    stream->text[0] = 0;
+}
+
+void kn_stream_open(struct kn_stream *stream, int fd)
+{
+    stream_forget(stream);
+    stream->fd = fd;
+    stream->drained = 0;
+}
+
 void kn_stream_close(struct kn_stream *stream)
 {
     if (stream->fd < 0) return;
@@ -60,4 +91,10 @@ void kn_stream_close(struct kn_stream *stream)
     close(stream->fd);
     stream->fd = -1;
     stream->wants = 0;
+}
+
+void kn_stream_deinit(struct kn_stream *stream)
+{
+    stream_forget(stream);
+    if (stream->tls) kn_tls_forget_ticket(stream);
 }

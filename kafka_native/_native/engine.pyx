@@ -9,7 +9,7 @@ from collections import deque
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -36,6 +36,7 @@ cdef class Event:
     cdef readonly int throttle_ms
     cdef readonly int attempts
     cdef readonly int peer_closed
+    cdef readonly int verify_error
     cdef readonly int64_t offset
     cdef readonly object body
     cdef readonly str text
@@ -60,6 +61,7 @@ cdef Event _event_of(kn_event *source):
     event.throttle_ms = source.throttle_ms
     event.attempts = source.attempts
     event.peer_closed = source.peer_closed
+    event.verify_error = source.verify_error
     event.offset = source.offset
     event.body = PyBytes_FromStringAndSize(<const char *>source.body, source.body_bytes) if source.body != NULL else None
     event.text = (<bytes>source.text).decode("ascii", "replace")
@@ -82,6 +84,32 @@ cdef void _fill_connection(kn_connection_config *to, dict settings) except *:
     to.nagle_disable = settings["nagle_disable"]
     to.address_family = settings["address_family"]
     to.address_ttl_ms = settings["address_ttl_ms"]
+
+
+cdef kn_tls *_new_tls(settings) except? NULL:
+    # None: plain connections. Otherwise (addresses of OpenSSL's functions by name, address of the context, verifies, identifies).
+    if settings is None:
+        return NULL
+    functions, context, verifies, identifies = settings
+    cdef kn_tls *tls = kn_tls_new(verifies, identifies)
+    if tls == NULL:
+        raise MemoryError()
+    for name, address in functions.items():
+        kn_tls_set_function(tls, name.encode(), address)
+    missing = kn_tls_missing(tls)
+    if missing != NULL:
+        kn_tls_free(tls)
+        raise LookupError(f"no address of {missing.decode()}()")
+    kn_tls_set_context(tls, <void *><uintptr_t>context)
+    return tls
+
+
+def tls_functions():
+    """The names of OpenSSL's functions whose addresses an engine with TLS needs."""
+    names = []
+    while (name := kn_tls_function_name(len(names))) != NULL:
+        names.append(name.decode())
+    return names
 
 
 cdef void _fill(kn_engine_config *to, dict settings) except *:
@@ -143,8 +171,10 @@ cdef class Engine:
         cdef kn_engine_config config
         kn_engine_config_init(&config)
         _fill(&config, settings)
+        config.connection.tls = _new_tls(settings["tls"])
         self.engine = kn_engine_new(&config)
         if self.engine == NULL:
+            kn_tls_free(config.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
         codecs_fill(&self.engine.codecs)
         self.error_of = error_of
@@ -300,6 +330,10 @@ cdef class Engine:
     def broker_stop(self, int handle):
         """Closes the connection for good."""
         self._check(kn_engine_broker_stop(self._alive(), handle))
+
+    def set_tls_context(self, uintptr_t context):
+        """Connections made from now on use this context (the address of an SSL_CTX); the caller keeps it alive until the next one is set."""
+        kn_tls_set_context(self._alive().tls, <void *>context)
 
     # --- producing ---
 

@@ -1,5 +1,5 @@
 # What the bindings call of csrc/engine. Comments, threads and owners are in the headers.
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 
 from kafka_native._native.kn_records cimport (
@@ -79,6 +79,7 @@ cdef extern from "engine/events.h" nogil:
         int32_t throttle_ms
         int32_t attempts
         int peer_closed
+        int verify_error
         int64_t offset
         const uint8_t *body
         size_t body_bytes
@@ -90,6 +91,16 @@ cdef extern from "engine/log.h" nogil:
         pass
     void kn_log_taken(kn_log *log)
     int64_t kn_log_take_dropped(kn_log *log)
+
+cdef extern from "engine/tls.h" nogil:
+    struct kn_tls:
+        pass
+    kn_tls *kn_tls_new(int verifies, int identifies)
+    void kn_tls_free(kn_tls *tls)
+    int kn_tls_set_function(kn_tls *tls, const char *name, uintptr_t address)
+    const char *kn_tls_missing(const kn_tls *tls)
+    const char *kn_tls_function_name(int index)
+    void kn_tls_set_context(kn_tls *tls, void *context)
 
 cdef extern from "engine/connection.h" nogil:
     enum:
@@ -103,6 +114,7 @@ cdef extern from "engine/connection.h" nogil:
         int nagle_disable
         int address_family
         int32_t address_ttl_ms
+        kn_tls *tls
 
 cdef extern from "engine/beat.h" nogil:
     struct kn_beat_plan:
@@ -283,6 +295,7 @@ cdef extern from "engine/engine.h" nogil:
         kn_queue deliveries
         kn_queue fetched
         kn_budget budget
+        kn_tls *tls
     void kn_engine_config_init(kn_engine_config *config)
     kn_engine *kn_engine_new(const kn_engine_config *config)
     void kn_engine_stop(kn_engine *engine)

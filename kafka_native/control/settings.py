@@ -35,6 +35,7 @@ def connection_settings(config: Config) -> dict[str, Any]:
         "request_timeout_ms": config["socket.timeout.ms"],
         "connections_max_idle_ms": config["connections.max.idle.ms"],
         "statistics": config["statistics.interval.ms"] != 0,
+        "tls": None,  # the client's to know
         "log_contexts": mask_of(contexts_of(config.text("debug"))),
     }
 
