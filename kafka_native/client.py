@@ -20,6 +20,7 @@ from kafka_native.config import PROPERTIES, Config, parse_bootstrap
 from kafka_native.control.authentication import Aside, Authenticator
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.canonical import canonical_servers
+from kafka_native.control.encryption import Encryption
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.statistics import Statistics
@@ -73,7 +74,8 @@ class Client:
         )
         self.logger = self.logs["generic"]
         self._mechanism = mechanism_of(config)
-        self.engine = Engine(dict(settings), _error_of)
+        encryption = Encryption.of(config, self.logs["security"])
+        self.engine = Engine({**settings, "tls": encryption and encryption.settings}, _error_of)
         self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
         self._log_configuration()
         self.closed = False
@@ -96,6 +98,7 @@ class Client:
                 ask=bool(config["api.version.request"]),
                 for_s=config.integer("api.version.fallback.ms") / 1000,
             ),
+            encryption=encryption,
         )
         metadata = Metadata(
             pool,

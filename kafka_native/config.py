@@ -523,13 +523,11 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
 def _reconcile_security(values: dict[str, Any], given: set[str], remarks: list[Remark]) -> None:
     """Nothing that somebody wanted protected goes out unprotected."""
     protocol = values["security.protocol"]
-    if protocol in ("ssl", "sasl_ssl"):
-        text = f'Configuration property "security.protocol" value "{protocol}" is not supported by this version'
-        _fail(text, "plaintext and sasl_plaintext are", KafkaError._NOT_IMPLEMENTED)
-    idle = sorted(name for name in given if name.startswith("sasl."))
-    if idle and not protocol.startswith("sasl_"):
-        text = f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
-        remarks.append((logging.WARNING, text))
+    for prefix, is_used in (("sasl.", protocol.startswith("sasl_")), ("ssl.", protocol.endswith("ssl"))):
+        idle = sorted(name for name in given if name.startswith(prefix))
+        if idle and not is_used:
+            text = f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+            remarks.append((logging.WARNING, text))
 
 
 def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None] | None:

@@ -233,6 +233,17 @@ static void broker_note_use(struct kn_broker *broker, int64_t now_us)
     broker->traffic_seen = traffic;
 }
 
+/* TLS failed: OpenSSL's own words, and the certificate if it was that. */
+static void event_tell_tls(struct kn_event *event, const struct kn_stream *stream)
+{
+    snprintf(event->text, sizeof event->text, "%s", stream->text);
+    event->verify_error = stream->verify_error;
+    if (!stream->certificate) return;
+    event->chunk = kn_chunk_ref(stream->certificate);
+    event->body = event->chunk->buffer->data;
+    event->body_bytes = event->chunk->buffer->size_bytes;
+}
+
 /* The connection is gone, or never came to be. `text` NULL: the connection's own. `quiet`: nobody's fault (idle), so no failure is counted. */
 static void broker_down(struct kn_broker *broker, int status, const char *text, int quiet, int64_t now_us)
 {
@@ -248,11 +259,7 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
         event->attempts = quiet ? 0 : broker->failures > 0 ? broker->failures : 1;
         event->peer_closed = kn_connection_peer_closed(broker->connection);
         snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(broker->connection));
-        if (status == KN_ERR_TLS) event->verify_error = kn_connection_verify_error(broker->connection, &event->chunk);
-        if (event->chunk) {
-            event->body = event->chunk->buffer->data;
-            event->body_bytes = event->chunk->buffer->size_bytes;
-        }
+        if (status == KN_ERR_TLS) event_tell_tls(event, kn_connection_stream(broker->connection));
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
     kn_beat_on_down(broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);

@@ -114,11 +114,7 @@ struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows) { connection->windows = windows; }
 int kn_connection_fd(const struct kn_connection *connection) { return connection->stream.fd; }
 
-int kn_connection_verify_error(struct kn_connection *connection, struct kn_chunk **certificate)
-{
-    *certificate = connection->stream.certificate ? kn_chunk_ref(connection->stream.certificate) : NULL;
-    return connection->stream.verify_error;
-}
+const struct kn_stream *kn_connection_stream(const struct kn_connection *connection) { return &connection->stream; }
 
 /* "host:port (address): ..." */
 static int connection_fail(struct kn_connection *connection, int status, const char *format, ...)
@@ -214,7 +210,8 @@ static int connection_connect_step(struct kn_connection *connection, short reven
     if (connection->starting ? revents != 0 : (revents & (POLLOUT | POLLERR | POLLHUP)) != 0) {
         int error = 0;
         socklen_t error_bytes = sizeof error;
-        getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+        /* Once TCP is up, an error is the transport's to find: asking for it here would take it away. */
+        if (!connection->starting) getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
         if (!error && connection_start_transport(connection) == KN_OK) return KN_OK;
         cause = error ? kn_errno_text(error, phrase, sizeof phrase) : stream_cause(&connection->stream, phrase, sizeof phrase);
     } else if (now_us >= connection->setup_deadline_us) {

@@ -16,6 +16,7 @@
 
 struct kn_log;
 struct kn_request;
+struct kn_stream;
 struct kn_tls;
 
 /* Broker thread, exactly once a request. status KN_OK: `body` is the response after its header and borrows from `chunk` (ref to keep; a NO_REPLY
@@ -102,8 +103,7 @@ void kn_connection_close(struct kn_connection *connection, int status);
 /* Cause of the last failure with the peer's address, for humans. */
 const char *kn_connection_error_text(const struct kn_connection *connection);
 const char *kn_connection_peer_text(const struct kn_connection *connection); /* address and port of the peer, "" before it is known */
-/* What its certificate is not believed for, after KN_ERR_TLS: X509_V_ERR_..., and a reference to it in DER (NULL: it isn't known); 0: it isn't that. */
-int kn_connection_verify_error(struct kn_connection *connection, struct kn_chunk **certificate);
+const struct kn_stream *kn_connection_stream(const struct kn_connection *connection); /* after KN_ERR_TLS: what it says of the failure */
 /* The last step() failed because the peer closed while nothing was queued, in flight or half received: not an error. */
 int kn_connection_was_idle_close(const struct kn_connection *connection);
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection);

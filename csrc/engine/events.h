@@ -11,7 +11,8 @@
 
 enum kn_event_kind {
     KN_EVENT_CONNECTED = 1,  /* TCP, and TLS, are up: start the handshake (ApiVersions, SASL) on this `generation` */
-    KN_EVENT_DISCONNECTED,   /* status + text say why; attempts counts failures in a row; of a certificate: verify_error, and it itself as body */
+    KN_EVENT_DISCONNECTED,   /* status + text say why; attempts counts failures in a row; KN_ERR_TLS: text is OpenSSL's reason alone, verify_error and
+                              * body (DER) are about the peer's certificate */
     KN_EVENT_REPLY,          /* token's reply: body in chunk, or status != KN_OK */
     KN_EVENT_PARTITION,      /* a produce error that needs new metadata: error_code, leader hint */
     KN_EVENT_CURSOR,         /* a fetch error on cursor `token`: it has stopped at `offset`; error_code or status */

@@ -244,7 +244,8 @@ static int tls_start(struct kn_stream *stream, const char *host)
         return 0;
     }
     int outcome = tls_outcome(stream, result);
-    if (outcome == 0) return tls_fail(stream, "the peer closed the connection in the TLS handshake");
+    int is_closed = outcome == 0 || (outcome == KN_STREAM_FAILED && !stream->text[0] && (stream->error == ECONNRESET || stream->error == EPIPE));
+    if (is_closed) return tls_fail(stream, "the peer closed the connection in the TLS handshake");
     return outcome;
 }
 

@@ -15,8 +15,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="plaintext",
         choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
         state=State.EFFECTIVE,
-        note="plaintext and sasl_plaintext; ssl and sasl_ssl are refused in this version",
-        doc="How to talk to brokers.",
+        doc="How to talk to brokers: in the clear or by TLS, without or with SASL.",
     ),
     Property(
         "ssl.cipher.suites",

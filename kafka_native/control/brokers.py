@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.encryption import Encryption
 from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
 from kafka_native.errors import (
     STATUS_PROTOCOL,
     STATUS_STALE,
     STATUS_TIMED_OUT,
+    STATUS_TLS,
     STATUS_TRANSPORT,
     KafkaError,
     from_status,
@@ -61,6 +63,7 @@ class Broker:
     served: bool = False  # this connection has answered something besides its handshake
     cut_off: bool = False  # and it ended before that, with a question open
     failing: bool = False
+    cause: str = ""  # of its last failure
     told: set[tuple[int, bool]] = field(default_factory=set)  # errors since it was up last: code, was connected
     held_until: float = 0.0  # a quota is violated: nothing is sent before
     refused: bool = False  # we have ended this connection, and told why
@@ -110,6 +113,7 @@ class BrokerPool:
         tells_closes: bool = True,
         rebootstraps: bool = True,
         fallback: Fallback = ASK_EVERYONE,
+        encryption: Encryption | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``on_error`` is told of brokers' errors, each kind once until its broker is up again, and that all are down.
@@ -121,6 +125,7 @@ class BrokerPool:
         KIP-899).
         """
         self._fallback = fallback
+        self._encryption = encryption
         self._answered: set[tuple[str, int]] = set()  # who told its versions isn't taken for old
         self._old_until: dict[tuple[str, int], float] = {}  # whose versions are the fallback's, and how long
         self._engine = engine
@@ -152,7 +157,6 @@ class BrokerPool:
         self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
         self.authenticator: Authenticator | None = None
         """None: brokers don't ask who we are."""
-        self._refusal = ""  # the last one's text
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
     # --- who there is ---
@@ -329,8 +333,7 @@ class BrokerPool:
             expired = [call for call in queue if call.deadline <= now]
             for call in expired:
                 queue.remove(call)
-                why = f": {self._refusal}" if self._refusal else ""
-                call.on_reply(KafkaError(KafkaError._TRANSPORT, f"no broker could be reached in time{why}"))
+                call.on_reply(KafkaError(KafkaError._TRANSPORT, f"no broker could be reached in time{self._why()}"))
             wake_up = min([wake_up, *(call.deadline for call in queue)])
         for broker in self._by_handle.values():
             wake_up = min(wake_up, self._release(broker, now))
@@ -439,7 +442,7 @@ class BrokerPool:
         broker.handshake = None
         broker.authentication = None
         broker.refused = True
-        self._refusal = error.str()
+        broker.cause = error.str()
         self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
         self._report(broker, error, connected=True)
         self._fail_waiting(broker, error)
@@ -447,7 +450,6 @@ class BrokerPool:
     def open(self, broker: Broker, ranges: ApiRanges) -> None:
         """The handshake is through: whatever waits for this connection goes out."""
         broker.ranges = ranges
-        self._refusal = ""
         broker.failing = broker.refused = False
         broker.told.clear()
         self._log.debug("%s: up", broker.name)
@@ -474,13 +476,15 @@ class BrokerPool:
         broker.ranges = None
         broker.handshake = None
         broker.authentication = None
+        if self._encryption is not None:
+            self._encryption.renew(self._engine)
         unanswered, broker.unanswered = broker.unanswered, False
         if unanswered and self._is_old(broker):  # nothing is wrong: the next connection takes it for what it is
             if broker.waiting or self._any:
                 self._engine.broker_connect(broker.handle)
             return
         if event.attempts:
-            text = f"{broker.name}: {event.text.removeprefix(f'{broker.host}:{broker.port}').lstrip(': ')}"
+            text = f"{broker.name}: {self._cause(broker, event)}"
             error = KafkaError(from_status(event.status).code(), f"{text} ({OLD_BROKER_HINT})" if unanswered else text)
             if self.authenticator is not None and broker.ended_at is not None:
                 error = self.authenticator.explain(broker.ended_at, error)
@@ -491,6 +495,7 @@ class BrokerPool:
                 told = level == ERROR or self._tells_closes
                 self._report(broker, error, connected=event.generation != 0, level=level if told else DEBUG)
             broker.failing = True
+            broker.cause = broker.cause if broker.refused else error.str()
             broker.refused = False
             self._fail_waiting(broker, error)
             self._tell_if_all_down()
@@ -502,6 +507,16 @@ class BrokerPool:
             self._engine.broker_connect(broker.handle)
         if self._any:
             self._connect_one()
+
+    def _why(self) -> str:
+        """What brokers that are down have failed with last."""
+        causes = [broker.cause for broker in self._by_handle.values() if broker.failing and broker.cause]
+        return f": {causes[0]}" if causes else ""
+
+    def _cause(self, broker: Broker, event: Event) -> str:
+        if event.status == STATUS_TLS and self._encryption is not None:
+            return self._encryption.explain(event, broker.host, broker.port)
+        return event.text.removeprefix(f"{broker.host}:{broker.port}").lstrip(": ")
 
     def _report(self, broker: Broker, error: KafkaError, *, connected: bool, level: int = ERROR) -> None:
         """Tells an error of a broker: once a change, not once an attempt. ``level`` DEBUG: only the log is told."""

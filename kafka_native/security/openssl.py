@@ -17,66 +17,6 @@ from kafka_native.errors import KafkaError, KafkaException
 lib: Final[Any] = _openssl.lib
 ffi: Final[Any] = _openssl.ffi
 
-TRANSPORT: Final = (
-    "BIO_free",
-    "BIO_new",
-    "BIO_read",
-    "BIO_s_mem",
-    "BIO_set_mem_eof_return",
-    "BIO_should_retry",
-    "BIO_write",
-    "ERR_clear_error",
-    "ERR_get_error",
-    "ERR_reason_error_string",
-    "SSL_CIPHER_get_name",
-    "SSL_SESSION_free",
-    "SSL_do_handshake",
-    "SSL_free",
-    "SSL_get0_param",
-    "SSL_get1_session",
-    "SSL_get_current_cipher",
-    "SSL_get_error",
-    "SSL_get_ex_data_X509_STORE_CTX_idx",
-    "SSL_get_shutdown",
-    "SSL_get_verify_result",
-    "SSL_get_version",
-    "SSL_new",
-    "SSL_pending",
-    "SSL_read",
-    "SSL_session_reused",
-    "SSL_set_bio",
-    "SSL_set_connect_state",
-    "SSL_set_fd",
-    "SSL_set_mode",
-    "SSL_set_session",
-    "SSL_set_tlsext_host_name",
-    "SSL_set_verify",
-    "SSL_shutdown",
-    "SSL_want_read",
-    "SSL_want_write",
-    "SSL_write",
-    "X509_STORE_CTX_get0_cert",
-    "X509_STORE_CTX_get_current_cert",
-    "X509_STORE_CTX_get_error",
-    "X509_STORE_CTX_get_error_depth",
-    "X509_STORE_CTX_get_ex_data",
-    "X509_VERIFY_PARAM_set1_host",
-    "X509_VERIFY_PARAM_set1_ip",
-    "X509_VERIFY_PARAM_set_hostflags",
-    "X509_verify_cert_error_string",
-    "i2d_X509_bio",
-)
-"""What the C transport calls."""
-
-
-def function_addresses() -> dict[str, int]:
-    """The addresses of OpenSSL's functions that the C transport calls, by name; valid as long as the process lives.
-
-    :raises KafkaException: With ``_SSL`` if this OpenSSL lacks one.
-    """
-    return {name: address_of(name) for name in TRANSPORT}
-
-
 def library_version() -> str:
     """What OpenSSL calls itself, for instance ``OpenSSL 3.5.4``."""
     return " ".join(ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2])

@@ -18,10 +18,8 @@ from kafka_native.errors import KafkaException
 from . import explaining
 from .authorities import Authorities, reasons
 from .certificates import Identity, identity, keystore, revocation_lists, subject
-from .openssl import ffi, function_addresses, library_version, set_list
+from .openssl import ffi, library_version, set_list
 from .sources import Files, Material, refuse
-
-__all__ = ["TlsContext", "function_addresses"]
 
 _NEVER: Final = ("!aNULL", "!eNULL")
 """Suites that nobody gets: without a certificate, or without encryption."""

@@ -418,8 +418,6 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("conf", "role"),
     [
-        ({"security.protocol": "SSL"}, "producer"),
-        ({"security.protocol": "sasl_ssl"}, "consumer"),
         ({"sasl.oauthbearer.client.secret": "s3cret-word"}, "producer"),
         ({"oauth_cb": print}, "producer"),
         ({"plugin.library.paths": "x"}, "producer"),
