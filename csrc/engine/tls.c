@@ -354,13 +354,11 @@ static void tls_stop(struct kn_stream *stream)
     struct tls_session *session = stream->session;
     if (!session) return;
     stream->session = NULL;
-    if (session->is_up && !session->is_broken) {
-        kn_tls_forget_ticket(stream);
-        stream->ticket = call->SSL_get1_session(session->ssl);
-        if (!session->retry_bytes) call->SSL_shutdown(session->ssl); /* says close_notify; nobody waits for the peer's */
-    } else if (!session->is_up) {
-        kn_tls_forget_ticket(stream); /* perhaps it is what the peer minds */
-    }
+    /* Where TLS itself has failed, the next handshake is a whole one: perhaps the ticket is what the peer minds. */
+    kn_tls_forget_ticket(stream);
+    if (session->is_up && !stream->text[0]) stream->ticket = call->SSL_get1_session(session->ssl);
+    /* Says close_notify; nobody waits for the peer's. */
+    if (session->is_up && !session->is_broken && !session->retry_bytes) call->SSL_shutdown(session->ssl);
     call->ERR_clear_error(); /* this thread's next call starts without them */
     if (session->ssl) call->SSL_free(session->ssl);
     free(session);

@@ -42,7 +42,7 @@ COORDINATORS = 1 << 32
 NEXT_SERVER_S = 0.5
 # enum kn_peer_closed, csrc/engine/events.h: how loudly the peer's closing of a connection is told
 CLOSE_LEVELS = {2: INFO, 3: WARNING}
-OLD_BROKER_HINT = "a broker before 0.10? see broker.version.fallback"
+OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"
 SASL_HINT = "is its listener one for SASL? see security.protocol"
 
 

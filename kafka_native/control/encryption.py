@@ -1,4 +1,4 @@
-"""The TLS of one client's connections: the context that the engine makes them with, its renewal, and what failures mean.
+"""The TLS of one client's connections: the context that they are made with, its renewal, and what failures mean.
 
 Thread: made by the client's constructor, used by the control thread.
 """

@@ -18,7 +18,7 @@ from kafka_native.errors import KafkaException
 from . import explaining
 from .authorities import Authorities, reasons
 from .certificates import Identity, identity, keystore, revocation_lists, subject
-from .openssl import ffi, library_version, set_list
+from .openssl import ffi, lib, library_version, set_list
 from .sources import Files, Material, refuse
 
 _NEVER: Final = ("!aNULL", "!eNULL")
@@ -50,7 +50,9 @@ class TlsContext:
         self.context: Final = SSL.Context(SSL.TLS_CLIENT_METHOD)
         """pyOpenSSL's view of it."""
         self.context.set_min_proto_version(SSL.TLS1_2_VERSION)
-        self.context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+        # An end without close_notify is an end: whether something is missing is told by Kafka's frames. As an error, it
+        # would make the session one that can't be resumed.
+        self.context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | lib.SSL_OP_IGNORE_UNEXPECTED_EOF)
         self.context.set_verify(SSL.VERIFY_PEER if self.verifies else SSL.VERIFY_NONE)
         self._restrict()
         self.authorities: Final = Authorities(self.context, config, self._files, required=self.verifies)

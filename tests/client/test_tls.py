@@ -1,0 +1,208 @@
+"""TLS from end to end: our clients and the mock cluster, whose TLS is Python's own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native.mock import ListenerSecurity, MockCluster
+from tests.client.support import Client, fill, read_all
+
+SECONDS = 20.0
+
+
+class Secured(Client):
+    """Clients that trust the cluster's authority."""
+
+    def settings(self, **conf: Any) -> dict[str, Any]:
+        return {"security.protocol": "ssl", "ssl.ca.pem": self.cluster.ca_pem, "reconnect.backoff.max.ms": 100, **conf}
+
+    def producer(self, **conf: Any) -> Producer:
+        return super().producer(**self.settings(**conf))
+
+    def consumer(self, **conf: Any) -> Any:
+        return super().consumer(**self.settings(**conf))
+
+
+@contextmanager
+def secured(brokers: int = 1, **how: Any) -> Iterator[Secured]:
+    with MockCluster(brokers, security=ListenerSecurity("ssl", **how)) as cluster:
+        yield Secured(cluster)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Secured]:
+    with secured(2) as found:
+        yield found
+
+
+def until(producer: Producer, condition: Callable[[], bool]) -> None:
+    """Serves callbacks until something has come to be, with a reason to connect all the while."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it didn't come to be"
+        with suppress(KafkaException):
+            producer.list_topics(timeout=0.1)
+        producer.poll(0)
+
+
+def error_of(client: Secured, code: int = KafkaError._SSL, **conf: Any) -> KafkaError:
+    """The first error of this kind that a producer tells of."""
+    errors: list[KafkaError] = []
+    with client.producer(error_cb=errors.append, **conf) as producer:
+        until(producer, lambda: any(error.code() == code for error in errors))
+    return next(error for error in errors if error.code() == code)
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_messages_of_all_sizes_come_back_over_tls(version: str) -> None:
+    with secured(tls_versions=(version, version)) as client:
+        topic = client.topic()
+        values = [b"x" * size for size in (0, 1, 100, 16383, 16384, 16385, 70_000, 900_000)] * 3
+        with client.producer(**{"linger.ms": 1}) as producer:
+            for value in values:
+                producer.produce(topic, value)
+        assert [message.value() for message in read_all(client, topic, len(values))] == values
+        assert {seen.version for seen in client.cluster.handshakes if not seen.error} == {version}
+
+
+def test_a_name_is_asked_for_and_an_address_is_not(client: Secured) -> None:
+    topic = client.topic()
+    fill(client, topic, 10)
+    seen = client.cluster.handshakes[-1]
+    assert seen.error is None
+    assert seen.server_name in (None, "localhost")
+
+
+def test_more_than_a_sockets_buffer_is_written_and_read(client: Secured) -> None:
+    topic = client.topic(4)
+    with client.producer(**{"socket.send.buffer.bytes": 8192, "linger.ms": 50}) as producer:
+        for number in range(3000):
+            producer.produce(topic, b"%05d" % number * 300)
+    found = read_all(client, topic, 3000, **{"socket.receive.buffer.bytes": 8192})
+    assert sorted(message.value() or b"" for message in found) == [b"%05d" % number * 300 for number in range(3000)]
+
+
+def test_another_authority_is_refused_by_name_and_nothing_is_sent(client: Secured) -> None:
+    with secured() as other:
+        error = error_of(client, **{"ssl.ca.pem": other.cluster.ca_pem})
+    assert "is none of the CAs of ssl.ca.pem" in error.str()
+    assert error.retriable() is False
+
+
+def test_flaws_of_the_certificate_are_named(client: Secured) -> None:
+    flaws = {
+        "expired": "expired on",
+        "not_yet_valid": "isn't valid before",
+        "wrong_host": "is for",
+        "unknown_ca": "none of the CAs",
+    }
+    try:
+        for flaw, words in flaws.items():
+            client.cluster.present_certificate(flaw)  # type: ignore[arg-type]  # the names of a Literal
+            assert words in error_of(client).str()
+    finally:
+        client.cluster.present_certificate("good")
+
+
+def test_a_wrong_host_is_let_in_where_names_are_not_checked(client: Secured) -> None:
+    client.cluster.present_certificate("wrong_host")
+    try:
+        topic = client.topic()
+        fill(client, topic, 1, **{"ssl.endpoint.identification.algorithm": "none"})
+    finally:
+        client.cluster.present_certificate("good")
+
+
+def test_nobody_is_verified_where_that_is_asked_for(client: Secured, caplog: pytest.LogCaptureFixture) -> None:
+    client.cluster.present_certificate("unknown_ca")
+    try:
+        fill(client, client.topic(), 1, **{"enable.ssl.certificate.verification": False})
+    finally:
+        client.cluster.present_certificate("good")
+    assert any("enable.ssl.certificate.verification=false" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize(("how", "words"), [("close", "middle of the TLS handshake"), ("garbage", "doesn't speak TLS")])
+def test_a_handshake_that_breaks_off_is_explained_and_tried_again(client: Secured, how: Any, words: str) -> None:
+    client.cluster.break_handshakes(how, count=1)
+    errors: list[KafkaError] = []
+    with client.producer(error_cb=errors.append) as producer:
+        producer.list_topics(timeout=SECONDS)
+        until(producer, lambda: bool(errors))
+    assert words in errors[0].str()
+
+
+def test_a_handshake_without_an_answer_ends_with_the_setup_timeout(client: Secured) -> None:
+    client.cluster.break_handshakes("silence", count=1)
+    errors: list[KafkaError] = []
+    conf = {"socket.connection.setup.timeout.ms": 1000, "error_cb": errors.append}
+    with client.producer(**conf) as producer:
+        producer.list_topics(timeout=SECONDS)
+        until(producer, lambda: bool(errors))
+    assert "no answer within 1000 ms" in errors[0].str()
+
+
+def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None:
+    with MockCluster(1) as plain:
+        error = error_of(client, **{"bootstrap.servers": plain.bootstrap_servers})
+        assert "security.protocol=plaintext" in error.str()
+    error = error_of(client, KafkaError._TRANSPORT, **{"security.protocol": "plaintext"})
+    assert "another security.protocol?" in error.str()  # Python's TLS hangs up; Apache Kafka sends an alert, which is told
+
+
+def test_clients_show_their_certificate(tmp_path: Path) -> None:
+    with secured(client_certificates="required") as client:
+        error = error_of(client)
+        assert "ssl.keystore.location" in error.str()
+        alice = client.cluster.certificates.client("alice")
+        own = {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}
+        fill(client, client.topic(), 3, **own)
+        assert "alice" in (client.cluster.handshakes[-1].subject or "")
+
+
+def test_a_session_is_resumed_at_reconnect(client: Secured) -> None:
+    topic = client.topic()
+    with client.producer() as producer:
+        producer.produce(topic, b"1", partition=0)
+        assert producer.flush(SECONDS) == 0
+        before = len(client.cluster.handshakes)
+        for broker in client.cluster.broker_ids:
+            client.cluster.disconnect(broker)
+        producer.produce(topic, b"2", partition=0)
+        assert producer.flush(SECONDS) == 0
+        until(producer, lambda: any(seen.resumed for seen in client.cluster.handshakes[before:]))
+
+
+def test_rotated_files_are_used_at_reconnect_without_a_restart(tmp_path: Path) -> None:
+    with secured() as client, secured() as other:
+        path = tmp_path / "ca.pem"
+        path.write_text(client.cluster.ca_pem)
+        topic = client.topic()
+        with client.producer(**{"ssl.ca.pem": None, "ssl.ca.location": str(path)}) as producer:
+            producer.produce(topic, b"1")
+            assert producer.flush(SECONDS) == 0
+            path.write_text("half written")
+            client.cluster.disconnect(1)
+            producer.produce(topic, b"2")
+            assert producer.flush(SECONDS) == 0  # the files that were good are used on
+            new = tmp_path / "new.pem"
+            new.write_text(other.cluster.ca_pem)
+            os.replace(new, path)
+            client.cluster.rotate_certificate(other.cluster.certificates.broker())
+            client.cluster.disconnect(1)
+            producer.produce(topic, b"3")
+            assert producer.flush(SECONDS) == 0
+        assert [seen.error for seen in client.cluster.handshakes][-1] is None
+
+
+def test_mistakes_are_told_by_the_constructor() -> None:
+    with pytest.raises(KafkaException, match=r"ssl\.ca\.location=/nowhere\.pem: no such file"):
+        Producer({"bootstrap.servers": "h:1", "security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"})
