@@ -93,11 +93,7 @@ class Client:
             logs=self.logs,
             tells_closes=config.flag("log.connection.close"),
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
-            fallback=Fallback.of(
-                config.text("broker.version.fallback"),
-                ask=bool(config["api.version.request"]),
-                for_s=config.integer("api.version.fallback.ms") / 1000,
-            ),
+            fallback=_fallback_of(config),
             encryption=encryption,
         )
         metadata = Metadata(
@@ -353,6 +349,14 @@ def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
     cluster = MockCluster(brokers, default_partitions=4)
     log.debug("the mock cluster listens at %s", cluster.bootstrap_servers)
     return cluster
+
+
+def _fallback_of(config: Config) -> Fallback:
+    return Fallback.of(
+        config.text("broker.version.fallback"),
+        ask=bool(config["api.version.request"]),
+        for_s=config.integer("api.version.fallback.ms") / 1000,
+    )
 
 
 def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:
