@@ -155,7 +155,7 @@ def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None
         error = error_of(client, **{"bootstrap.servers": plain.bootstrap_servers})
         assert "security.protocol=plaintext" in error.str()
     error = error_of(client, KafkaError._TRANSPORT, **{"security.protocol": "plaintext"})
-    assert "another security.protocol?" in error.str()  # Python's TLS hangs up; Apache Kafka sends an alert, which is told
+    assert "another security.protocol?" in error.str()  # Python's TLS just hangs up
 
 
 def test_clients_show_their_certificate(tmp_path: Path) -> None:
