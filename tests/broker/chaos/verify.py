@@ -127,11 +127,13 @@ def fenced(history: History) -> Iterator[str]:
         for commit in commits:
             if not commit.by:
                 continue
-            started = [each for each in by_partition.get(key, []) if each.start <= commit.at - CLOCK_S]
-            own = [each for each in started if each.member == commit.by]
+            # What the clocks can't tell apart counts for whoever committed.
+            known = by_partition.get(key, [])
+            started = [each for each in known if each.start <= commit.at - CLOCK_S]
+            own = [each for each in known if each.member == commit.by and each.start <= commit.at + CLOCK_S]
             if not own:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f} without ever owning it"
-            elif started[-1].member != commit.by and own[-1].start < started[-1].start:
+            elif started and started[-1].member != commit.by and own[-1].start < started[-1].start:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started[-1]}"
 
 
