@@ -388,6 +388,15 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
         """
         self.faults.tamper_with(broker, api_key, count, Tamper(edit=edit))
 
+    def rewrite_responses(
+        self, api_key: int | None, rewrite: Callable[[bytes], bytes], broker: int | None = None, count: int = 1
+    ) -> None:
+        """Let a function rewrite the bytes of the next responses, of an API or of any: what no broker would say.
+
+        It gets a frame with its length before it, and returns what is sent instead, in the connection's thread.
+        """
+        self.faults.tamper_with(broker, api_key, count, Tamper(rewrite=rewrite))
+
     def forget_producers(self, topic: str, partition: int, *, refuse: bool = False) -> None:
         """Let a partition lose what it knows of producer ids, as when retention has taken their last batches.
 

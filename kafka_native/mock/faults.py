@@ -44,14 +44,15 @@ class Pushed(NamedTuple):
 class Tamper(NamedTuple):
     """What happens to one response.
 
-    Its fields are edited, its frame is cut off after so many bytes or announced as larger than it is, or it claims to
-    answer another request: a number that is added to its correlation id.
+    Its fields are edited, its frame is cut off after so many bytes, announced as larger than it is or rewritten, or it
+    claims to answer another request: a number that is added to its correlation id.
     """
 
     after_bytes: int | None = None
     announced_bytes: int | None = None
     other_correlation_id: int = 0
     edit: Callable[[Any], None] | None = None
+    rewrite: Callable[[bytes], bytes] | None = None
 
 
 class _Armed:

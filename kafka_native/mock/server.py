@@ -279,6 +279,8 @@ class Connection:
             pieces, stays_open = [b"".join(pieces)[: tamper.after_bytes]], False
         elif tamper is not None and tamper.announced_bytes is not None:
             pieces = [tamper.announced_bytes.to_bytes(4, "big") + b"".join(pieces)[4:]]
+        elif tamper is not None and tamper.rewrite is not None:
+            pieces = [tamper.rewrite(b"".join(pieces))]
         delay = faults.delay(self.broker.id, request.api_key)
         if delay or self._outbox is not None:
             self._post(time.monotonic() + delay, pieces, stays_open)

@@ -120,6 +120,15 @@ def test_oversized_announcement(cluster: MockCluster, wire: Wire) -> None:
         cluster.oversize_next_response(1, 1 << 32)
 
 
+def test_responses_are_rewritten(cluster: MockCluster, wire: Wire) -> None:
+    cluster.rewrite_responses(ApiKey.METADATA, lambda frame: b"\0\0\0\1" + frame[-1:], count=2)
+    for _ in range(2):
+        wire.send(MetadataRequest(topics=None), 12)
+        assert len(wire.read_frame()) == 1
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
+    assert wire.ask(MetadataRequest(topics=None), 12).brokers
+
+
 def test_disconnect_closes_and_lets_back_in(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         wire.ask(ApiVersionsRequest(), 0)

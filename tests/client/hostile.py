@@ -1,0 +1,154 @@
+"""A broker that lies at the level of bytes: attacks on the frames of a mock cluster, and what they cost the client.
+
+A ``Siege`` rewrites the next responses of an API, each in another way, and lets the cluster be good afterwards: a
+client that neither crashes nor hangs gets through, and one that believes lengths shows it in its memory.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from kafka_native.mock import MockCluster
+
+Attack = Callable[[bytes, random.Random], bytes]
+
+HEAD = 4 + 4  # length and correlation id
+HUGE = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff" * 10, b"\x80\x00\x00\x00", b"\xff\xff\xff\xfe")
+
+
+def _framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def noise(frame: bytes, dice: random.Random) -> bytes:
+    """As long as announced, and nothing but noise."""
+    return frame[:4] + dice.randbytes(len(frame) - 4)
+
+
+def noise_behind_the_head(frame: bytes, dice: random.Random) -> bytes:
+    """The right response by its number, and noise in it."""
+    return frame[:HEAD] + dice.randbytes(len(frame) - HEAD)
+
+
+def flips(frame: bytes, dice: random.Random) -> bytes:
+    """A few wrong bytes."""
+    data = bytearray(frame)
+    for _ in range(dice.randint(1, 4)):
+        data[dice.randrange(HEAD, len(data))] ^= 1 << dice.randrange(8)
+    return bytes(data)
+
+
+def huge_counts(frame: bytes, dice: random.Random) -> bytes:
+    """Lengths and counts that nobody could keep."""
+    data = bytearray(frame)
+    for _ in range(dice.randint(1, 3)):
+        value = dice.choice(HUGE)
+        at = dice.randrange(HEAD, len(data))
+        data[at : at + len(value)] = value
+    return _framed(bytes(data[4:]))
+
+
+def cut(frame: bytes, dice: random.Random) -> bytes:
+    """A shorter response in a frame that fits it."""
+    return _framed(frame[4 : dice.randrange(4, len(frame))])
+
+
+def stretched(frame: bytes, dice: random.Random) -> bytes:
+    """More than there should be."""
+    return _framed(frame[4:] + dice.randbytes(dice.randint(1, 5000)))
+
+
+def empty(frame: bytes, dice: random.Random) -> bytes:
+    """A frame of nothing."""
+    return bytes(4)
+
+
+def negative(frame: bytes, dice: random.Random) -> bytes:
+    """A length below zero."""
+    return b"\xff\xff\xff\xff" + frame[4:]
+
+
+def largest(frame: bytes, dice: random.Random) -> bytes:
+    """Two gigabytes are announced."""
+    return b"\x7f\xff\xff\xff" + frame[4:]
+
+
+def other_protocol(frame: bytes, dice: random.Random) -> bytes:
+    """Somebody else's server."""
+    return b"HTTP/1.1 400 Bad Request\r\n\r\n"
+
+
+def alert(frame: bytes, dice: random.Random) -> bytes:
+    """What a TLS server says to whom it doesn't understand."""
+    return b"\x15\x03\x03\x00\x02\x02\x46"
+
+
+def twice(frame: bytes, dice: random.Random) -> bytes:
+    """The same response two times."""
+    return frame + frame
+
+
+def another_number(frame: bytes, dice: random.Random) -> bytes:
+    """The response to a request that nobody has sent."""
+    return frame[:4] + dice.randbytes(4) + frame[HEAD:]
+
+
+ATTACKS: tuple[Attack, ...] = (
+    noise,
+    noise_behind_the_head,
+    flips,
+    huge_counts,
+    cut,
+    stretched,
+    empty,
+    negative,
+    largest,
+    other_protocol,
+    alert,
+    twice,
+    another_number,
+)
+
+
+class Siege:
+    """The next responses of an API are attacked in turn; ``seed`` decides how.
+
+    ``left`` counts down to 0, from where on the cluster is honest again.
+    """
+
+    def __init__(self, cluster: MockCluster, api_key: int, seed: int, rounds: int = 2) -> None:
+        self._dice = random.Random(seed)
+        self._attacks = [attack for attack in ATTACKS for _ in range(rounds)]
+        self._dice.shuffle(self._attacks)
+        self._lock = threading.Lock()
+        cluster.rewrite_responses(api_key, self._rewrite, count=len(self._attacks))
+
+    @property
+    def left(self) -> int:
+        """How many attacks are still to come."""
+        return len(self._attacks)
+
+    def _rewrite(self, frame: bytes) -> bytes:
+        with self._lock:
+            return self._attacks.pop()(frame, self._dice)
+
+
+class Memory:
+    """The most memory that the process has had since; Linux only."""
+
+    STATUS = Path("/proc/self/status")
+
+    def __init__(self) -> None:
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins anew
+        self._before = self._kilobytes("VmRSS")
+
+    def grown_bytes(self) -> int:
+        """How far it has risen above where it was."""
+        return (self._kilobytes("VmHWM") - self._before) * 1024
+
+    def _kilobytes(self, name: str) -> int:
+        line = next(line for line in self.STATUS.read_text().splitlines() if line.startswith(name))
+        return int(line.split()[1])

@@ -1,0 +1,164 @@
+"""A hostile broker costs a client connections and time: never its life, much memory, or what comes after."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, Producer
+from kafka_native.mock import ListenerSecurity, MockCluster
+from kafka_native.mock.mechanisms import AuthenticationFault
+from kafka_native.protocol import ApiKey
+
+from .hostile import Memory, Siege
+
+SECONDS = 60.0
+MOST_BYTES = 64 << 20
+HASTY = {
+    "reconnect.backoff.ms": 1,
+    "reconnect.backoff.max.ms": 10,
+    "retry.backoff.ms": 1,
+    "retry.backoff.max.ms": 10,
+    "socket.timeout.ms": 3000,
+    "receive.message.max.bytes": 1_000_000,
+    "fetch.max.bytes": 900_000,
+    "message.max.bytes": 100_000,
+    "topic.metadata.refresh.interval.ms": 500,
+    "log_level": 0,
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(1) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[None]:
+    """Whatever the broker announces, little of it is believed."""
+    if not sys.platform.startswith("linux"):
+        yield  # only Linux tells the high-water mark of a process
+        return
+    memory = Memory()
+    yield
+    assert memory.grown_bytes() < MOST_BYTES
+
+
+def settings(cluster: MockCluster, **own: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": cluster.bootstrap_servers, **HASTY, **own}
+
+
+def endure_producing(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -> None:
+    """Produce until the attacks are over and a message comes through after that; each has its report in time.
+
+    A lie that the protocol allows, such as a throttle time of hours, is believed: another client goes on then.
+    """
+    deadline = time.monotonic() + SECONDS
+    own = {"linger.ms": 0, "enable.idempotence": False, "message.timeout.ms": 2000}
+    while True:
+        with Producer({**conf, **own}) as producer:
+            while True:
+                assert time.monotonic() < deadline, siege.left
+                at_peace = siege.left == 0
+                reports: list[KafkaError | None] = []
+                producer.produce("a", b"x", on_delivery=lambda error, _, reports=reports: reports.append(error))
+                assert producer.flush(SECONDS) == 0
+                (report,) = reports
+                if at_peace and report is None:
+                    return
+                if report is not None and report.code() == KafkaError._MSG_TIMED_OUT:
+                    break
+                cluster.disconnect(1)  # so that what is asked of a new connection is asked again
+
+
+def endure_consuming(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -> None:
+    """Consume, in one group after the other, until the attacks are over and messages come through."""
+    deadline = time.monotonic() + SECONDS
+    with Producer(settings(cluster)) as producer:
+        producer.produce("a", b"x")
+        assert producer.flush(10) == 0
+    for number in itertools.count():
+        at_peace = siege.left == 0
+        own = {"group.id": f"g{number}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        with Consumer({**conf, **own}) as consumer:
+            consumer.subscribe(["a"])
+            patience = deadline if at_peace else time.monotonic() + 0.5
+            while time.monotonic() < patience:
+                message = consumer.poll(0.05)
+                if message is not None and message.error() is None:
+                    break
+            else:
+                assert time.monotonic() < deadline, siege.left
+                continue
+        if at_peace:
+            return
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE], ids=lambda key: key.name)
+def test_producer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
+    cluster.create_topic("a")
+    siege = Siege(cluster, api_key, seed=int(api_key))
+    endure_producing(cluster, siege, settings(cluster))
+
+
+@pytest.mark.parametrize(
+    "api_key",
+    [
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.OFFSET_FETCH,
+    ],
+    ids=lambda key: key.name,
+)
+def test_consumer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
+    cluster.create_topic("a")
+    siege = Siege(cluster, api_key, seed=int(api_key), rounds=1)
+    endure_consuming(cluster, siege, settings(cluster))
+
+
+# --- before and while the client logs in ---
+
+MECHANISMS = ["PLAIN", "SCRAM-SHA-512"]
+LOGIN = {"security.protocol": "sasl_plaintext", "sasl.username": "alice", "sasl.password": "secret"}
+
+
+@pytest.fixture
+def guarded() -> Iterator[MockCluster]:
+    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", MECHANISMS, {"alice": "secret"})) as running:
+        yield running
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    "api_key", [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE], ids=lambda key: key.name
+)
+def test_login_endures(api_key: ApiKey, mechanism: str, guarded: MockCluster) -> None:
+    guarded.create_topic("a")
+    siege = Siege(guarded, api_key, seed=int(api_key))
+    endure_producing(guarded, siege, settings(guarded, **LOGIN, **{"sasl.mechanism": mechanism}))
+
+
+@pytest.mark.parametrize("how", get_args(AuthenticationFault))
+def test_login_is_tried_again_after(how: AuthenticationFault, guarded: MockCluster) -> None:
+    guarded.create_topic("a")
+    guarded.break_authentication(how)
+    errors: list[KafkaError] = []
+    conf = settings(guarded, **LOGIN, **{"sasl.mechanism": "SCRAM-SHA-512", "error_cb": errors.append})
+    reports: list[KafkaError | None] = []
+    with Producer(conf) as producer:
+        producer.produce("a", b"x", on_delivery=lambda error, _: reports.append(error))
+        assert producer.flush(SECONDS) == 0
+        producer.poll(0)
+    assert reports == [None]
+    wanted = KafkaError.MSG_SIZE_TOO_LARGE if how == "oversized" else KafkaError._AUTHENTICATION
+    assert wanted in [error.code() for error in errors], errors
+    assert "secret" not in repr(errors)
