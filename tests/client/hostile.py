@@ -119,7 +119,7 @@ class Siege:
     ``left`` counts down to 0, from where on the cluster is honest again.
     """
 
-    def __init__(self, cluster: MockCluster, api_key: int, seed: int, rounds: int = 2) -> None:
+    def __init__(self, cluster: MockCluster, api_key: int, seed: int, rounds: int = 1) -> None:
         self._dice = random.Random(seed)
         self._attacks = [attack for attack in ATTACKS for _ in range(rounds)]
         self._dice.shuffle(self._attacks)

@@ -121,7 +121,7 @@ def test_producer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
 )
 def test_consumer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
     cluster.create_topic("a")
-    siege = Siege(cluster, api_key, seed=int(api_key), rounds=1)
+    siege = Siege(cluster, api_key, seed=int(api_key))
     endure_consuming(cluster, siege, settings(cluster))
 
 

@@ -1,0 +1,157 @@
+"""TLS and SASL with confluent_kafka and with kafka_native on the same listeners: who gets in, what the others hear.
+
+The table of all cases is printed at the end: ``pytest -s tests/compat/test_security_side_by_side.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native.mock import Certificates, ListenerSecurity, MockCluster
+
+Lib = Any
+SECONDS = 30.0
+DELIVERS = "delivers"
+USERS = {"alice": "secret"}
+EVERY = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+ALWAYS = 1000
+
+
+class Case(NamedTuple):
+    """A listener, a client, and what comes of it: ``DELIVERS``, or the name of an error that error_cb hears.
+
+    ``theirs`` is what confluent_kafka says where that is less.
+    """
+
+    name: str
+    listener: dict[str, Any]
+    client: dict[str, Any]
+    comes: str
+    before: Callable[[MockCluster], object] = lambda cluster: None
+    theirs: str | None = None
+
+
+def ssl(**own: Any) -> dict[str, Any]:
+    return {"protocol": "ssl", **own}
+
+
+def sasl(protocol: str = "sasl_plaintext", **own: Any) -> dict[str, Any]:
+    return {"protocol": protocol, "mechanisms": EVERY, "users": USERS, **own}
+
+
+def login(mechanism: str = "PLAIN", user: str = "alice", password: str = "secret", **own: Any) -> dict[str, Any]:
+    return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password, **own}
+
+
+def presented(flaw: Any) -> Callable[[MockCluster], object]:
+    return lambda cluster: cluster.present_certificate(flaw)
+
+
+def spoilt(how: Any) -> Callable[[MockCluster], object]:
+    return lambda cluster: cluster.break_authentication(how, count=ALWAYS)
+
+
+UNCHECKED_NAME = {"ssl.endpoint.identification.algorithm": "none"}
+UNVERIFIED = {"enable.ssl.certificate.verification": False}
+WITH_CERTIFICATE = {"client certificate": "alice"}  # stands for the two properties that only the authority can give
+CASES = [
+    Case("TLS", ssl(), {}, DELIVERS),
+    Case("TLS 1.2 alone", ssl(tls_versions=("TLSv1.2", "TLSv1.2")), {}, DELIVERS),
+    Case("TLS 1.3 alone", ssl(tls_versions=("TLSv1.3", "TLSv1.3")), {}, DELIVERS),
+    *(
+        Case(f"TLS, certificate {flaw}", ssl(), {}, "_SSL", presented(flaw))
+        for flaw in ("unknown_ca", "expired", "not_yet_valid", "wrong_host")
+    ),
+    Case("TLS, wrong host, names unchecked", ssl(), UNCHECKED_NAME, DELIVERS, presented("wrong_host")),
+    Case("TLS, unknown CA, unverified", ssl(), UNVERIFIED, DELIVERS, presented("unknown_ca")),
+    Case("TLS, garbage first", ssl(), {}, DELIVERS, lambda cluster: cluster.break_handshakes("garbage")),
+    Case("mutual TLS", ssl(client_certificates="required"), WITH_CERTIFICATE, DELIVERS),
+    Case("mutual TLS without a certificate", ssl(client_certificates="required"), {}, "_SSL", theirs="_TRANSPORT"),
+    Case("TLS client, plaintext listener", {}, {"security.protocol": "ssl"}, "_SSL", theirs="_TRANSPORT"),
+    Case("plaintext client, TLS listener", ssl(), {"security.protocol": "plaintext"}, "_ALL_BROKERS_DOWN"),
+    *(
+        Case(f"{mechanism}, {protocol}", sasl(protocol), login(mechanism), DELIVERS)
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        for protocol in ("sasl_plaintext", "sasl_ssl")
+    ),
+    *(
+        Case(f"{mechanism}, wrong password", sasl(), login(mechanism, password="wrong"), "_AUTHENTICATION")
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    ),
+    Case("SCRAM, no such user", sasl(), login("SCRAM-SHA-256", user="eve"), "_AUTHENTICATION"),
+    Case("SCRAM, wrong signature", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("wrong_signature")),
+    Case("SCRAM, other nonce", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("other_nonce")),
+    Case("SCRAM, malformed challenge", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("malformed")),
+    Case("mechanism isn't enabled", sasl(mechanisms=["PLAIN"]), login("SCRAM-SHA-256"), "_AUTHENTICATION"),
+    Case("SASL client, plaintext listener", {}, {"security.protocol": "sasl_plaintext", **login()}, "_AUTHENTICATION"),
+    Case("plaintext client, SASL listener", sasl(), {"security.protocol": "plaintext"}, "_ALL_BROKERS_DOWN"),
+    Case("sasl_ssl, unknown CA", sasl("sasl_ssl"), login(), "_SSL", presented("unknown_ca")),
+]
+
+
+@pytest.fixture(scope="module")
+def certificates() -> Certificates:
+    return Certificates()
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[list[tuple[str, str, str]]]:
+    """What came of each case with either client."""
+    rows: list[tuple[str, str, str]] = []
+    yield rows
+    for row in [("case", "confluent_kafka", "kafka_native"), *rows]:
+        print("{:36} {:24} {}".format(*row))
+
+
+def comes_of(lib: Lib, case: Case, wanted: str, certificates: Certificates) -> str:
+    """Try to deliver a message; ``DELIVERS``, or the error that is waited for."""
+    errors: list[Any] = []
+    reports: list[Any] = []
+    security = ListenerSecurity(**case.listener, certificates=certificates)
+    with MockCluster(1, security=security) as cluster:
+        cluster.create_topic("a")
+        case.before(cluster)
+        conf = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "security.protocol": security.protocol,
+            "ssl.ca.pem": certificates.ca_pem,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 50,
+            "log_level": 0,
+            "error_cb": errors.append,
+            **case.client,
+        }
+        if conf.pop("client certificate", None):
+            alice = certificates.client("alice")
+            conf |= {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}
+        producer = lib.Producer(conf)
+        producer.produce("a", b"x", on_delivery=lambda error, message: reports.append(error))
+        deadline = time.monotonic() + SECONDS
+        found = ""
+        while not found:
+            assert time.monotonic() < deadline, f"{lib.__name__}: {errors}, {reports}"
+            producer.poll(0.02)
+            # The end of a connection may be told before what it means.
+            heard = wanted in [error.name() for error in errors]
+            found = DELIVERS if reports == [None] else wanted if heard else ""
+        producer.purge()
+        producer.flush(SECONDS)
+        del producer
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_both_get_in_or_hear_the_same(
+    case: Case, certificates: Certificates, table: list[tuple[str, str, str]]
+) -> None:
+    wanted = case.theirs or case.comes
+    theirs = comes_of(confluent_kafka, case, wanted, certificates)
+    ours = comes_of(kafka_native, case, case.comes, certificates)
+    table.append((case.name, theirs, ours))
+    assert (theirs, ours) == (wanted, case.comes)
