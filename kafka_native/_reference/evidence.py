@@ -25,6 +25,8 @@ _WIRE: Final = "client/test_config_effect_wire.py::"
 _TIME: Final = "client/test_config_effect_time.py::"
 _SOCKETS: Final = "client/test_config_effect_sockets.py::"
 _SASL: Final = "kafka_native/security/sasl.py"
+_TLS: Final = "kafka_native/security/tls.py"
+_HANDSHAKES: Final = "security/test_tls_properties.py::"
 
 _OF_BOTH: Final = {
     "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/engine/produce_request.c::client_id"),
@@ -104,6 +106,26 @@ _OF_BOTH: Final = {
         f"{_TIME}test_pauses_between_connections_end_at_the_most", "csrc/engine/broker.c::reconnect_backoff_max_ms"
     ),
     "security.protocol": _at("broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so", _SASL),
+    "ssl.cipher.suites": _at(f"{_HANDSHAKES}test_cipher_suites", _TLS),
+    "ssl.curves.list": _at(f"{_HANDSHAKES}test_curves", _TLS),
+    "ssl.sigalgs.list": _at(f"{_HANDSHAKES}test_signature_algorithms", _TLS),
+    "ssl.key.location": _at(f"{_HANDSHAKES}test_encrypted_key", _TLS),
+    "ssl.key.password": _at(f"{_HANDSHAKES}test_encrypted_key", _TLS),
+    "ssl.key.pem": _at(f"{_HANDSHAKES}test_own_certificate_from_texts", _TLS),
+    "ssl.certificate.location": _at(f"{_HANDSHAKES}test_encrypted_key", _TLS),
+    "ssl.certificate.pem": _at(f"{_HANDSHAKES}test_own_certificate_from_texts", _TLS),
+    "ssl.ca.location": _at(f"{_HANDSHAKES}test_ca_directory_of_pem_files", "kafka_native/security/authorities.py"),
+    "ssl.ca.pem": _at(f"{_HANDSHAKES}test_ca_file_and_text_add_up", "kafka_native/security/authorities.py"),
+    "ssl.crl.location": _at(f"{_HANDSHAKES}test_revocation_list", _TLS),
+    "ssl.keystore.location": _at(f"{_HANDSHAKES}test_keystore", _TLS),
+    "ssl.keystore.password": _at(f"{_HANDSHAKES}test_keystore", _TLS),
+    "enable.ssl.certificate.verification": _at(
+        "client/test_tls.py::test_nobody_is_verified_where_that_is_asked_for", _TLS
+    ),
+    "ssl.endpoint.identification.algorithm": _at(
+        "client/test_tls.py::test_a_wrong_host_is_let_in_where_names_are_not_checked",
+        _TLS,
+    ),
     "sasl.mechanisms": _at("broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),
     "sasl.username": _at("broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),
     "sasl.password": _at("broker/test_sasl.py::test_wrong_password_is_told_once_as_confluent_kafka_tells_it", _SASL),

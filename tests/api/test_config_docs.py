@@ -54,14 +54,8 @@ def test_effective_properties_are_those_that_the_code_reads() -> None:
         read = any(f'["{n}"]' in code or f'("{n}"' in code or f"config.{n.replace('.', '_')}" in code for n in known_as)
         if PROPERTIES[name].state is State.EFFECTIVE:
             assert read, f"{name} is declared effective in kafka_native/_reference, but no code reads it"
-        elif name not in config_checks() and not is_of_tls(name):
+        elif name not in config_checks():
             assert not read, f"code reads {name}: declare it effective in kafka_native/_reference"
-
-
-def is_of_tls(name: str) -> bool:
-    """Whether this is for TLS, which no client comes to as long as security.protocol refuses ssl."""
-    refused = PROPERTIES["ssl.key.location"].state is not State.EFFECTIVE
-    return refused and name.startswith(("ssl.", "enable.ssl.", "https."))
 
 
 def config_checks() -> set[str]:

@@ -71,6 +71,12 @@ SAYS = {
         "BROKER: [thrd:kafka-native rdkafka#producer-2]: 127.0.0.1:1/bootstrap: connect failed: 127.0.0.1:1: ",
         "levels: [3, 4]",
     ],
+    "tls.py": [
+        "TLSv1.3 with CN=alice",
+        "refused: ssl.key.location=.../nobody.key: no such file",
+        "is for elsewhere.invalid, not 127.0.0.1",
+        "is none of the CAs of ssl.ca.location=",
+    ],
     "errors.py": [
         "bootstrap.servers",
         "value must be bytes",
