@@ -100,10 +100,11 @@ def prepared(scenario: str, task: Task) -> Iterator[Task]:
         return
     with ExitStack() as topics:
         ready = dataclasses.replace(task, topic=topics.enter_context(topic(task.bootstrap, task.partitions)))
-        if scenario == "wide":
-            beside = topics.enter_context(topic(task.bootstrap, 1))
+        if scenario in ("wide", "copy"):
+            beside = topics.enter_context(topic(task.bootstrap, 1 if scenario == "wide" else task.partitions))
             ready = dataclasses.replace(ready, beside=beside)
-            measure("kafka_native", "produce", dataclasses.replace(task, topic=beside, partitions=1))
+        if scenario == "wide":
+            measure("kafka_native", "produce", dataclasses.replace(task, topic=ready.beside, partitions=1))
             fill(ready)
         else:
             measure("kafka_native", "produce", ready)

@@ -29,7 +29,7 @@ class Goal:
 
 
 BEST = "the best peer"
-LATENCIES = ("latency", "end_to_end")
+LATENCIES = ("latency", "end_to_end", "transaction")
 # Of a scenario with figures of its own, those that its table has a column for.
 MORE = {"memory": ["grown MiB"], "cold": ["first ms"], "wide": ["CPU / one partition's", "idle CPU %"]}
 QUEUE_MIB = 64  # queued.max.messages.kbytes as it is by default
@@ -68,6 +68,9 @@ GOALS = (
     Goal("latency", "p50", "raw", 1.15),
     Goal("latency", "p99", "confluent_kafka", 1),
     Goal("call", "ns a call", None, 200),
+    Goal("transaction", "p50", BEST, 1.2),
+    Goal("transaction", "empty p50 ms", BEST, 1.2),
+    Goal("copy", "rate", "confluent_kafka", 5, at_least=True),
 )
 
 

@@ -86,7 +86,7 @@ class Proxy:
 
     def __init__(
         self,
-        target: str,
+        target: str | None,
         fates: Callable[[], Fates] = harmless,
         *,
         host: str = "127.0.0.1",
@@ -94,7 +94,7 @@ class Proxy:
         family: socket.AddressFamily = socket.AF_INET,
     ) -> None:
         """``target`` is host:port; None refuses to go on to anywhere."""
-        self.target: str | None = target
+        self.target = target
         self.cuts = 0
         self._fates = fates
         self._links: set[_Link] = set()

@@ -17,8 +17,17 @@ ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "aiokaf
 QUEUE_MESSAGES = 2_000_000
 VALUES = 10_000
 PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread", "aio_produce")
-READING = ("consume", "group", "poll", "iterate", "memory", "arrow", "aio_poll")  # what one run of produce has left
-SCENARIOS = (*PRODUCING, *READING, "latency", "call", "end_to_end", "cold", "wide")
+READING = (
+    "consume",
+    "group",
+    "poll",
+    "iterate",
+    "memory",
+    "arrow",
+    "aio_poll",
+    "copy",
+)  # what one run of produce has left
+SCENARIOS = (*PRODUCING, *READING, "latency", "call", "end_to_end", "cold", "wide", "transaction")
 RATE = 1000  # messages a second, of end_to_end
 COLD_STARTS = 5
 IDLE_S = 5.0

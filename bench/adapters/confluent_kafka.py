@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import confluent_kafka
 
-from bench.adapters import Figures, Task, asyncio_api, python_api, reading
+from bench.adapters import Figures, Task, asyncio_api, python_api, reading, transacting
 
 # With its defaults it pauses for a second whenever 100,000 messages of a partition are queued.
 TUNING = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
@@ -109,3 +109,13 @@ def aio_poll(task: Task) -> Figures:
     from confluent_kafka import aio
 
     return asyncio_api.aio_poll(confluent_kafka, aio, task, AIO_MESSAGES, **TUNING)
+
+
+def transaction(task: Task) -> Figures:
+    """See transacting."""
+    return transacting.transaction(confluent_kafka, task)
+
+
+def copy(task: Task) -> Figures:
+    """See transacting."""
+    return transacting.copy(confluent_kafka, task, **TUNING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle, islice
 
 import kafka_native
-from bench.adapters import Figures, Stopwatch, Task, asyncio_api, python_api, reading
+from bench.adapters import Figures, Stopwatch, Task, asyncio_api, python_api, reading, transacting
 from kafka_native import aio
 
 ARROW_ROWS = 100_000
@@ -148,3 +148,21 @@ def aio_produce(task: Task) -> Figures:
 def aio_poll(task: Task) -> Figures:
     """See asyncio_api."""
     return asyncio_api.aio_poll(kafka_native, aio, task)
+
+
+def transaction(task: Task) -> Figures:
+    """See transacting."""
+    return transacting.transaction(kafka_native, task)
+
+
+def copy(task: Task) -> Figures:
+    """Arrow columns, as they come."""
+
+    def transfer(consumer: kafka_native.Consumer, producer: kafka_native.Producer, target: str, wanted: int) -> int:
+        batch = consumer.consume_arrow(min(ARROW_ROWS, wanted), transacting.WAIT_S, columns=["value"])
+        count = len(batch)
+        if count:
+            producer.produce_arrow(target, batch)
+        return count
+
+    return transacting.copy(kafka_native, task, transfer)

@@ -20,7 +20,7 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -64,9 +64,11 @@ class Listener(NamedTuple):
     """One more listener of each broker, besides the plaintext one."""
 
     protocol: str
-    """``SASL_PLAINTEXT``, ``SSL`` or ``SASL_SSL``."""
+    """``PLAINTEXT``, ``SASL_PLAINTEXT``, ``SSL`` or ``SASL_SSL``."""
     values: dict[str, str]
     """Its properties, without the prefix ``listener.name.NAME.``."""
+    told: Sequence[int] = ()
+    """The port of each broker that clients are told, where it is a proxy's and not the listener's own."""
 
 
 def properties(
@@ -81,7 +83,10 @@ def properties(
     count = len(brokers)
     voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
     all_ports = {"PLAINTEXT": brokers, **ports}
-    address = ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in all_ports.items())
+    told = all_ports | {name: each.told for name, each in listeners.items() if each.told}
+    address, advertised = (
+        ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in found.items()) for found in (all_ports, told)
+    )
     protocols = [f"{name}:{listener.protocol}" for name, listener in listeners.items()]
     return {
         f"listener.name.{name.lower()}.{key}": value
@@ -92,7 +97,7 @@ def properties(
         "node.id": str(node),
         "controller.quorum.voters": voters,
         "listeners": f"{address},CONTROLLER://{HOST}:{controllers[node - 1]}",
-        "advertised.listeners": address,
+        "advertised.listeners": advertised,
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *protocols]),
         "log.dirs": log_dir,

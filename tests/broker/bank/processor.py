@@ -1,0 +1,116 @@
+"""One processor, a process of its own: takes orders, writes their entries, both as one transaction.
+
+    python -m tests.broker.bank.processor < settings, then "leave"
+
+It goes on after everything but the order to leave: what ends its clients is told, and it makes new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer
+from kafka_native.eos import Progress, process
+
+MESSAGES = 40
+WAIT_S = 0.2
+CALL_S = 30.0
+
+
+@dataclass
+class Settings:
+    """What a processor is told at its start.
+
+    ``doom``: which share of its orders it writes, and aborts, at first; ``work_s``: how long an order takes it, so that
+    a transaction is open for most of the time.
+    """
+
+    orders: str
+    entries: str
+    consumer: dict[str, Any]
+    producer: dict[str, Any]
+    seed: int
+    doom: float = 0.003
+    work_s: float = 0.005
+
+    def text(self) -> str:
+        """For the standard input, one line."""
+        return json.dumps(asdict(self))
+
+
+def say(event: str, **values: Any) -> None:
+    """A line for the run, in one write: a process that is killed leaves whole ones."""
+    os.write(1, json.dumps({"e": event, **values}).encode() + b"\n")
+
+
+class Processor:
+    """Makes entries of orders until it is told to leave."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._random = random.Random(settings.seed)
+        self.leaving = threading.Event()
+
+    def run(self) -> None:
+        """Returns when it was told to leave."""
+        while not self.leaving.is_set():
+            try:
+                self._work()
+            except KafkaException as error:
+                cause = error.args[0]
+                say("error", name=cause.name(), text=cause.str(), fatal=cause.fatal())
+
+    def _work(self) -> None:
+        with Consumer(self._settings.consumer) as consumer, Producer(self._settings.producer) as producer:
+            consumer.subscribe([self._settings.orders])
+
+            def entries(order: Message) -> Iterator[dict[str, Any]]:
+                number, payer, payee, amount = json.loads(order.value() or b"")
+                time.sleep(self._random.uniform(0, 2 * self._settings.work_s))
+                doomed = self._random.random() < self._settings.doom
+                for account, change in ((payer, -amount), (payee, amount)):
+                    value = json.dumps([number, account, change, doomed])
+                    yield {"topic": self._settings.entries, "key": str(account), "value": value}
+                if doomed:
+                    producer.flush(CALL_S)  # it is in the log, and must not be seen there
+                    raise KafkaException(KafkaError(KafkaError._APPLICATION, "doomed", txn_requires_abort=True))
+
+            def until(progress: Progress) -> bool:
+                now = progress.transactions, progress.aborted
+                if now != last[0]:
+                    say("progress", committed=now[0] - last[0][0], aborted=now[1] - last[0][1])
+                    last[0] = now
+                return self.leaving.is_set()
+
+            last = [(0, 0)]
+            say("start")
+            process(consumer, producer, entries, until=until, messages=MESSAGES, wait=WAIT_S, timeout=CALL_S)
+
+
+def main() -> None:
+    """Reads the settings and runs."""
+    processor = Processor(Settings(**json.loads(sys.stdin.readline())))
+
+    def listen() -> None:
+        for line in sys.stdin:
+            if line.strip() == "leave":
+                processor.leaving.set()
+        if not processor.leaving.is_set():
+            os._exit(3)  # nobody is left to say when to end
+
+    threading.Thread(target=listen, daemon=True).start()
+    processor.run()
+    say("left")
+    os._exit(0)  # the listener still reads
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,386 @@
+"""A run: orders, processors and faults on a cluster whose clients go through proxies; what is found at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import kafka_native
+from tests.broker.bank import reading
+from tests.broker.bank.processor import Settings
+from tests.broker.bank.verify import Result
+from tests.broker.chaos.run import in_sync
+from tests.broker.cluster import GUARD, Broker, Cluster, Listener, quiet, start
+from tests.broker.support import create, delete, wait_for
+from tests.proxy import Chaos, Proxy
+
+ROOT = Path(__file__).resolve().parents[3]
+ACCOUNTS = 50
+PARTITIONS = 4
+STEP_S = 0.05
+BYTES_MOST = 30_000
+"""That a connection carries before it is cut, in the middle of whatever is on its way."""
+WELL_S = 180.0
+END_S = 60.0
+# Each is drawn once before any comes again.
+DECK = ("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut")
+CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+"""Of the brokers: how soon they see that a transaction has taken too long."""
+
+
+class Rig(NamedTuple):
+    """Three brokers, whose clients come through a proxy for each; ``fates``: what becomes of connections."""
+
+    cluster: Cluster
+    proxies: list[Proxy]
+    fates: Chaos
+
+
+@contextmanager
+def rig(seed: int) -> Iterator[Rig]:
+    """Up, until the block ends."""
+    fates = Chaos(seed, bytes_most=BYTES_MOST, answer_bytes_most=BYTES_MOST)
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(Proxy(None, fates)) for _ in range(3)]
+        told = [proxy.port for proxy in proxies]
+        cluster = start(3, changes=CHANGES, listeners={"CLIENTS": Listener("PLAINTEXT", {}, told)})
+        stack.callback(cluster.close)
+        for proxy, behind in zip(proxies, cluster.listeners["CLIENTS"].split(","), strict=True):
+            proxy.target = behind
+        yield Rig(cluster, proxies, fates)
+
+
+@dataclass
+class Options:
+    """What to run."""
+
+    seconds: float = 60.0
+    seed: int = 0
+    rate: int = 200
+    processors: int = 4
+    protocol: str = "consumer"
+    timeout_s: float = 6.0  # of transactions
+    fault_every_s: tuple[float, float] = (0.5, 3.0)
+    faults: tuple[str, ...] = field(default=DECK)
+
+    def __str__(self) -> str:
+        return f"{self.processors} processors, {self.protocol}, --seed {self.seed}"
+
+
+class Orders(threading.Thread):
+    """Transfers at a steady rate, numbered; they aren't what is judged."""
+
+    def __init__(self, cluster: Cluster, topic: str, options: Options, acked: dict[int, tuple[int, int, int]]) -> None:
+        super().__init__(daemon=True)
+        conf = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "message.timeout.ms": 180_000}
+        self._producer = kafka_native.Producer(quiet(conf))
+        self._topic, self._rate, self._acked = topic, options.rate, acked
+        self._random = random.Random(options.seed)
+        self._ended = threading.Event()
+        self._failed: list[str] = []
+
+    def run(self) -> None:
+        sent = 0
+        while not self._ended.wait(STEP_S):
+            for _ in range(max(1, int(self._rate * STEP_S))):
+                self._order(sent)
+                sent += 1
+            self._producer.poll(0)
+
+    def _order(self, number: int) -> None:
+        payer, payee = self._random.sample(range(ACCOUNTS), 2)
+        order = (payer, payee, self._random.randint(1, 100))
+
+        def on_delivery(error: Any, _: Any) -> None:
+            if error is None:
+                self._acked[number] = order
+            else:
+                self._failed.append(str(error))
+
+        self._producer.produce(self._topic, json.dumps([number, *order]), on_delivery=on_delivery)
+
+    def end(self) -> None:
+        """Stops, and waits until everything is settled."""
+        self._ended.set()
+        self.join(60)
+        left = self._producer.flush(WELL_S)
+        assert (left, self._failed) == (0, []), f"{left} orders were not settled, {self._failed[:1]}"
+        self._producer.close()
+
+
+class Process:
+    """A processor's process."""
+
+    def __init__(self, settings: Settings, output: Path) -> None:
+        with output.open("ab") as printed:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-S",
+                    str(GUARD),
+                    str(os.getpid()),
+                    sys.executable,
+                    "-m",
+                    "tests.broker.bank.processor",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                cwd=ROOT,
+                text=True,
+            )
+        self._tell(settings.text())
+        self.resume_at: float | None = None
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(20)
+
+    def stop(self, seconds: float) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+        self.resume_at = time.monotonic() + seconds
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+        self.resume_at = None
+
+    def leave(self) -> None:
+        self._tell("leave")
+
+    def code(self) -> int | None:
+        """How it has ended; None: not yet."""
+        return self._process.poll()
+
+
+class Run:
+    """Use `Run(rig, options).run()`."""
+
+    def __init__(self, rig: Rig, options: Options) -> None:
+        self._cluster, self._proxies, self._fates = rig
+        self._options = options
+        self._random = random.Random(options.seed)
+        mark = uuid.uuid4().hex[:8]
+        self._orders_topic, self._entries_topic, self._group = (
+            f"bank-{mark}-{it}" for it in ("orders", "entries", "g")
+        )
+        self.directory = Path(tempfile.mkdtemp(prefix="bank-"))
+        self.result = Result()
+        self.faults: Counter[str] = Counter()
+        self._orders = Orders(self._cluster, self._orders_topic, options, self.result.orders)
+        self._slots: dict[int, Process] = {}
+        self._start_at: dict[int, float] = {}  # slots whose process was killed
+        self._open_at: dict[Proxy, tuple[float, str]] = {}  # proxies that refuse, and where they led to
+        self._away: tuple[Broker, float] | None = None
+        self._lives = 0
+        self._deck: list[str] = []
+
+    def run(self) -> Result:
+        """Everything; the processes are gone at the end, however it ends."""
+        began = time.monotonic()
+        with ExitStack() as stack:
+            stack.callback(self._clean_up)
+            create(self._cluster, self._orders_topic, PARTITIONS)
+            create(self._cluster, self._entries_topic, PARTITIONS)
+            self._fates.calm = False
+            self._orders.start()
+            for slot in range(self._options.processors):
+                self._start(slot)
+            deadline = time.monotonic() + self._options.seconds
+            while time.monotonic() < deadline:
+                self._fault()
+                self._watch(min(time.monotonic() + self._random.uniform(*self._options.fault_every_s), deadline))
+            self._heal()
+            self._orders.end()
+            wait_for(self._all_is_committed, "the end of the orders to be committed", WELL_S)
+            for process in self._slots.values():
+                process.leave()
+            wait_for(self._all_gone, "processors that leave", END_S)
+            self._read()
+        self.seconds = time.monotonic() - began
+        return self.result
+
+    def _read(self) -> None:
+        readers = {"kafka_native": reading.by_ours, "confluent_kafka": reading.by_theirs, "Java": reading.by_java}
+        count = 0
+        for name, read in readers.items():
+            self.result.readings[name] = read(self._cluster, self._entries_topic, PARTITIONS, count)
+            count = len(self.result.readings[name])
+        self.result.open_transactions = reading.open_transactions(self._cluster, self._entries_topic, self._group)
+
+    # --- processes ---
+
+    def _start(self, slot: int) -> None:
+        bootstrap = ",".join(proxy.address for proxy in self._proxies)
+        common = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500}
+        consumer: dict[str, Any] = {
+            "group.id": self._group,
+            "group.protocol": self._options.protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+        if self._options.protocol == "classic":
+            consumer |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
+        producer = {
+            "transactional.id": f"{self._group}-{slot}",
+            "transaction.timeout.ms": int(self._options.timeout_s * 1000),
+        }
+        settings = Settings(
+            *(self._orders_topic, self._entries_topic, common | consumer, common | producer),
+            seed=self._options.seed + self._lives,
+        )
+        self._slots[slot] = Process(settings, self.directory / f"p{slot}.{self._lives}.out")
+        self._lives += 1
+
+    def _watch(self, until: float) -> None:
+        """Resumes, starts and opens what is due, until some time."""
+        while True:
+            now = time.monotonic()
+            for process in self._slots.values():
+                if process.resume_at is not None and now >= process.resume_at:
+                    process.resume()
+            for slot in [slot for slot, at in self._start_at.items() if now >= at]:
+                del self._start_at[slot]
+                self._start(slot)
+            for proxy in [proxy for proxy, (at, _) in self._open_at.items() if now >= at]:
+                proxy.target = self._open_at.pop(proxy)[1]
+            if self._away is not None and now >= self._away[1]:
+                self._away[0].start()
+                self._away = None
+            if now >= until:
+                return
+            time.sleep(min(until - now, STEP_S))
+
+    def _heal(self) -> None:
+        """Everything is well from now on."""
+        self._fates.calm = True
+        due = [*self._start_at.values(), *(at for at, _ in self._open_at.values())]
+        due += [process.resume_at for process in self._slots.values() if process.resume_at is not None]
+        due += [] if self._away is None else [self._away[1]]
+        self._watch(max([0.0, *due]))
+        self._cluster.wait_until_up()
+
+    def _all_is_committed(self) -> bool:
+        died = {slot: process.code() for slot, process in self._slots.items() if process.code() is not None}
+        assert not died, f"processors ended by themselves: {died}, see {self.directory}"
+        return reading.is_committed(self._cluster, self._orders_topic, PARTITIONS, self._group)
+
+    def _all_gone(self) -> bool:
+        codes = [process.code() for process in self._slots.values()]
+        assert set(codes) <= {0, None}, f"processors ended with {codes}, see {self.directory}"
+        return None not in codes
+
+    def _clean_up(self) -> None:
+        for process in self._slots.values():
+            if process.code() is None:
+                process.kill()
+        if self._away is not None:
+            self._away[0].start()
+        for proxy, (_, target) in self._open_at.items():
+            proxy.target = target
+        self._cluster.wait_until_up()
+        delete(self._cluster, self._orders_topic, self._entries_topic)
+
+    # --- faults ---
+
+    def _fault(self) -> None:
+        if not self._deck:
+            self._deck = list(self._options.faults)
+            self._random.shuffle(self._deck)
+        kind = self._deck.pop()
+        self.faults[kind] += bool(getattr(self, f"_fault_{kind}")())
+
+    def _victim(self) -> int | None:
+        """A processor that is well, if there is another one."""
+        well = [slot for slot, each in self._slots.items() if slot not in self._start_at and each.resume_at is None]
+        return self._random.choice(well) if len(well) > 1 else None
+
+    def _fault_kill(self) -> bool:
+        slot = self._victim()
+        if slot is not None:
+            self._slots[slot].kill()
+            self._start_at[slot] = time.monotonic() + self._random.uniform(0.0, 3.0)
+        return slot is not None
+
+    def _fault_pause(self) -> bool:
+        """Shorter than a transaction may take."""
+        return self._stop(self._random.uniform(0.1, 0.7) * self._options.timeout_s)
+
+    def _fault_freeze(self) -> bool:
+        """Longer than that: somebody else has its partitions, and its transaction is aborted."""
+        return self._stop(self._random.uniform(1.3, 1.7) * self._options.timeout_s)
+
+    def _stop(self, seconds: float) -> bool:
+        slot = self._victim()
+        if slot is not None:
+            self._slots[slot].stop(seconds)
+        return slot is not None
+
+    def _fault_cut(self) -> bool:
+        """Every connection of a broker is cut; what was on its way is lost."""
+        self._random.choice(self._proxies).cut_all()
+        return True
+
+    def _fault_refuse(self) -> bool:
+        """A broker that can't be reached for a while."""
+        proxy = self._random.choice(self._proxies)
+        if proxy.target is None:
+            return False
+        self._open_at[proxy] = time.monotonic() + self._random.uniform(0.5, 4.0), proxy.target
+        proxy.target = None
+        proxy.cut_all()
+        return True
+
+    def _fault_broker(self) -> bool:
+        topics = (self._orders_topic, self._entries_topic, "__transaction_state", "__consumer_offsets")
+        if self._away is not None or not all(in_sync(self._cluster, topic) for topic in topics):
+            return False
+        broker = self._random.choice(list(self._cluster.brokers.values()))
+        self._random.choice([broker.stop, broker.kill])()
+        self._away = (broker, time.monotonic() + self._random.uniform(0.5, 4.0))
+        return True
+
+    # --- figures ---
+
+    def _cuts(self) -> int:
+        return sum(proxy.cuts for proxy in self._proxies)
+
+    def lines(self) -> list[str]:
+        """What the run was like."""
+        done: Counter[str] = Counter()
+        ends: Counter[str] = Counter()
+        for output in self.directory.glob("*.out"):
+            for line in output.read_text(errors="replace").splitlines():
+                said = json.loads(line) if line.startswith('{"e"') else {"e": "noise"}
+                if said["e"] == "progress":
+                    done += Counter({name: said[name] for name in ("committed", "aborted")})
+                ends[said.get("name", "")] += said["e"] == "error"
+        faults = ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items()))
+        errors = ", ".join(f"{count} {name}" for name, count in sorted(ends.items()) if count) or "none"
+        return [
+            f"{self.seconds:.0f} s, faults: {faults}; connections cut on their way: {self._cuts()}",
+            f"orders: {len(self.result.orders)}; entries seen: "
+            + ", ".join(f"{name} {len(found)}" for name, found in self.result.readings.items()),
+            f"transactions: {done['committed']} committed, {done['aborted']} aborted; processes: {self._lives}",
+            f"clients made anew after: {errors}",
+            f"open in the brokers' logs: {len(self.result.open_transactions)}",
+        ]

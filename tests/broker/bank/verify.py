@@ -1,0 +1,91 @@
+"""What must hold at the end, each rule with a sentence for each way in which it was broken."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+OPENING = 1000
+"""What each account has before the first transfer."""
+SHOWN = 5
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+@dataclass
+class Result:
+    """Everything that is judged."""
+
+    orders: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """By number what was ordered and acked: payer, payee, amount."""
+    readings: dict[str, dict[Place, str]] = field(default_factory=dict)
+    """What each committed reader found in the entries."""
+    open_transactions: list[str] = field(default_factory=list)
+    """What the brokers' logs still have open."""
+
+    def entries(self) -> list[tuple[int, int, int, bool]]:
+        """Number, account, change and whether it was written to be aborted, as the first reader has them."""
+        found = next(iter(self.readings.values()), {})
+        return [tuple(json.loads(value)) for _, value in sorted(found.items())]
+
+
+def readers_agree(result: Result) -> Iterator[str]:
+    """Every reader has the same entries at the same places."""
+    (first, expected), *others = result.readings.items()
+    for name, found in others:
+        different = [place for place in {*expected, *found} if expected.get(place) != found.get(place)]
+        if different:
+            yield f"{name} has {len(found)} entries, {first} {len(expected)}; first at {sorted(different)[:SHOWN]}"
+
+
+def each_order_once(result: Result) -> Iterator[str]:
+    """An order has its two entries, once."""
+    found = Counter((number, account, change) for number, account, change, _ in result.entries())
+    expected: Counter[tuple[int, int, int]] = Counter()
+    for number, (payer, payee, amount) in result.orders.items():
+        expected[number, payer, -amount] += 1
+        expected[number, payee, amount] += 1
+    skipped, again = expected - found, found - expected
+    if skipped:
+        yield f"{skipped.total()} entries are missing: {sorted(skipped)[:SHOWN]}"
+    if again:
+        yield f"{again.total()} entries are there too often, or wrong: {sorted(again)[:SHOWN]}"
+
+
+def sum_is_conserved(result: Result) -> Iterator[str]:
+    """Nobody has gained or lost but to somebody."""
+    entries = result.entries()
+    opening = OPENING * len({account for _, account, _, _ in entries})
+    total = opening + sum(change for _, _, change, _ in entries)
+    if total != opening:
+        yield f"the accounts have {total} in all, not {opening}"
+
+
+def nothing_aborted_is_seen(result: Result) -> Iterator[str]:
+    """What was written to be aborted is in no reader's hands."""
+    for name, found in result.readings.items():
+        seen = [place for place, value in found.items() if json.loads(value)[3]]
+        if seen:
+            yield f"{name} saw {len(seen)} aborted entries: {sorted(seen)[:SHOWN]}"
+
+
+def nothing_is_open(result: Result) -> Iterator[str]:
+    """No log has a transaction without its end."""
+    yield from result.open_transactions
+
+
+RULES: tuple[Callable[[Result], Iterator[str]], ...] = (
+    readers_agree,
+    each_order_once,
+    sum_is_conserved,
+    nothing_aborted_is_seen,
+    nothing_is_open,
+)
+
+
+def violations(result: Result) -> list[str]:
+    """Which rules were broken, and how."""
+    return [f"{rule.__name__}: {text}" for rule in RULES for text in rule(result)]

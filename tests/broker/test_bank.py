@@ -1,0 +1,123 @@
+"""Transactions under faults, shortly; at length: ``python -m tests.broker.bank``. First, the judge itself is judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.broker.bank import reading
+from tests.broker.bank.run import Options, Rig, Run, rig
+from tests.broker.bank.verify import RULES, Result, violations
+from tests.broker.cluster import NoBroker
+
+DUMPED = """Dumping /data/entries-0/00000000000000000000.log
+baseOffset: 0 lastOffset: 3 count: 4 baseSequence: 0 lastSequence: 3 producerId: 7 producerEpoch: 1 partitionLeaderEpoch: 0 isTransactional: true isControl: false position: 0
+baseOffset: 4 lastOffset: 4 count: 1 baseSequence: -1 lastSequence: -1 producerId: {ender} producerEpoch: 1 partitionLeaderEpoch: 0 isTransactional: true isControl: true position: 9
+baseOffset: 5 lastOffset: 5 count: 1 baseSequence: -1 lastSequence: -1 producerId: -1 producerEpoch: -1 partitionLeaderEpoch: 0 isTransactional: false isControl: false position: 99
+"""  # noqa: E501
+
+
+def good() -> Result:
+    """Two orders, and what three readers found of them."""
+    orders = {0: (1, 2, 30), 1: (2, 3, 5)}
+    entries = [(0, 1, -30), (0, 2, 30), (1, 2, -5), (1, 3, 5)]
+    found = {(index % 2, index): json.dumps([*entry, False]) for index, entry in enumerate(entries)}
+    return Result(orders, {name: dict(found) for name in ("a", "b", "c")})
+
+
+def test_a_good_result_breaks_no_rule() -> None:
+    assert violations(good()) == []
+
+
+def missed_by_one(result: Result) -> None:
+    result.readings["b"].popitem()
+
+
+def elsewhere_for_one(result: Result) -> None:
+    result.readings["c"][1, 77] = result.readings["c"].pop((1, 1))
+
+
+def skipped(result: Result) -> None:
+    result.orders[2] = (1, 3, 4)
+
+
+def processed_twice(result: Result) -> None:
+    for found in result.readings.values():
+        found[0, 10], found[1, 11] = found[0, 0], found[1, 1]
+
+
+def half_an_order(result: Result) -> None:
+    for found in result.readings.values():
+        del found[0, 0]
+
+
+def doomed(result: Result) -> None:
+    for found in result.readings.values():
+        found[0, 10] = json.dumps([9, 1, -1, True])
+
+
+def left_open(result: Result) -> None:
+    result.open_transactions.append("producer 7 has an open transaction")
+
+
+BREAKS: dict[str, list[Callable[[Result], None]]] = {
+    "readers_agree": [missed_by_one, elsewhere_for_one],
+    "each_order_once": [skipped, processed_twice, half_an_order],
+    "sum_is_conserved": [half_an_order],
+    "nothing_aborted_is_seen": [doomed],
+    "nothing_is_open": [left_open],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "break_it"),
+    [(rule, each) for rule, breaks in BREAKS.items() for each in breaks],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:
+    result = good()
+    break_it(result)
+    assert rule in {text.split(":")[0] for text in violations(result)}
+
+
+def test_every_rule_has_something_that_breaks_it() -> None:
+    assert set(BREAKS) == {rule.__name__ for rule in RULES}
+
+
+def test_transactions_without_an_end_are_found_in_what_the_tool_prints() -> None:
+    assert list(reading.open_in_logs(DUMPED.format(ender=7))) == []
+    assert list(reading.open_in_logs(DUMPED.format(ender=8))) == ["producer 7 has an open transaction in entries-0"]
+    line = '| offset: 3 keySize: 5 key: {{"type":"0","data":{{"transactionalId":"{}"}}}} payload: {}\n'
+    ended, ongoing = (f'{{"version":"1","data":{{"transactionStatus":{status}}}}}' for status in (4, 1))
+    assert list(reading.open_in_states(line.format("g-0", ongoing) + line.format("g-0", ended), "g")) == []
+    assert list(reading.open_in_states(line.format("g-0", ended) + line.format("g-0", ongoing), "g")) == [
+        "g-0 is in state 1"
+    ]
+    assert list(reading.open_in_states(line.format("other", ongoing), "g")) == [
+        "the transaction log has none of the processors"
+    ]
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Rig]:
+    """Three brokers behind proxies."""
+    try:
+        with rig(0) as found:
+            yield found
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(600)
+def test_no_money_is_made_or_lost(three: Rig) -> None:
+    options = Options(seconds=20.0, timeout_s=4.0, fault_every_s=(0.2, 1.5))
+    run = Run(three, options)
+    result = run.run()
+    print("\n".join([str(options), *run.lines()]))
+    assert violations(result) == [], f"what the processors said is in {run.directory}"
+    assert result.orders
+    assert run.faults
