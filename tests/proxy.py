@@ -20,12 +20,13 @@ class Fate(NamedTuple):
     """What happens to one direction of a connection: after so many bytes it is cut.
 
     ``mute_s``: first it keeps reading for so long without passing anything on, so that answers are lost although
-    requests arrived. ``delay_s``: each piece is held back.
+    requests arrived. ``delay_s``: each piece is held back. ``flip_at``: the byte there has one wrong bit.
     """
 
     cut_after: int = FOREVER
     mute_s: float = 0.0
     delay_s: float = 0.0
+    flip_at: int = FOREVER
 
 
 class Fates(NamedTuple):
@@ -170,6 +171,9 @@ class Proxy:
             while data := source.recv(PIECE_BYTES):
                 if fate.delay_s:
                     time.sleep(fate.delay_s)
+                if carried <= fate.flip_at < carried + len(data):
+                    at = fate.flip_at - carried
+                    data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
                 if carried + len(data) >= fate.cut_after:
                     self._end(source, sink, data[: fate.cut_after - carried], fate.mute_s)
                     break

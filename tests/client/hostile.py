@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafka_native.mock import MockCluster
+from tests.proxy import Fate, Fates
 
 Attack = Callable[[bytes, random.Random], bytes]
 
@@ -134,6 +135,26 @@ class Siege:
     def _rewrite(self, frame: bytes) -> bytes:
         with self._lock:
             return self._attacks.pop()(frame, self._dice)
+
+
+class Flips:
+    """A line that isn't reliable: each of the first connections through a ``Proxy`` has a wrong bit in a direction."""
+
+    def __init__(self, seed: int, connections: int, bytes_most: int) -> None:
+        """The bit is among the first bytes, in the handshake or behind it."""
+        self._dice = random.Random(seed)
+        self._bytes_most = bytes_most
+        self._lock = threading.Lock()
+        self.left = connections
+
+    def __call__(self) -> Fates:
+        """The fates of the next connection."""
+        with self._lock:
+            if self.left == 0:
+                return Fates()
+            self.left -= 1
+            fate = Fate(flip_at=self._dice.randrange(self._bytes_most))
+            return Fates(requests=fate) if self._dice.randrange(2) else Fates(answers=fate)
 
 
 class Memory:

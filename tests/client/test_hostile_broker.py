@@ -14,8 +14,9 @@ from kafka_native import Consumer, KafkaError, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.mock.mechanisms import AuthenticationFault
 from kafka_native.protocol import ApiKey
+from tests.proxy import Proxy
 
-from .hostile import Memory, Siege
+from .hostile import Flips, Memory, Siege
 
 SECONDS = 60.0
 MOST_BYTES = 64 << 20
@@ -54,7 +55,7 @@ def settings(cluster: MockCluster, **own: Any) -> dict[str, Any]:
     return {"bootstrap.servers": cluster.bootstrap_servers, **HASTY, **own}
 
 
-def endure_producing(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -> None:
+def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str, Any]) -> None:
     """Produce until the attacks are over and a message comes through after that; each has its report in time.
 
     A lie that the protocol allows, such as a throttle time of hours, is believed: another client goes on then.
@@ -123,6 +124,17 @@ def test_consumer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
     cluster.create_topic("a")
     siege = Siege(cluster, api_key, seed=int(api_key))
     endure_consuming(cluster, siege, settings(cluster))
+
+
+def test_tls_endures_wrong_bits() -> None:
+    flips = Flips(seed=7, connections=30, bytes_most=2000)
+    with MockCluster(1, security=ListenerSecurity("ssl")) as cluster, Proxy(cluster.address(1), flips) as proxy:
+        cluster.create_topic("a")
+        cluster.advertise(1, proxy.address)
+        trusting = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
+        endure_producing(cluster, flips, settings(cluster, **trusting, **{"socket.connection.setup.timeout.ms": 1000}))
+        assert {record.value for record in cluster.messages("a", 0)} == {b"x"}
+        assert any(one.error for one in cluster.handshakes)
 
 
 # --- before and while the client logs in ---

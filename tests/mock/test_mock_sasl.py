@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import json
+import random
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from confluent_kafka import KafkaError
 
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import AwsKey, Certificates, DelegationToken, ListenerSecurity, MockCluster, aws_iam
+from kafka_native.mock.sasl import Login
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -546,3 +548,30 @@ def test_pushed_errors_stand_in_sasl_responses(cluster: MockCluster) -> None:
         assert log_in(wire).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert authenticate(wire, b"\0alice\0secret").error_code == 0
         assert metadata(wire) == 1
+
+
+@pytest.mark.parametrize("mechanism", EVERY)
+def test_damaged_tokens_are_answered_or_end_it(mechanism: str, cluster: MockCluster) -> None:
+    scram = ScramClient("SCRAM-SHA-256", "alice", "secret").first()
+    good = {
+        "PLAIN": b"\0alice\0secret",
+        "OAUTHBEARER": f"n,,\x01auth=Bearer {unsecured_jwt()}\x01a=b\x01\x01".encode(),
+        "AWS_MSK_IAM": json.dumps(SIGNED).encode(),
+    }.get(mechanism, scram)
+    dice = random.Random(mechanism)
+    ends = set()
+    for _ in range(300):
+        login = Login(cluster.sasl, 1)
+        assert login.handshake(mechanism, 1) == 0
+        said = b""
+        for _ in range(3):
+            token = bytearray(dice.choice((good, said or good, b"c=biws,r=x,p=eA==")))
+            for _ in range(dice.randint(0, 3)):
+                token[dice.randrange(len(token))] = dice.choice(b'\0\x01\xff,=.{["eyJ')
+            answer = login.step(bytes(token[: dice.choice((len(token), dice.randint(0, len(token))))]))
+            if answer is None or login.is_over:
+                break
+            said = answer.token
+        ends.add((login.is_over, login.principal))
+    assert ends <= {(True, "User:ANONYMOUS"), (False, "User:ANONYMOUS"), (False, "User:alice")}
+    assert (True, "User:ANONYMOUS") in ends
