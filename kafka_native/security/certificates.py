@@ -172,7 +172,8 @@ def _what_instead(material: Material) -> str | None:
     content, path = material.content, material.path or "FILE"
     labels = {match[1] for match in _BLOCK.finditer(content)}
     if content.startswith(_JKS):
-        return f"it is a Java keystore: keytool -importkeystore -srckeystore {path} -destkeystore client.p12"
+        command = f"keytool -importkeystore -srckeystore {path} -destkeystore client.p12 -deststoretype pkcs12"
+        return f"it is a Java keystore: {command}"
     if labels:
         held = ", ".join(sorted(each.decode().lower() for each in labels))
         return f"what it holds: {held}"
