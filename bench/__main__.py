@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, Figures, Task
+from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, TLS, Figures, Task
 from bench.broker import broker, landed, topic
 from bench.report import LATENCIES, Rounds, table, verdicts
 from kafka_native import Producer
@@ -23,12 +23,17 @@ LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
 TIMEOUT_S = 600
 # The others make a thousand topics, or a topic of ten thousand partitions.
-USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide"))
+USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide", *TLS))
+PLAINTEXT = "plaintext"  # kafka_native without TLS, beside those with
 SPREAD_OVER = 100  # messages in a row for one partition, where they are spread over many
 
 
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
     """One adapter once, in a process of its own."""
+    if adapter == PLAINTEXT or scenario not in TLS:
+        task = dataclasses.replace(task, tls="")
+    adapter = "kafka_native" if adapter == PLAINTEXT else adapter
+    scenario = TLS.get(scenario, scenario)
     command = [sys.executable, "-m", "bench.worker", adapter, scenario]
     text = json.dumps(dataclasses.asdict(task))
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -45,6 +50,10 @@ def check_landed(adapter: str, figures: Figures, there: int) -> None:
 
 def can(adapter: str, scenario: str, task: Task) -> bool:
     """Whether an adapter has a scenario, and the task's options."""
+    if scenario in TLS:
+        return bool(task.tls) and adapter in (PLAINTEXT, "kafka_native", "confluent_kafka")
+    if adapter == PLAINTEXT:
+        return False
     if adapter == "raw" and (task.codec != "none" or task.payload != "x"):
         return False  # prebuilt requests of compressed records are no ceiling for who has to compress them
     if adapter not in ("kafka_native", "confluent_kafka") and task.threads > 1:
@@ -95,7 +104,7 @@ def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, conso
 @contextmanager
 def prepared(scenario: str, task: Task) -> Iterator[Task]:
     """A round's topics for a scenario that reads what is there; the others make their own each time."""
-    if scenario not in (*READING, "wide"):
+    if TLS.get(scenario, scenario) not in (*READING, "wide"):
         yield task
         return
     with ExitStack() as topics:
@@ -135,7 +144,7 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     more = task.topics if scenario == "spread" else 0
     with topic(task.bootstrap, task.partitions, more) as own:
         figures = measure(adapter, scenario, dataclasses.replace(task, topic=own))
-        if scenario in PRODUCING and scenario != "spread":
+        if TLS.get(scenario, scenario) in PRODUCING and scenario != "spread":
             check_landed(adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count))
         return figures
 
@@ -183,15 +192,15 @@ def main(
     """
     console = Console(width=110)
     results = {}
-    with broker(bootstrap, delay) as servers:
-        console.print(f"Broker: {servers}")
+    with broker(bootstrap, delay, tls=bool(TLS.keys() & set(scenarios))) as servers:
+        console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if servers.tls else ''}")
         names = usable(adapters, console)
-        task = Task(servers, "", messages, size, partitions, acks, idempotent, codec, payload, threads, topics)
-        task = dataclasses.replace(task, protocol=protocol)
+        task = Task(servers.plain, "", messages, size, partitions, acks, idempotent, codec, payload, threads, topics)
+        task = dataclasses.replace(task, protocol=protocol, tls=servers.tls, ca=servers.ca)
         warm_up(names, task)
         for scenario in scenarios or USUAL:
             count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages
-            able = [adapter for adapter in names if can(adapter, scenario, task)]
+            able = [adapter for adapter in (PLAINTEXT, *names) if can(adapter, scenario, task)]
             each = dataclasses.replace(task, count=count, partitions=wide if scenario == "wide" else partitions)
             found = rounds_of(scenario, able, each, rounds, console)
             console.print(table(scenario, found, count))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import confluent_kafka
 
@@ -14,22 +17,36 @@ from kafka_native.cli.topics import create_topic, delete_topic
 LANDING_S = 5.0
 
 
+class Servers(NamedTuple):
+    """Where the cluster listens; ``tls`` and the file of its authority, ``ca``, are empty where it has no TLS."""
+
+    plain: str
+    tls: str = ""
+    ca: str = ""
+
+
 @contextmanager
-def broker(bootstrap: str | None, delay_ms: int = 0) -> Iterator[str]:
+def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> Iterator[Servers]:
     """The cluster that was named, or a real Apache Kafka of our own with its compilers at full strength.
 
-    ``delay_ms`` is how long the broker that is ours waits for more members of a new group.
+    ``delay_ms`` is how long the broker that is ours waits for more members of a new group; ``tls``: it has a listener
+    with TLS, too.
     """
     if bootstrap:
-        yield bootstrap
+        yield Servers(bootstrap)
         return
-    from tests.broker.cluster import BENCH_OPTIONS, start
+    from tests.broker.certificates import Authority
+    from tests.broker.cluster import BENCH_OPTIONS, Listener, start
 
-    cluster = start(1, BENCH_OPTIONS, {"group.initial.rebalance.delay.ms": str(delay_ms)})
-    try:
-        yield cluster.bootstrap
-    finally:
-        cluster.close()
+    with TemporaryDirectory() as folder:
+        authority = Authority(Path(folder)) if tls else None
+        listeners = {"TLS": Listener("SSL", authority.listener())} if authority else {}
+        changes = {"group.initial.rebalance.delay.ms": str(delay_ms)}
+        cluster = start(1, BENCH_OPTIONS, changes, listeners)
+        try:
+            yield Servers(cluster.bootstrap, cluster.listeners.get("TLS", ""), authority.ca if authority else "")
+        finally:
+            cluster.close()
 
 
 @contextmanager

@@ -17,17 +17,10 @@ ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "aiokaf
 QUEUE_MESSAGES = 2_000_000
 VALUES = 10_000
 PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread", "aio_produce")
-READING = (
-    "consume",
-    "group",
-    "poll",
-    "iterate",
-    "memory",
-    "arrow",
-    "aio_poll",
-    "copy",
-)  # what one run of produce has left
-SCENARIOS = (*PRODUCING, *READING, "latency", "call", "end_to_end", "cold", "wide", "transaction")
+# What one run of produce has left.
+READING = ("consume", "group", "poll", "iterate", "memory", "arrow", "aio_poll", "copy")
+TLS = {"tls_produce": "produce", "tls_consume": "consume"}  # the same over TLS
+SCENARIOS = (*PRODUCING, *READING, *TLS, "latency", "call", "end_to_end", "cold", "wide", "transaction")
 RATE = 1000  # messages a second, of end_to_end
 COLD_STARTS = 5
 IDLE_S = 5.0
@@ -37,7 +30,8 @@ IDLE_S = 5.0
 class Task:
     """What to do: ``count`` messages of ``size`` bytes, the topic has ``partitions``.
 
-    ``protocol`` is the group's; ``beside`` a topic with one partition, to compare with.
+    ``protocol`` is the group's; ``beside`` a topic with one partition, to compare with; ``tls`` a listener with TLS
+    to go to, ``ca`` the file with its authority.
     """
 
     bootstrap: str
@@ -53,11 +47,20 @@ class Task:
     topics: int = 1
     protocol: str = "classic"
     beside: str = ""
+    tls: str = ""
+    ca: str = ""
+
+    @property
+    def servers(self) -> dict[str, str]:
+        """How the cluster is reached."""
+        if not self.tls:
+            return {"bootstrap.servers": self.bootstrap}
+        return {"bootstrap.servers": self.tls, "security.protocol": "ssl", "ssl.ca.location": self.ca}
 
     def group(self, number: int = 0) -> dict[str, Any]:
         """The properties of a consumer in a group of its own, which reads from the beginning."""
         return {
-            "bootstrap.servers": self.bootstrap,
+            **self.servers,
             "group.id": f"{self.topic}-{os.getpid()}-{number}",
             "auto.offset.reset": "earliest",
             **({} if self.protocol == "classic" else {"group.protocol": self.protocol}),
@@ -67,7 +70,7 @@ class Task:
     def config(self) -> dict[str, Any]:
         """The properties of a producer, with room for what a loop produces faster than a broker takes."""
         conf = {
-            "bootstrap.servers": self.bootstrap,
+            **self.servers,
             "compression.type": self.codec,
             "queue.buffering.max.messages": QUEUE_MESSAGES,
         }

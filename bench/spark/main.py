@@ -219,7 +219,7 @@ def main(
     output.mkdir(parents=True, exist_ok=True)
     results = {}
     with ExitStack() as stack:
-        servers = stack.enter_context(broker(bootstrap))
+        servers = stack.enter_context(broker(bootstrap)).plain
         console.print(f"Broker: {servers}")
         work = Work(servers, "", "", "", messages, size, codec, triggers, step)
         warm = dataclasses.replace(work, count=min(messages, WARM_UP_MESSAGES))
