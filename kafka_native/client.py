@@ -28,8 +28,7 @@ from kafka_native.control.versions import Fallback
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
-from kafka_native.security.mechanisms import Credentials
-from kafka_native.security.sasl import mechanism_of
+from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     OFFSET_INVALID,
@@ -73,7 +72,7 @@ class Client:
             call_back=self.call_back if config.flag("log.queue") else None,
         )
         self.logger = self.logs["generic"]
-        self._mechanism = mechanism_of(config)
+        self._mechanism = _mechanism_of(config)
         encryption = Encryption.of(config, self.logs["security"])
         self.engine = Engine({**settings, "tls": encryption and encryption.settings}, _error_of)
         self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
@@ -337,6 +336,15 @@ class Unmade:
         if instance is None:
             return self  # type: ignore[return-value]  # asked of the class: by what lists its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
+
+
+def _mechanism_of(config: Config) -> Mechanism | None:
+    """What the client authenticates with; None without SASL."""
+    if not config.text("security.protocol").startswith("sasl_"):
+        return None
+    from kafka_native.security.sasl import mechanism_of  # only who asks for it pays for it
+
+    return mechanism_of(config)
 
 
 def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:

@@ -27,6 +27,8 @@ _SOCKETS: Final = "client/test_config_effect_sockets.py::"
 _SASL: Final = "kafka_native/security/sasl.py"
 _TLS: Final = "kafka_native/security/tls.py"
 _HANDSHAKES: Final = "security/test_tls_properties.py::"
+_LOGINS: Final = "client/test_sasl.py::"
+_TOKENS: Final = "security/test_oidc.py::"
 
 _OF_BOTH: Final = {
     "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/engine/produce_request.c::client_id"),
@@ -105,7 +107,6 @@ _OF_BOTH: Final = {
     "reconnect.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_connections_end_at_the_most", "csrc/engine/broker.c::reconnect_backoff_max_ms"
     ),
-    "security.protocol": _at("broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so", _SASL),
     "ssl.cipher.suites": _at(f"{_HANDSHAKES}test_cipher_suites", _TLS),
     "ssl.curves.list": _at(f"{_HANDSHAKES}test_curves", _TLS),
     "ssl.sigalgs.list": _at(f"{_HANDSHAKES}test_signature_algorithms", _TLS),
@@ -125,6 +126,54 @@ _OF_BOTH: Final = {
     "ssl.endpoint.identification.algorithm": _at(
         "client/test_tls.py::test_a_wrong_host_is_let_in_where_names_are_not_checked",
         _TLS,
+    ),
+    "oauth_cb": _at(f"{_LOGINS}test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll", _SASL),
+    "sasl.oauthbearer.config": _at(f"{_LOGINS}test_unsecured_token", _SASL),
+    "enable.sasl.oauthbearer.unsecure.jwt": _at(f"{_LOGINS}test_unsecured_token", _SASL),
+    "sasl.aws.region": _at(f"{_LOGINS}test_aws", _SASL),
+    "sasl.oauthbearer.method": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.client.id": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.client.secret": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.scope": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.extensions": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.token.endpoint.url": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.sub.claim.name": _at(f"{_TOKENS}test_the_subject_may_be_another_claim", _SASL),
+    "sasl.oauthbearer.grant.type": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.private.key.passphrase": _at(
+        f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL
+    ),
+    "sasl.oauthbearer.assertion.private.key.pem": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.claim.aud": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.claim.exp.seconds": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.claim.iss": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.claim.jti.include": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.claim.sub": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),
+    "sasl.oauthbearer.assertion.algorithm": _at(
+        f"{_TOKENS}test_a_template_and_a_key_are_read_from_files_each_time", _SASL
+    ),
+    "sasl.oauthbearer.assertion.private.key.file": _at(
+        f"{_TOKENS}test_a_template_and_a_key_are_read_from_files_each_time", _SASL
+    ),
+    "sasl.oauthbearer.assertion.jwt.template.file": _at(
+        f"{_TOKENS}test_a_template_and_a_key_are_read_from_files_each_time", _SASL
+    ),
+    "sasl.oauthbearer.assertion.file": _at(f"{_TOKENS}test_a_ready_assertion_is_taken_as_it_is", _SASL),
+    "https.ca.location": _at(f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL),
+    "https.ca.pem": _at(f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL),
+    "sasl.kerberos.service.name": _at(
+        "security/test_gssapi.py::test_the_service_is_asked_for_by_its_name_and_host", _SASL
+    ),
+    "sasl.kerberos.principal": _at("security/test_gssapi.py::test_a_keytab_and_a_principal_choose_the_tickets", _SASL),
+    "sasl.kerberos.keytab": _at("security/test_gssapi.py::test_a_keytab_and_a_principal_choose_the_tickets", _SASL),
+    "sasl.kerberos.kinit.cmd": _at(
+        "security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time", _SASL
+    ),
+    "sasl.kerberos.min.time.before.relogin": _at(
+        "security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time", _SASL
+    ),
+    "security.protocol": _at(
+        "broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so", "kafka_native/client.py"
     ),
     "sasl.mechanisms": _at("broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),
     "sasl.username": _at("broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL),

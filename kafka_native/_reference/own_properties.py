@@ -30,10 +30,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "callable",
         BOTH,
         HIGH,
-        state=State.REFUSED,
-        note="planned, with SASL",
+        state=State.EFFECTIVE,
         python_only=True,
-        doc="Called with sasl.oauthbearer.config for a new token; returns (token, expiry time in seconds).",
+        doc="Called with sasl.oauthbearer.config when a token is needed; returns (token, expiry time in seconds since "
+        "the epoch), and, if need be, the principal and a dict of SASL extensions. A thread of the client's calls it, "
+        "at the beginning and after 80 % of each token's lifetime, whether or not poll() is called.",
+    ),
+    Property(
+        "sasl.aws.region",
+        "string",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc="The region that AWS_MSK_IAM signs for. Empty: the one in the broker's name, else AWS_REGION's.",
     ),
     Property(
         "sasl.scram.tokenauth",

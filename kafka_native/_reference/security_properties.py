@@ -112,8 +112,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.INERT,
-        note="no HTTPS in this version",
+        state=State.EFFECTIVE,
         doc="File or directory of the certificates that token endpoints are verified with.",
     ),
     Property(
@@ -121,8 +120,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.INERT,
-        note="no HTTPS in this version",
+        state=State.EFFECTIVE,
         doc="The same as a PEM text.",
     ),
     Property(
@@ -247,7 +245,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default="GSSAPI",
         state=State.EFFECTIVE,
-        doc="SASL mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Exactly one.",
+        doc="SASL mechanism: GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM. Exactly one.",
     ),
     Property(
         "sasl.mechanism",
@@ -265,8 +263,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         default="kafka",
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Kerberos principal name that the brokers run as.",
     ),
     Property(
@@ -275,8 +272,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         default="kafkaclient",
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="The client's Kerberos principal.",
     ),
     Property(
@@ -288,8 +284,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             'kinit -R -t "%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal} || kinit -t '
             '"%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal}'
         ),
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
+        note="run only where it is set: a keytab is used in the process itself",
         doc="Command that gets or renews the Kerberos ticket.",
     ),
     Property(
@@ -297,8 +293,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Kerberos keytab file.",
     ),
     Property(
@@ -309,8 +304,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=60_000,
         minimum=0,
         maximum=86_400_000,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Least time between two renewals of the ticket; 0 turns renewing off.",
     ),
     Property(
@@ -336,8 +330,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         sensitive=True,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Settings of the OAUTHBEARER mechanism, for the unsecured token builder.",
     ),
     Property(
@@ -346,8 +339,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         default=False,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Allow unsigned tokens made on the spot. For tests only.",
     ),
     Property(
@@ -365,8 +357,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default="default",
         choices=("default", "oidc"),
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Where tokens come from: oauth_cb, or an OpenID Connect provider.",
     ),
     Property(
@@ -374,8 +365,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Client id at the OpenID Connect provider.",
     ),
     Property(
@@ -384,8 +374,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         alias_of="sasl.oauthbearer.client.id",
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Long name of sasl.oauthbearer.client.id.",
     ),
     Property(
@@ -395,8 +384,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         alias_of="sasl.oauthbearer.client.secret",
         sensitive=True,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Long name of sasl.oauthbearer.client.secret.",
     ),
     Property(
@@ -405,8 +393,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         sensitive=True,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Client secret at the OpenID Connect provider.",
     ),
     Property(
@@ -414,8 +401,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Scope to ask the provider for.",
     ),
     Property(
@@ -424,8 +410,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         sensitive=True,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Comma-separated key=value pairs for the broker, along with the token.",
     ),
     Property(
@@ -433,8 +418,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="The provider's token endpoint.",
     ),
     Property(
@@ -443,8 +427,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         default="sub",
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="The token's claim that holds the subject.",
     ),
     Property(
@@ -454,8 +437,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default="client_credentials",
         choices=("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="OAuth grant type to ask with.",
     ),
     Property(
@@ -465,8 +447,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default="RS256",
         choices=("RS256", "ES256"),
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Algorithm that assertions are signed with.",
     ),
     Property(
@@ -474,8 +455,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="File with the private key that signs assertions.",
     ),
     Property(
@@ -484,8 +464,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         sensitive=True,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Passphrase of that key.",
     ),
     Property(
@@ -494,8 +473,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         sensitive=True,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="That key as a PEM text.",
     ),
     Property(
@@ -503,8 +481,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="File with a ready-made assertion.",
     ),
     Property(
@@ -512,8 +489,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="The assertion's audience.",
     ),
     Property(
@@ -524,8 +500,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=300,
         minimum=1,
         maximum=2_147_483_647,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="How long an assertion is valid.",
     ),
     Property(
@@ -533,8 +508,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="The assertion's issuer.",
     ),
     Property(
@@ -543,8 +517,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         default=False,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="Give each assertion an id of its own.",
     ),
     Property(
@@ -555,8 +528,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default=60,
         minimum=0,
         maximum=2_147_483_647,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="How far back an assertion's validity begins.",
     ),
     Property(
@@ -564,8 +536,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="The assertion's subject.",
     ),
     Property(
@@ -573,8 +544,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "string",
         BOTH,
         LOW,
-        state=State.REFUSED,
-        note="planned",
+        state=State.EFFECTIVE,
         doc="File with a template of the assertion.",
     ),
     Property(

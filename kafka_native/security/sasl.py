@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Callable
-from typing import NoReturn
+from functools import partial
+from typing import Any, NoReturn
 
 from kafka_native.config import Config
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.security.mechanisms import Credentials, Mechanism
+from kafka_native.security.aws_msk_iam import AwsMskIam, chain
+from kafka_native.security.gssapi import Gssapi, expanded
+from kafka_native.security.mechanisms import Credentials, Mechanism, SaslError
+from kafka_native.security.oauthbearer import OAuthBearer, callback_source, parsed_extensions
+from kafka_native.security.oidc import (
+    JWT_BEARER,
+    Assertion,
+    Provider,
+    client_credentials,
+    https_context,
+    jwt_bearer,
+    read,
+)
 from kafka_native.security.plain import Plain
 from kafka_native.security.scram import HASHES, Scram
+from kafka_native.security.unsecured_jwt import unsecured_source
+from kafka_native.types import version
 
 
-def mechanism_of(config: Config) -> Mechanism | None:
-    """What the client authenticates with, None where ``security.protocol`` has no SASL.
+def mechanism_of(config: Config) -> Mechanism:
+    """What a client authenticates with whose ``security.protocol`` has SASL.
 
     :raises KafkaException: _INVALID_ARG: there is no such mechanism, or it lacks something.
     """
-    if not config.text("security.protocol").startswith("sasl_"):
-        return None
     name = config.text("sasl.mechanisms")
     make = MECHANISMS.get(name)
     if make is None:
         close = difflib.get_close_matches(name.upper(), MECHANISMS, n=1, cutoff=0.6)
         hint = f'did you mean "{close[0]}"?' if close else f"one of {', '.join(MECHANISMS)}"
         _fail(config, f"Unsupported SASL mechanism: {name}", hint)
-    return make(config)
+    try:
+        return make(config)
+    except SaslError as error:
+        _fail(config, str(error))
 
 
 def _fail(config: Config, text: str, hint: str | None = None) -> NoReturn:
@@ -47,5 +64,113 @@ def _scram(config: Config) -> Mechanism:
     return Scram(config.text("sasl.mechanisms"), _credentials(config), is_token=config.flag("sasl.scram.tokenauth"))
 
 
-MECHANISMS: dict[str, Callable[[Config], Mechanism]] = {"PLAIN": _plain, **dict.fromkeys(HASHES, _scram)}
+def _oauthbearer(config: Config) -> Mechanism:
+    unsecured = config.flag("enable.sasl.oauthbearer.unsecure.jwt")
+    if config["sasl.oauthbearer.method"] == "oidc":
+        if unsecured:
+            text = "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` are mutually exclusive"
+            _fail(config, text)
+        return _oidc(config)
+    oauth_cb = config.function("oauth_cb")
+    own: Any = config["sasl.oauthbearer.config"]
+    if oauth_cb is not None:
+        return OAuthBearer(callback_source(oauth_cb, own))
+    if unsecured:
+        return OAuthBearer(unsecured_source(own or ""))
+    _fail(config, "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, unsecured tokens")
+
+
+def _oidc(config: Config) -> Mechanism:
+    grant = config.text("sasl.oauthbearer.grant.type")
+    url, client_id, secret = (
+        config.text("sasl.oauthbearer.token.endpoint.url"),
+        config.text("sasl.oauthbearer.client.id"),
+        config.text("sasl.oauthbearer.client.secret"),
+    )
+    wanted = {"token.endpoint.url": url}
+    if grant != JWT_BEARER:
+        wanted |= {"client.id": client_id, "client.secret": secret}
+    for name, value in wanted.items():
+        if not value:
+            _fail(config, f"`sasl.oauthbearer.{name}` is mandatory when `sasl.oauthbearer.method=oidc` is set")
+    ca_location, ca_pem = config.text("https.ca.location"), config.text("https.ca.pem")
+    if ca_location and ca_pem:
+        _fail(config, "`https.ca.location` and `https.ca.pem` are mutually exclusive")
+    provider = Provider(
+        url,
+        https_context(ca_location, ca_pem),
+        config.text("sasl.oauthbearer.sub.claim.name"),
+        parsed_extensions(config.text("sasl.oauthbearer.extensions")),
+    )
+    scope = config.text("sasl.oauthbearer.scope")
+    if grant == JWT_BEARER:
+        source = jwt_bearer(provider, _assertion(config), scope)
+        return OAuthBearer(source, [config.text("sasl.oauthbearer.assertion.private.key.passphrase")])
+    return OAuthBearer(client_credentials(provider, client_id, secret, scope), [secret])
+
+
+def _assertion(config: Config) -> Callable[[float], str]:
+    """A file's, or one that is made here."""
+    ready, key_file, key_pem, template = (
+        config.text("sasl.oauthbearer.assertion.file"),
+        config.text("sasl.oauthbearer.assertion.private.key.file"),
+        config.text("sasl.oauthbearer.assertion.private.key.pem"),
+        config.text("sasl.oauthbearer.assertion.jwt.template.file"),
+    )
+    if bool(ready) + bool(key_file) + bool(key_pem) > 1:
+        names = "`file`, `private.key.file` and `private.key.pem` of `sasl.oauthbearer.assertion`"
+        _fail(config, f"{names} are mutually exclusive")
+    if ready:
+        read(ready, "sasl.oauthbearer.assertion.file")
+        return lambda now: read(ready, "sasl.oauthbearer.assertion.file").strip()
+    if not key_file and not key_pem:
+        names = "`sasl.oauthbearer.assertion.private.key.file` or `sasl.oauthbearer.assertion.private.key.pem`"
+        _fail(config, f"{names} is mandatory when `sasl.oauthbearer.grant.type` is set to `{JWT_BEARER}`")
+    assertion = Assertion(
+        algorithm=config.text("sasl.oauthbearer.assertion.algorithm"),
+        key=partial(read, key_file, "sasl.oauthbearer.assertion.private.key.file") if key_file else lambda: key_pem,
+        passphrase=config.text("sasl.oauthbearer.assertion.private.key.passphrase"),
+        claims={
+            "aud": config.text("sasl.oauthbearer.assertion.claim.aud"),
+            "iss": config.text("sasl.oauthbearer.assertion.claim.iss"),
+            "sub": config.text("sasl.oauthbearer.assertion.claim.sub"),
+        },
+        expires_s=config.integer("sasl.oauthbearer.assertion.claim.exp.seconds"),
+        not_before_s=config.integer("sasl.oauthbearer.assertion.claim.nbf.seconds"),
+        with_id=config.flag("sasl.oauthbearer.assertion.claim.jti.include"),
+        template=partial(read, template, "sasl.oauthbearer.assertion.jwt.template.file") if template else None,
+    )
+    assertion(time.time())  # what is wrong with key and template is said now
+    return assertion
+
+
+def _aws_msk_iam(config: Config) -> Mechanism:
+    return AwsMskIam(chain(), f"kafka-native/{version()}/python", config.text("sasl.aws.region"))
+
+
+def _gssapi(config: Config) -> Mechanism:
+    service, keytab = config.text("sasl.kerberos.service.name"), config.text("sasl.kerberos.keytab")
+    principal, command = config.text("sasl.kerberos.principal"), config.text("sasl.kerberos.kinit.cmd")
+    values = {
+        "sasl.kerberos.service.name": service,
+        "sasl.kerberos.principal": principal,
+        "sasl.kerberos.keytab": keytab,
+        "bootstrap.servers": config.text("bootstrap.servers"),
+    }
+    return Gssapi(
+        service,
+        principal if config.is_set("sasl.kerberos.principal") else "",
+        keytab,
+        expanded(command, values) if config.is_set("sasl.kerberos.kinit.cmd") else "",
+        config.integer("sasl.kerberos.min.time.before.relogin") / 1000,
+    )
+
+
+MECHANISMS: dict[str, Callable[[Config], Mechanism]] = {
+    "PLAIN": _plain,
+    **dict.fromkeys(HASHES, _scram),
+    "OAUTHBEARER": _oauthbearer,
+    "AWS_MSK_IAM": _aws_msk_iam,
+    "GSSAPI": _gssapi,
+}
 """Who makes which mechanism, by the name that brokers know it under."""

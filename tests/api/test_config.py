@@ -418,8 +418,7 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("conf", "role"),
     [
-        ({"sasl.oauthbearer.client.secret": "s3cret-word"}, "producer"),
-        ({"oauth_cb": print}, "producer"),
+        ({"sasl.oauthbearer.metadata.authentication.type": "aws_iam"}, "producer"),
         ({"plugin.library.paths": "x"}, "producer"),
     ],
 )
@@ -427,7 +426,6 @@ def test_what_would_be_dangerous_to_ignore_is_refused(conf: dict[str, Any], role
     with pytest.raises(KafkaException, match="not supported by this version") as caught:
         parse({**PLAIN, **conf}, role)
     assert caught.value.args[0] == KafkaError._NOT_IMPLEMENTED
-    assert "s3cret-word" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kafka_native import KafkaError, KafkaException
 from kafka_native.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from tests.broker.cluster import Cluster, Listener, NoBroker, quiet, start
 from tests.broker.support import TopicMaker, read, wait_for
+from tests.mock.secured import unsecured_jwt
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
@@ -79,8 +81,7 @@ def conf(
         "bootstrap.servers": cluster.listeners[listener],
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": mechanism,
-        "sasl.username": user_of(mechanism),
-        "sasl.password": password,
+        **({"sasl.username": user_of(mechanism), "sasl.password": password} if mechanism in MECHANISMS else {}),
         **more,
     }
 
@@ -126,6 +127,55 @@ def failure(module: Any, config: dict[str, Any]) -> tuple[list[Any], Any]:
 
     wait_for(is_told, "an authentication error")
     return errors, raised[-1]
+
+
+@pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
+def test_unsecured_tokens_of_both_clients_are_taken(module: Any, secured: Cluster, new_topic: TopicMaker) -> None:
+    own = {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=token-user scope=a,b"}
+    config = conf(secured, "OAUTHBEARER", **own)
+    found = round_trip(module, config if module is kafka_native else quiet(config), new_topic(secured), b"hello")
+    assert found == b"hello"
+
+
+def test_a_token_that_the_broker_refuses_is_told_as_confluent_kafka_tells_it(secured: Cluster) -> None:
+    config = conf(secured, "OAUTHBEARER", oauth_cb=lambda _: ("not.a.token", time.time() + 60), **QUIET)
+    errors, raised = failure(kafka_native, config)
+    _, their_raised = failure(confluent_kafka, config)
+    told = [error for error in errors if error.code() == KafkaError._AUTHENTICATION]
+    assert "invalid_token" in told[0].str()
+    assert "not.a.token" not in f"{errors} {raised}"
+    assert raised.code() == their_raised.code() == KafkaError._TRANSPORT
+
+
+def test_tokens_are_renewed_on_live_connections(secured: Cluster, new_topic: TopicMaker) -> None:
+    """The broker ends a session with its token; a group member reads on through some of them."""
+    topic = new_topic(secured)
+    given: list[float] = []
+
+    def oauth_cb(_: Any) -> tuple[str, float]:
+        given.append(time.time())
+        return unsecured_jwt("token-user", 4), given[-1] + 4
+
+    config = conf(secured, "OAUTHBEARER", "SESSIONS", oauth_cb=oauth_cb)
+    seen: list[bytes] = []
+    with (
+        kafka_native.Producer(config) as producer,
+        kafka_native.Consumer({**config, "group.id": "tokens", "auto.offset.reset": "earliest"}) as consumer,
+    ):
+        consumer.subscribe([topic])
+        number = 0
+
+        def is_renewed() -> bool:
+            nonlocal number
+            producer.produce(topic, b"%d" % number)
+            number += 1
+            seen.extend(message.value() for message in consumer.consume(1000, 0.05))
+            return len(given) >= 6 and len(seen) > 0
+
+        wait_for(is_renewed, "renewed tokens")
+        assert producer.flush(60) == 0
+        wait_for(lambda: seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= number, "the rest")
+    assert seen == [b"%d" % each for each in range(number)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -222,7 +272,7 @@ def test_other_credentials_at_run_time_are_the_next_connections(secured: Cluster
     config = conf(secured, "SCRAM-SHA-512", password="an0ther-secret", error_cb=errors.append)
     with kafka_native.Producer(config) as producer:
         producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
-        wait_for(lambda: producer.poll(0.1) or errors, "a refusal")
+        wait_for(lambda: [producer.poll(0.1), *errors][1:], "a refusal")
         assert reports == []
         producer.set_sasl_credentials(USER, SECRET)
         assert producer.flush(60) == 0
@@ -249,7 +299,7 @@ def test_debug_all_shows_no_secret(
                     with pytest.raises(KafkaException) as caught:
                         producer.list_topics(timeout=0.5)
                     said += [caught.value, caught.value.args[0]]
-                wait_for(lambda producer=producer: producer.poll(0.1) or stats, "statistics")
+                wait_for(lambda producer=producer: [producer.poll(0.1), *stats][1:], "statistics")
     out, err = capfd.readouterr()
     everything = "\n".join([caplog.text, out, err, *stats, *(f"{each!r} {each}" for each in said)])
     assert "is authenticated" in everything

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_native import Producer
-from kafka_native.mock import MockCluster
+from kafka_native.mock import ListenerSecurity, MockCluster
+from tests.mock.secured import unsecured_jwt
+from tests.security.token_endpoint import TokenEndpoint
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
@@ -17,13 +20,32 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
     ("page", "least"), [("consuming.md", 7), ("asyncio.md", 3), ("monitoring.md", 4), ("transactions.md", 2)]
 )
 def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
-    snippets = re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL)
-    assert len(snippets) >= least
     with MockCluster(brokers=2) as cluster:
         cluster.create_topic("greetings", 3)
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
             for number in range(3000):
                 producer.produce("greetings", f"hello {number}", partition=number % 3)
-        names = {"bootstrap": cluster.bootstrap_servers}
-        for number, snippet in enumerate(snippets):
-            exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
+        assert run_snippets(page, {"bootstrap": cluster.bootstrap_servers}) >= least
+
+
+def run_snippets(page: str, names: dict[str, Any]) -> int:
+    """Runs those of a page with these names; how many there are."""
+    snippets = re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL)
+    for number, snippet in enumerate(snippets):
+        exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
+    return len(snippets)
+
+
+def test_the_snippets_about_sasl_run() -> None:
+    mechanisms = ["SCRAM-SHA-512", "OAUTHBEARER"]
+    security = ListenerSecurity("sasl_plaintext", mechanisms=mechanisms, users={"alice": "s3cret"})
+    with (
+        MockCluster(brokers=1, security=security) as cluster,
+        TokenEndpoint(lambda asked: (200, {"access_token": unsecured_jwt("my-service")})) as endpoint,
+    ):
+        cluster.create_topic("greetings", 1)
+        names = {"bootstrap": cluster.bootstrap_servers, "password": "s3cret", "issue_token": unsecured_jwt}
+        assert run_snippets("sasl.md", {**names, "token_endpoint": endpoint.url, "client_secret": "s3cret"}) == 5
+        principals = {login.principal for login in cluster.logins if login.error is None}
+        assert principals == {"User:alice", "User:my-service"}
+        assert cluster.watermarks("greetings", 0) == (0, 5)

@@ -1,0 +1,163 @@
+"""AWS_MSK_IAM: a request that is signed with AWS credentials (Signature Version 4), as Amazon MSK takes it.
+
+Credentials: botocore's whole chain where it is installed (environment, files, roles of containers and machines), else
+the environment variables alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from kafka_native.security.mechanisms import REDACTED, Exchange, Mechanism, SaslError, shown
+
+VERSION = "2020_10_22"
+SERVICE = "kafka-cluster"
+ALGORITHM = "AWS4-HMAC-SHA256"
+VALID_S = 900
+RESPONSE_MAX = 65536
+HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
+_HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?", re.ASCII)
+
+
+class AwsCredentials:
+    """An access key. Nothing shows its secret, nor the session's token."""
+
+    __slots__ = ("access_key", "secret_key", "session_token")
+
+    def __init__(self, access_key: str, secret_key: str, session_token: str | None = None) -> None:
+        """As AWS issues them; the token comes with those that expire."""
+        self.access_key = access_key
+        self.secret_key = secret_key
+        self.session_token = session_token
+
+    def __repr__(self) -> str:
+        return f"AwsCredentials({self.access_key!r}, {REDACTED})"
+
+
+def chain() -> Callable[[], AwsCredentials]:
+    """Where credentials come from here; asked anew for each authentication, for they may expire."""
+    try:
+        session = importlib.import_module("botocore.session").Session()
+    except ImportError:
+        return from_environment
+
+    def from_botocore() -> AwsCredentials:
+        found = session.get_credentials()
+        if found is None:
+            raise SaslError(f"botocore finds no AWS credentials: {HINT}")
+        frozen = found.get_frozen_credentials()
+        return AwsCredentials(frozen.access_key, frozen.secret_key, frozen.token)
+
+    return from_botocore
+
+
+def from_environment(environment: Mapping[str, str] = os.environ) -> AwsCredentials:
+    """Of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."""
+    access_key, secret_key = (environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
+    if not access_key or not secret_key:
+        raise SaslError(f"there are no AWS credentials: {HINT}")
+    return AwsCredentials(access_key, secret_key, environment.get("AWS_SESSION_TOKEN") or None)
+
+
+def region_of(host: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The region in a broker's name, or else the environment's; SaslError if neither says it."""
+    match = _HOST.search(host.lower())
+    region = match[1] if match else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise SaslError(f"the AWS region isn't known: {shown(host)} doesn't say it; set sasl.aws.region or AWS_REGION")
+    return region
+
+
+class AwsMskIam(Mechanism):
+    """The mechanism AWS_MSK_IAM."""
+
+    name = "AWS_MSK_IAM"
+
+    def __init__(
+        self,
+        credentials: Callable[[], AwsCredentials],
+        user_agent: str,
+        region: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``credentials`` may take its time; ``region`` empty: that of the broker's name, or the environment's."""
+        self.credentials = credentials
+        self.user_agent = user_agent
+        self.region = region
+        self.clock = clock
+        self.last: AwsCredentials | None = None
+
+    @property
+    def user(self) -> str:
+        """The access key's id."""
+        return "" if self.last is None else self.last.access_key
+
+    def secrets(self) -> Iterable[str]:
+        """Of the last exchange."""
+        return () if self.last is None else (self.last.secret_key, self.last.session_token or "")
+
+    def exchange(self, host: str, port: int) -> Exchange:
+        """A new authentication."""
+        return AwsMskIamExchange(self, host)
+
+
+class AwsMskIamExchange(Exchange):
+    """The signed request, and an answer that says no more than that it is good."""
+
+    def __init__(self, mechanism: AwsMskIam, host: str) -> None:
+        """With the broker of this name."""
+        self._mechanism = mechanism
+        self._host = host
+
+    def begin(self) -> bytes:
+        """The request and its signature, as JSON."""
+        ours = self._mechanism
+        region = ours.region or region_of(self._host)
+        ours.last = ours.credentials()
+        payload = signed_payload(ours.last, self._host, region, ours.user_agent, ours.clock())
+        return json.dumps(payload, separators=(",", ":")).encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Nothing."""
+        try:
+            said: Any = json.loads(challenge[:RESPONSE_MAX])
+        except (ValueError, RecursionError):
+            said = None
+        if not isinstance(said, dict) or said.get("version") != VERSION:
+            raise SaslError(f"the broker's answer isn't Amazon MSK's: {shown(challenge.decode('utf-8', 'replace'))}")
+        self.done = True
+        return None
+
+
+def signed_payload(credentials: AwsCredentials, host: str, region: str, user_agent: str, now: float) -> dict[str, str]:
+    """The fields of a presigned GET for ``kafka-cluster:Connect``; ``now`` in seconds since the epoch."""
+    moment = time.gmtime(now)
+    day, date = time.strftime("%Y%m%d", moment), time.strftime("%Y%m%dT%H%M%SZ", moment)
+    scope = f"{day}/{region}/{SERVICE}/aws4_request"
+    query = {
+        "Action": f"{SERVICE}:Connect",
+        "X-Amz-Algorithm": ALGORITHM,
+        "X-Amz-Credential": f"{credentials.access_key}/{scope}",
+        "X-Amz-Date": date,
+        "X-Amz-Expires": str(VALID_S),
+        **({"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}),
+        "X-Amz-SignedHeaders": "host",
+    }
+    listed = "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in query.items())
+    request = f"GET\n/\n{listed}\nhost:{host}\n\nhost\n{hashlib.sha256(b'').hexdigest()}"
+    text = f"{ALGORITHM}\n{date}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    key = f"AWS4{credentials.secret_key}".encode()
+    for part in (day, region, SERVICE, "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    fields = {name.lower(): value for name, value in query.items()}
+    return {"version": VERSION, "host": host, "user-agent": user_agent, **fields, "x-amz-signature": signature}

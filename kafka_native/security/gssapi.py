@@ -1,0 +1,142 @@
+"""GSSAPI: Kerberos 5 (RFC 4752, KIP-12), through the package ``gssapi`` and the system's Kerberos library.
+
+A keytab is used in the process itself, without ``kinit``. A command that is set as ``sasl.kerberos.kinit.cmd`` is run,
+as librdkafka runs it, before the first ticket is needed and then each ``sasl.kerberos.min.time.before.relogin``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
+
+MISSING = "GSSAPI needs the package gssapi: pip install 'kafka-native[gssapi]'"
+NO_LAYER = 1
+COMMAND_S = 60.0
+_VARIABLE = re.compile(r"%\{([a-z.]+)\}")
+
+
+class Gssapi(Mechanism):
+    """The mechanism GSSAPI."""
+
+    name = "GSSAPI"
+
+    def __init__(
+        self,
+        service: str,
+        principal: str,
+        keytab: str,
+        command: str,
+        relogin_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``principal`` empty: whose tickets there are; ``keytab`` and ``command`` empty: there are tickets already.
+
+        :raises SaslError: The package is missing.
+        """
+        try:
+            self.gssapi: Any = importlib.import_module("gssapi")
+        except ImportError:
+            raise SaslError(MISSING) from None
+        self.service = service
+        self.principal = principal
+        self.keytab = keytab
+        self.problem: Any = self.gssapi.exceptions.GSSError
+        self._command = command
+        self._relogin_s = relogin_s
+        self._clock = clock
+        self._refresh_at = 0.0 if command else float("inf")
+
+    @property
+    def user(self) -> str:
+        """The principal, if it was named."""
+        return self.principal
+
+    def exchange(self, host: str, port: int) -> Exchange:
+        """A new authentication."""
+        return GssapiExchange(self, host)
+
+    @property
+    def refresh_at(self) -> float:
+        """When the command is due."""
+        return self._refresh_at
+
+    def refresh(self) -> None:
+        """Runs the command."""
+        try:
+            done = subprocess.run(
+                self._command, shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SaslError(f"sasl.kerberos.kinit.cmd: {type(error).__name__}") from None
+        if done.returncode:
+            said = shown(done.stderr.decode("utf-8", "replace"))
+            raise SaslError(f"sasl.kerberos.kinit.cmd ended with {done.returncode}: {said}")
+        self._refresh_at = self._clock() + self._relogin_s if self._relogin_s > 0 else float("inf")
+
+    def credentials(self) -> Any:
+        """The tickets to use; None: the library's own choice."""
+        if not self.keytab and not self.principal:
+            return None
+        name = self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal) if self.principal else None
+        store = {"client_keytab": self.keytab} if self.keytab else None
+        return self.gssapi.Credentials(name=name, usage="initiate", store=store)
+
+
+class GssapiExchange(Exchange):
+    """Tokens until there is a context, then what it is for: nothing but to know who is who."""
+
+    def __init__(self, mechanism: Gssapi, host: str) -> None:
+        """With the service on this host."""
+        self._mechanism = mechanism
+        self._host = host
+        self._context: Any = None
+        self._is_agreed = False
+
+    def begin(self) -> bytes:
+        """The first token; the library may ask the KDC for a ticket."""
+        gssapi = self._mechanism.gssapi
+        try:
+            name = gssapi.Name(f"{self._mechanism.service}@{self._host}", gssapi.NameType.hostbased_service)
+            flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
+            mech = gssapi.MechType.kerberos
+            credentials = self._mechanism.credentials()
+            self._context = gssapi.SecurityContext(
+                name=name, flags=flags, mech=mech, creds=credentials, usage="initiate"
+            )
+            return self._context.step() or b""
+        except self._mechanism.problem as error:
+            raise SaslError(shown(str(error))) from None
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The next token; then, when both know each other, that no layer is wanted over the connection."""
+        if self._is_agreed:
+            self.done = True
+            return None
+        try:
+            if not self._context.complete:
+                return self._context.step(challenge) or b""
+            offer = self._context.unwrap(challenge).message
+            if len(offer) != 4 or not offer[0] & NO_LAYER:
+                raise SaslError("the broker wants a security layer, which Kafka doesn't have")
+            self._is_agreed = True
+            answer: bytes = self._context.wrap(bytes([NO_LAYER, 0, 0, 0]), False).message
+        except self._mechanism.problem as error:
+            raise SaslError(shown(str(error))) from None
+        return answer
+
+
+def expanded(command: str, values: Mapping[str, str]) -> str:
+    """The command with the properties in it, ``%{name}``; SaslError for one that there isn't."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise SaslError(f"sasl.kerberos.kinit.cmd: there is no property {match[1]}")
+        return values[match[1]]
+
+    return _VARIABLE.sub(value, command)

@@ -1,0 +1,222 @@
+"""Tokens of an OpenID Connect provider: client_credentials (KIP-768) and jwt-bearer (KIP-1139), over HTTPS.
+
+HTTP is urllib3's and signing is PyJWT's, which the extra ``oauth`` installs. Everything here may take long.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from kafka_native.security.mechanisms import SaslError, shown
+from kafka_native.security.oauthbearer import Token
+
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+CONNECT_S, ANSWER_S = 10.0, 20.0
+ANSWER_MAX = 1 << 20
+FILE_MAX = 1 << 20
+MISSING = "OpenID Connect needs urllib3 and PyJWT: pip install 'kafka-native[oauth]'"
+
+
+def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
+    """Verifies with these authorities, or with the system's if there are none; SaslError if they can't be read."""
+    try:
+        if ca_pem:
+            return ssl.create_default_context(cadata=ca_pem)
+        if ca_location and ca_location != "probe":
+            if Path(ca_location).is_dir():
+                return ssl.create_default_context(capath=ca_location)
+            return ssl.create_default_context(cafile=ca_location)
+        return ssl.create_default_context()
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        what = "https.ca.pem" if ca_pem else f"https.ca.location {ca_location}"
+        raise SaslError(f"{what} can't be read: {error}") from None
+
+
+class Provider:
+    """A token endpoint."""
+
+    def __init__(self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]) -> None:
+        """SaslError if this can't be an endpoint, or a library is missing."""
+        try:
+            import jwt
+            import urllib3
+        except ImportError:
+            raise SaslError(MISSING) from None
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SaslError("sasl.oauthbearer.token.endpoint.url has to be an http or https URL")
+        self._url = url
+        self.shown_url = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        self._subject_claim = subject_claim
+        self._extensions = extensions
+        timeout = urllib3.Timeout(connect=CONNECT_S, read=ANSWER_S)
+        self._http = urllib3.PoolManager(ssl_context=context, timeout=timeout, retries=False)
+        self._failures = (urllib3.exceptions.HTTPError, OSError)
+        self._decode: Callable[..., dict[str, Any]] = jwt.decode
+        self._unreadable = jwt.exceptions.PyJWTError
+
+    def ask(self, fields: Mapping[str, str], authorization: str | None, now: float) -> Token:
+        """Posts a form; SaslError with the provider's own words if it has no token."""
+        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        body = urlencode({name: value for name, value in fields.items() if value})
+        try:
+            response = self._http.request(
+                "POST", self._url, body=body, headers=headers, redirect=False, preload_content=False
+            )
+            answer = response.read(ANSWER_MAX + 1, decode_content=True)
+            response.close()
+        except self._failures as error:
+            raise SaslError(f"{self.shown_url}: {_cause(error)}") from None
+        if len(answer) > ANSWER_MAX:
+            raise SaslError(f"{self.shown_url} answers with more than {ANSWER_MAX} bytes")
+        try:
+            said = json.loads(answer)
+        except (ValueError, RecursionError):
+            said = None
+        if response.status != 200 or not isinstance(said, dict):
+            raise SaslError(f"{self.shown_url} answers {response.status}{_reason(said)}")
+        return self._token(said, now)
+
+    def _token(self, said: dict[str, Any], now: float) -> Token:
+        value = said.get("access_token")
+        if not isinstance(value, str):
+            raise SaslError(f"{self.shown_url} answers without an access_token")
+        try:
+            claims = self._decode(value, options={"verify_signature": False})
+        except self._unreadable:
+            claims = {}  # an opaque token
+        expires, lifetime = _seconds(claims.get("exp")), _seconds(said.get("expires_in"))
+        if expires is None and lifetime is None:
+            raise SaslError(f"{self.shown_url}: the token doesn't say when it expires: no exp, no expires_in")
+        subject = claims.get(self._subject_claim)
+        principal = subject if isinstance(subject, str) else ""
+        return Token(value, expires or now + (lifetime or 0.0), principal, self._extensions)
+
+
+def _seconds(value: object) -> float | None:
+    """A time or duration that can be one; some providers write it as a text."""
+    try:
+        seconds = float(value) if isinstance(value, (str, int, float)) else -1.0
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 < seconds < 1e12 else None
+
+
+def _cause(error: BaseException) -> str:
+    """What urllib3 has met, without the objects that it names."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    return shown(str(error)) or type(error).__name__
+
+
+def _reason(said: object) -> str:
+    if not isinstance(said, dict):
+        return ""
+    words = [str(said[name]) for name in ("error", "error_description") if said.get(name)]
+    return f": {shown(', '.join(words))}" if words else ""
+
+
+def client_credentials(
+    provider: Provider, client_id: str, client_secret: str, scope: str, clock: Callable[[], float] = time.time
+) -> Callable[[], Token]:
+    """Tokens for who knows the client's secret."""
+    login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
+    fields = {"grant_type": "client_credentials", "scope": scope}
+    return lambda: provider.ask(fields, f"Basic {login}", clock())
+
+
+def jwt_bearer(
+    provider: Provider, assertion: Callable[[float], str], scope: str, clock: Callable[[], float] = time.time
+) -> Callable[[], Token]:
+    """Tokens for who shows an assertion."""
+
+    def source() -> Token:
+        now = clock()
+        fields = {"grant_type": JWT_BEARER, "assertion": assertion(now), "scope": scope}
+        return provider.ask(fields, None, now)
+
+    return source
+
+
+def read(path: str, name: str) -> str:
+    """A text file that a property names; read each time, for it may be rotated. SaslError if it can't be."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(FILE_MAX + 1)
+    except OSError as error:
+        raise SaslError(f"{name} {path}: {error.strerror}") from None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise SaslError(f"{name} {path} isn't a text") from None
+    if len(content) > FILE_MAX:
+        raise SaslError(f"{name} {path} has more than {FILE_MAX} bytes")
+    return text
+
+
+class Assertion:
+    """Makes a signed assertion each time it is called."""
+
+    def __init__(
+        self,
+        *,
+        algorithm: str,
+        key: Callable[[], str],
+        passphrase: str,
+        claims: Mapping[str, str],
+        expires_s: int,
+        not_before_s: int,
+        with_id: bool,
+        template: Callable[[], str] | None,
+    ) -> None:
+        """``key`` is PEM, ``template`` JSON with a ``header`` and a ``payload``, over which the claims go."""
+        self._algorithm = algorithm
+        self._key = key
+        self._passphrase = passphrase
+        self._claims = {name: value for name, value in claims.items() if value}
+        self._expires_s = expires_s
+        self._not_before_s = not_before_s
+        self._with_id = with_id
+        self._template = template
+
+    def __call__(self, now: float) -> str:
+        """The assertion as it is at this time; SaslError if key or template can't be used."""
+        import jwt
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        template = {} if self._template is None else _template(self._template())
+        payload = {
+            **template.get("payload", {}),
+            **self._claims,
+            "iat": int(now),
+            "exp": int(now) + self._expires_s,
+            "nbf": int(now) - self._not_before_s,
+            **({"jti": str(uuid.uuid4())} if self._with_id else {}),
+        }
+        try:
+            password = self._passphrase.encode() or None
+            key = load_pem_private_key(self._key().encode(), password)
+            return jwt.encode(payload, key, self._algorithm, headers=template.get("header"))  # type: ignore[arg-type]
+        except (ValueError, TypeError, jwt.exceptions.PyJWTError) as error:
+            reason = "wrong or missing passphrase, or no key" if isinstance(error, ValueError) else type(error).__name__
+            raise SaslError(f"the assertion can't be signed with {self._algorithm}: {reason}") from None
+
+
+def _template(text: str) -> dict[str, dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("header", "payload")):
+        raise SaslError("sasl.oauthbearer.assertion.jwt.template.file isn't JSON with a header and a payload")
+    return found

@@ -1,0 +1,52 @@
+"""Tokens that nobody signs (RFC 7519, section 6), made on the spot: for development, with brokers that believe all."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable
+
+from kafka_native.security.mechanisms import SaslError, shown
+from kafka_native.security.oauthbearer import Token
+
+EXTENSION = "extension_"
+NAMES = {"principal", "principalClaimName", "scope", "scopeClaimName", "lifeSeconds"}
+
+
+def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Callable[[], Token]:
+    """Tokens as ``sasl.oauthbearer.config`` describes them, in librdkafka's words.
+
+    ``principal=NAME`` and, with blanks between them, ``principalClaimName`` (sub), ``scope`` (with commas),
+    ``scopeClaimName`` (scope), ``lifeSeconds`` (3600) and ``extension_NAME``.
+
+    :raises SaslError: The description can't be right.
+    """
+    pairs = [part.partition("=") for part in config.split()]
+    values = {name: value for name, _, value in pairs}
+    strange = [name for name in values if name not in NAMES and not name.startswith(EXTENSION)]
+    if strange or len(values) != len(pairs):
+        raise SaslError(f"Invalid sasl.oauthbearer.config: unknown or doubled: {shown(', '.join(strange) or 'a name')}")
+    principal = values.get("principal", "")
+    if not principal:
+        raise SaslError("Invalid sasl.oauthbearer.config: no principal=<value>")
+    life = values.get("lifeSeconds", "3600")
+    if not (life.isascii() and life.isdigit() and 0 < int(life[:10]) < 2**31):
+        raise SaslError("Invalid sasl.oauthbearer.config: lifeSeconds has to be a number from 1 to 2147483647")
+    extensions = {name.removeprefix(EXTENSION): value for name, value in values.items() if name.startswith(EXTENSION)}
+    scopes = [scope for scope in values.get("scope", "").split(",") if scope]
+
+    def source() -> Token:
+        now = round(clock(), 3)
+        claims = {values.get("principalClaimName") or "sub": principal, "iat": now, "exp": now + int(life)}
+        if scopes:
+            claims[values.get("scopeClaimName") or "scope"] = scopes
+        value = f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
+        return Token(value, now + int(life), principal, extensions)
+
+    source()  # what is wrong with the extensions is said now
+    return source
+
+
+def _encoded(part: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode()).decode().rstrip("=")

@@ -1,0 +1,365 @@
+"""SASL on the mock cluster: who gets in, who doesn't and why, what happens meanwhile, and what is never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kafka_native
+from kafka_native import KafkaError, KafkaException
+from kafka_native.admin import AdminClient
+from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockCluster
+from kafka_native.protocol import ApiKey
+from tests.mock.secured import unsecured_jwt
+
+SECRET = "s3cret-word"
+AWS_SECRET = "s3cret-aws"
+TOKEN_SECRET = "s3cret-hmac"
+SECONDS = 60.0
+SECURITY = ListenerSecurity(
+    "sasl_plaintext",
+    mechanisms=["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"],
+    users={"alice": SECRET},
+    delegation_tokens={"token-1": DelegationToken("alice", TOKEN_SECRET)},
+    aws_keys={"AKIA1": AwsKey(AWS_SECRET)},
+)
+PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+QUICK = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100}
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(1, security=SECURITY) as running:
+        running.create_topic("t", 1)
+        yield running
+
+
+def conf(cluster: MockCluster, mechanism: str, **more: Any) -> dict[str, Any]:
+    found = {"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": "sasl_plaintext", **QUICK}
+    found["sasl.mechanism"] = mechanism
+    if mechanism in PASSWORDS:
+        found |= {"sasl.username": "alice", "sasl.password": SECRET}
+    return {**found, **more}
+
+
+def until(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not in {SECONDS} s"
+        time.sleep(0.01)
+
+
+def sends(config: dict[str, Any], count: int = 1) -> None:
+    """A producer gets in and its messages are written."""
+    errors: list[Any] = []
+    with kafka_native.Producer(config) as producer:
+        for _ in range(count):
+            producer.produce("t", b"x", on_delivery=lambda error, message: errors.append(error))
+        assert producer.flush(SECONDS) == 0
+    assert errors == [None] * count
+
+
+def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> list[KafkaError]:
+    """What error_cb is told with this code, once that has come."""
+    errors: list[KafkaError] = []
+    with kafka_native.Producer({**config, "error_cb": errors.append}) as producer:
+        producer.produce("t", b"x")
+
+        def is_told() -> bool:
+            producer.poll(0.05)
+            return any(error.code() == code for error in errors)
+
+        until(is_told, "an authentication error")
+        producer.purge()
+        producer.flush(SECONDS)
+    return [error for error in errors if error.code() == code]
+
+
+# --- who gets in ---
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_password(mechanism: str, cluster: MockCluster) -> None:
+    sends(conf(cluster, mechanism))
+    assert {(login.mechanism, login.principal) for login in cluster.logins} == {(mechanism, "User:alice")}
+
+
+def test_delegation_token(cluster: MockCluster) -> None:
+    config = conf(cluster, "SCRAM-SHA-512", **{"sasl.username": "token-1", "sasl.password": TOKEN_SECRET})
+    sends({**config, "sasl.scram.tokenauth": True})
+    assert {login.principal for login in cluster.logins} == {"User:alice"}
+    assert refusals(config)
+
+
+def test_unsecured_token(cluster: MockCluster) -> None:
+    config = {"enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=bob extension_id=x"}
+    sends(conf(cluster, "OAUTHBEARER", **config))
+    assert {(login.principal, login.extensions["id"]) for login in cluster.logins} == {("User:bob", "x")}
+
+
+def test_aws(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", AWS_SECRET)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    sends(conf(cluster, "AWS_MSK_IAM", **{"sasl.aws.region": "eu-west-1"}))
+    assert {(login.principal, login.extensions["region"]) for login in cluster.logins} == {("User:AKIA1", "eu-west-1")}
+
+
+def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
+    config = conf(cluster, "SCRAM-SHA-256")
+    sends(config, 3)
+    with kafka_native.Consumer({**config, "group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe(["t"])
+        found: list[Any] = []
+        until(lambda: found.extend(consumer.consume(10, 0.1)) or len(found) == 3, "three messages")
+    with AdminClient(config) as admin:
+        assert "t" in admin.list_topics(timeout=SECONDS).topics
+
+    async def coroutines() -> None:
+        async with AIOProducer({**config, "sasl.password": "another"}) as producer:
+            await producer.set_sasl_credentials("alice", SECRET)
+            assert (await (await producer.produce("t", b"y"))).offset() == 3
+        async with AIOConsumer({**config, "group.id": "aio", "sasl.password": "another"}) as consumer:
+            await consumer.set_sasl_credentials("alice", SECRET)
+            assert await consumer.subscribe(["t"]) is None
+
+    asyncio.run(coroutines())
+
+
+# --- who doesn't ---
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("refuse", "failed: "),
+        ("close", "while user 'alice' with SCRAM-SHA-256 was authenticated: check the credentials"),
+        ("malformed", "isn't possible: "),
+        ("endless", "isn't possible: "),
+        ("wrong_signature", "signature is wrong"),
+        ("few_iterations", "iterations; from 4096 to 1000000 are accepted"),
+        ("many_iterations", "iterations; from 4096 to 1000000 are accepted"),
+        ("other_nonce", "nonce doesn't continue ours"),
+        ("mandatory_extension", "not a SCRAM message"),
+    ],
+)
+def test_a_broker_that_errs_or_lies_lets_nobody_in_and_is_quoted(how: str, words: str, cluster: MockCluster) -> None:
+    cluster.break_authentication(how, count=10_000)
+    [error, *_] = refusals(conf(cluster, "SCRAM-SHA-256"))
+    assert words in error.str()
+    assert "SCRAM-SHA-256" in error.str()
+    assert SECRET not in error.str()
+    assert len(error.str()) < 1500
+
+
+def test_a_message_that_no_exchange_has_is_not_even_read(cluster: MockCluster) -> None:
+    cluster.break_authentication("oversized", count=10_000)
+    [error, *_] = refusals(conf(cluster, "SCRAM-SHA-256"), KafkaError.MSG_SIZE_TOO_LARGE)
+    assert "is over the limit of 524288" in error.str()
+
+
+def test_who_was_refused_gets_in_once_the_password_is_mended(cluster: MockCluster) -> None:
+    errors: list[KafkaError] = []
+    reports: list[Any] = []
+    with kafka_native.Producer(
+        conf(cluster, "PLAIN", **{"sasl.password": "another", "error_cb": errors.append})
+    ) as producer:
+        producer.produce("t", b"x", on_delivery=lambda error, message: reports.append(error))
+        until(lambda: [producer.poll(0.05), *errors][1:], "a refusal")
+        cluster.set_password("alice", "another")
+        assert producer.flush(SECONDS) == 0
+    assert reports == [None]
+    assert [error.code() for error in errors].count(KafkaError._AUTHENTICATION) == 1
+
+
+def test_other_credentials_are_taken_by_the_next_connection_and_checked(cluster: MockCluster) -> None:
+    with kafka_native.Producer(conf(cluster, "SCRAM-SHA-512", **{"sasl.password": "another"})) as producer:
+        producer.produce("t", b"x")
+        until(lambda: any(login.error for login in cluster.logins), "a refusal")
+        with pytest.raises(TypeError, match="argument 1 must be str, not None"):
+            producer.set_sasl_credentials(None, "b")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="argument 2 must be str, not int"):
+            producer.set_sasl_credentials("a", 5)  # type: ignore[arg-type]
+        producer.set_sasl_credentials("alice", SECRET)
+        assert producer.flush(SECONDS) == 0
+    with pytest.raises(RuntimeError):
+        producer.set_sasl_credentials("alice", SECRET)
+    with kafka_native.Producer({"bootstrap.servers": "127.0.0.1:1"}) as plaintext:
+        plaintext.set_sasl_credentials("alice", SECRET)  # no use, and no error: as with confluent_kafka
+
+
+def test_a_slow_log_in_is_waited_for(cluster: MockCluster) -> None:
+    cluster.delay_responses(1, 0.3, ApiKey.SASL_AUTHENTICATE)
+    sends(conf(cluster, "SCRAM-SHA-256"))
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({}, "No provider|GSSAPI"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.username and sasl.password must be set"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "sasl.username and sasl.password must be set"),
+        ({"sasl.mechanism": "SCRAM-SHA-256", "sasl.password": "a"}, "sasl.username and sasl.password must be set"),
+        ({"sasl.mechanism": "plain"}, "Unsupported SASL mechanism: plain"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_construction(
+    own: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    for kind in (kafka_native.Producer, AdminClient):
+        with pytest.raises(KafkaException) as caught:
+            kind({"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", **own})
+        assert caught.value.args[0].code() == KafkaError._INVALID_ARG
+        assert any(each in caught.value.args[0].str() for each in words.split("|"))
+
+
+# --- tokens ---
+
+
+def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(cluster: MockCluster) -> None:
+    threads: list[str] = []
+    given: list[Any] = []
+
+    def oauth_cb(config: str | None) -> tuple[str, float]:
+        threads.append(threading.current_thread().name)
+        given.append(config)
+        return unsecured_jwt("alice", 3), time.time() + 3
+
+    config = conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, **{"sasl.oauthbearer.config": "for the callback"})
+    with kafka_native.Producer(config) as producer:
+        until(lambda: len(threads) == 1, "a token although nothing is sent")
+        producer.produce("t", b"x")
+        assert producer.flush(SECONDS) == 0
+        until(lambda: len(threads) >= 2 and any(login.again for login in cluster.logins), "a renewal without poll()")
+        producer.produce("t", b"y")
+        assert producer.flush(SECONDS) == 0
+    assert all(name.startswith("kafka-native security ") for name in threads)
+    assert set(given) == {"for the callback"}
+
+
+def test_an_oauth_cb_that_raises_is_told_and_asked_again(cluster: MockCluster) -> None:
+    asked: list[float] = []
+    errors: list[KafkaError] = []
+
+    def oauth_cb(config: str | None) -> tuple[str, float]:
+        asked.append(time.monotonic())
+        if len(asked) < 3:
+            raise ValueError("the provider is away")
+        return unsecured_jwt(), time.time() + 600
+
+    with kafka_native.Producer(conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, error_cb=errors.append)) as producer:
+        producer.produce("t", b"x")
+        assert producer.flush(SECONDS) == 0
+    assert errors[0].code() == KafkaError._AUTHENTICATION
+    assert "ValueError: the provider is away" in errors[0].str()
+    assert not any(error.fatal() for error in errors)
+
+
+def test_an_oauth_cb_that_hangs_holds_up_neither_poll_nor_close(cluster: MockCluster) -> None:
+    called, released = threading.Event(), threading.Event()
+
+    def oauth_cb(config: str | None) -> tuple[str, float]:
+        called.set()
+        released.wait(SECONDS)
+        return unsecured_jwt(), time.time() + 600
+
+    producer = kafka_native.Producer(conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb))
+    assert called.wait(SECONDS)
+    assert producer.poll(0) == 0
+    assert producer.metrics() is not None, "the control thread answers"
+    closer = threading.Thread(target=producer.close)
+    closer.start()
+    closer.join(SECONDS)
+    assert not closer.is_alive()
+    released.set()
+
+
+def test_a_token_that_the_broker_refuses_is_quoted_and_replaced(cluster: MockCluster) -> None:
+    lifetimes = iter([-600.0, 600.0])
+    errors: list[KafkaError] = []
+    config = conf(
+        cluster,
+        "OAUTHBEARER",
+        oauth_cb=lambda config: (unsecured_jwt("alice", next(lifetimes)), time.time() + 600),
+        error_cb=errors.append,
+    )
+    with kafka_native.Producer(config) as producer:
+        producer.produce("t", b"x")
+        assert producer.flush(SECONDS) == 0
+    assert "status: invalid_token" in errors[0].str()
+
+
+def test_sessions_are_renewed_and_statistics_say_so(cluster: MockCluster) -> None:
+    cluster.set_session_lifetime(2000)
+    delivered: list[Any] = []
+    with kafka_native.Producer(conf(cluster, "SCRAM-SHA-512", **{"linger.ms": 1})) as producer:
+
+        def is_renewed() -> bool:
+            producer.produce("t", b"x", on_delivery=lambda error, message: delivered.append(error))
+            producer.poll(0.005)
+            return sum(login.again for login in cluster.logins) >= 2
+
+        until(is_renewed, "renewed sessions")
+        cluster.delay_responses(1, 0.5, ApiKey.SASL_HANDSHAKE)
+        until(lambda: "REAUTH" in {each.state for each in producer.metrics().brokers.values()}, "the state REAUTH")
+        assert producer.flush(SECONDS) == 0
+    assert set(delivered) == {None}
+    assert not any(login.error for login in cluster.logins)
+
+
+# --- what is never shown ---
+
+
+def test_no_output_has_a_secret(
+    cluster: MockCluster,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="kafka_native.leaks")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", AWS_SECRET)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    tokens: list[str] = []
+
+    def oauth_cb(config: str | None) -> tuple[str, float]:
+        tokens.append(unsecured_jwt("alice", [600, -1][len(tokens) % 2]))
+        return tokens[-1], time.time() + 600
+
+    said: list[str] = []
+    note = lambda what: said.append(f"{what!r} {what}")  # noqa: E731
+    for mechanism in SECURITY.mechanisms:
+        for bad in (False, True):
+            if bad:
+                cluster.break_authentication("refuse")
+            config = conf(cluster, mechanism, debug="all", error_cb=note, stats_cb=note)
+            config |= {"client.id": "leaks", "statistics.interval.ms": 20, "sasl.aws.region": "eu-west-1"}
+            config |= {"sasl.oauthbearer.config": f"secret={SECRET}"}
+            if mechanism == "OAUTHBEARER":
+                config["oauth_cb"] = oauth_cb
+            with kafka_native.Producer(config) as producer:
+                note(producer)
+                note(producer.metrics())
+                try:
+                    note(producer.list_topics(timeout=SECONDS))
+                except KafkaException as error:
+                    note(error)
+                    note(error.args[0])
+                producer.poll(0)
+    out, err = capfd.readouterr()
+    everything = "\n".join([caplog.text, out, err, *said])
+    assert "is authenticated" in everything
+    assert "failed: " in everything
+    assert "[redacted]" in everything
+    for secret in (SECRET, AWS_SECRET, TOKEN_SECRET, *tokens, *(token.split(".")[1] for token in tokens)):
+        assert secret not in everything

@@ -1,0 +1,337 @@
+"""Tokens of a provider: both grants, over HTTP and HTTPS, and everything that can be wrong with an answer."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native.config import parse
+from kafka_native.mock import ListenerSecurity, MockCluster
+from kafka_native.security import oidc
+from kafka_native.security.mechanisms import SaslError
+from kafka_native.security.oauthbearer import OAuthBearer, Token
+from kafka_native.security.oidc import JWT_BEARER, MISSING
+from kafka_native.security.sasl import mechanism_of
+
+from .token_endpoint import Asked, TokenEndpoint
+
+SECRET = "s3cret-word"
+PASSPHRASE = "s3cret-passphrase"
+NOW = int(time.time())
+SIGNED = jwt.encode({"sub": "alice", "azp": "app", "exp": NOW + 600}, "key" * 20, "HS256")
+OIDC = {
+    "bootstrap.servers": "h:1",
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+}
+CLIENT = {"sasl.oauthbearer.client.id": "app", "sasl.oauthbearer.client.secret": SECRET}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[TokenEndpoint]:
+    with TokenEndpoint(lambda asked: (200, {"access_token": SIGNED})) as running:
+        yield running
+
+
+def mechanism(url: str, **more: Any) -> OAuthBearer:
+    """As a client makes it."""
+    made = mechanism_of(parse({**OIDC, "sasl.oauthbearer.token.endpoint.url": url, **more}, "producer"))
+    assert isinstance(made, OAuthBearer)
+    return made
+
+
+def token_of(url: str, **more: Any) -> Token:
+    return mechanism(url, **{**CLIENT, **more}).token()
+
+
+def failure(endpoint: TokenEndpoint, status: int, said: Any) -> str:
+    endpoint.answer = lambda asked: (status, said)
+    with pytest.raises(SaslError) as caught:
+        token_of(endpoint.url)
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+def test_client_credentials_with_scope_and_extensions(endpoint: TokenEndpoint) -> None:
+    token = token_of(
+        endpoint.url,
+        **{"sasl.oauthbearer.scope": "read write", "sasl.oauthbearer.extensions": "logicalCluster=lkc,id=p"},
+    )
+    [asked] = endpoint.asked
+    assert asked.path == "/token"
+    assert asked.form == {"grant_type": "client_credentials", "scope": "read write"}
+    assert asked.headers["Authorization"] == f"Basic {base64.b64encode(f'app:{SECRET}'.encode()).decode()}"
+    assert (token.value, token.expires, token.principal) == (SIGNED, NOW + 600, "alice")
+    assert token.extensions == {"logicalCluster": "lkc", "id": "p"}
+
+
+def test_a_token_is_cached_until_it_is_refreshed(endpoint: TokenEndpoint) -> None:
+    ours = mechanism(endpoint.url, **CLIENT)
+    ours.refresh()
+    for _ in range(3):
+        assert ours.token().value == SIGNED
+    assert len(endpoint.asked) == 1
+    assert NOW + 400 < ours.refresh_at < NOW + 600
+    assert SECRET in ours.secrets()
+    assert SIGNED in ours.secrets()
+
+
+def test_the_subject_may_be_another_claim(endpoint: TokenEndpoint) -> None:
+    assert token_of(endpoint.url, **{"sasl.oauthbearer.sub.claim.name": "azp"}).principal == "app"
+
+
+@pytest.mark.parametrize("expires_in", [300, "300", 300.5])
+def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(endpoint: TokenEndpoint, expires_in: Any) -> None:
+    endpoint.answer = lambda asked: (200, {"access_token": "opaque", "expires_in": expires_in})
+    token = token_of(endpoint.url)
+    assert token.principal == ""
+    assert NOW + 299 <= token.expires <= time.time() + 301
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "words"),
+    [
+        (401, {"error": "invalid_client", "error_description": "no\nsuch"}, "answers 401: invalid_client, no?such"),
+        (500, b"<html>", "answers 500"),
+        (302, {}, "answers 302"),
+        (200, b"not json", "answers 200"),
+        (200, b"[" * 100_000, "answers 200"),
+        (200, [1], "answers 200"),
+        (200, {}, "without an access_token"),
+        (200, {"access_token": 5}, "without an access_token"),
+        (200, {"access_token": "a b", "expires_in": 5}, "characters that no token has"),
+        (200, {"access_token": "opaque"}, "doesn't say when it expires"),
+        (200, {"access_token": "opaque", "expires_in": -1}, "doesn't say when it expires"),
+        (200, {"access_token": "opaque", "expires_in": "soon"}, "doesn't say when it expires"),
+        (200, {"access_token": jwt.encode({"exp": 5}, "key" * 20, "HS256")}, "has expired"),
+        (200, b"x" * ((1 << 20) + 1), "more than 1048576 bytes"),
+    ],
+)
+def test_answers_without_a_token_are_errors_in_the_providers_words(
+    endpoint: TokenEndpoint, status: int, said: Any, words: str
+) -> None:
+    assert words in failure(endpoint, status, said)
+    assert len(endpoint.asked) == 1, "nothing is followed to somewhere else"
+
+
+def test_an_endpoint_that_is_not_there_is_named_without_what_its_url_hides() -> None:
+    with pytest.raises(SaslError) as caught:
+        token_of(f"http://user:{SECRET}@127.0.0.1:1/token?key={SECRET}")
+    assert "http://127.0.0.1:1/token" in str(caught.value)
+    assert "refused" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+# --- HTTPS ---
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def test_https_is_verified_with_the_authorities_that_are_given(authority: trustme.CA, tmp_path: Path) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    ca_file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(ca_file)
+    with TokenEndpoint(lambda asked: (200, {"access_token": SIGNED}), context) as endpoint:
+        assert token_of(endpoint.url, **{"https.ca.location": str(ca_file)}).value == SIGNED
+        assert token_of(endpoint.url, **{"https.ca.pem": ca_file.read_text()}).value == SIGNED
+        for strange in ({}, {"https.ca.pem": trustme.CA().cert_pem.bytes().decode()}, {"https.ca.location": "probe"}):
+            with pytest.raises(SaslError, match="certificate verify failed"):
+                token_of(endpoint.url, **strange)
+    with TokenEndpoint(lambda asked: (200, {}), _for_another_host(authority)) as endpoint:  # noqa: SIM117
+        with pytest.raises(SaslError, match=r"certificate|127\.0\.0\.1"):
+            token_of(endpoint.url, **{"https.ca.location": str(ca_file)})
+
+
+def _for_another_host(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("other.example").configure_cert(context)
+    return context
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ({"https.ca.location": "/nowhere/ca.pem"}, "https.ca.location /nowhere/ca.pem can't be read"),
+        ({"https.ca.pem": "nonsense"}, "https.ca.pem can't be read"),
+        ({"https.ca.pem": "x", "https.ca.location": "y"}, "mutually exclusive"),
+        ({"sasl.oauthbearer.token.endpoint.url": "ftp://x"}, "an http or https URL"),
+        ({"sasl.oauthbearer.token.endpoint.url": ""}, "token.endpoint.url` is mandatory"),
+        ({"sasl.oauthbearer.client.id": ""}, "client.id` is mandatory"),
+        ({"sasl.oauthbearer.client.secret": ""}, "client.secret` is mandatory"),
+        ({"sasl.oauthbearer.extensions": "a"}, "key=value"),
+        ({"sasl.oauthbearer.grant.type": JWT_BEARER}, "private.key.pem` is mandatory"),
+    ],
+)
+def test_configuration_that_cannot_be_right_is_refused_at_construction(conf: dict[str, Any], words: str) -> None:
+    with pytest.raises(KafkaException) as caught:
+        mechanism("http://h/token", **{**CLIENT, **conf})
+    assert caught.value.args[0].code() == KafkaError._INVALID_ARG
+    assert words in caught.value.args[0].str()
+
+
+def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "urllib3", None)
+    with pytest.raises(KafkaException, match=r"pip install 'kafka-native\[oauth\]'") as caught:
+        mechanism("http://h/token", **CLIENT)
+    assert MISSING in caught.value.args[0].str()
+
+
+# --- assertions ---
+
+
+def pem(key: Any, passphrase: str = "") -> str:
+    how = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    return str(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how).decode())
+
+
+RSA = rsa.generate_private_key(65537, 2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+PREFIX = "sasl.oauthbearer.assertion."
+
+
+def assertion_of(asked: Asked) -> str:
+    assert asked.form["grant_type"] == JWT_BEARER
+    assert "Authorization" not in asked.headers
+    return asked.form["assertion"]
+
+
+def test_an_assertion_is_signed_with_its_claims(endpoint: TokenEndpoint) -> None:
+    claims = {"aud": "https://provider", "iss": "app", "sub": "service"}
+    conf = {
+        "sasl.oauthbearer.grant.type": JWT_BEARER,
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.assertion.private.key.pem": pem(RSA, PASSPHRASE),
+        "sasl.oauthbearer.assertion.private.key.passphrase": PASSPHRASE,
+        "sasl.oauthbearer.assertion.claim.exp.seconds": 120,
+        "sasl.oauthbearer.assertion.claim.nbf.seconds": 30,
+        "sasl.oauthbearer.assertion.claim.jti.include": True,
+        "sasl.oauthbearer.assertion.claim.aud": claims["aud"],
+        "sasl.oauthbearer.assertion.claim.iss": claims["iss"],
+        "sasl.oauthbearer.assertion.claim.sub": claims["sub"],
+    }
+    ours = mechanism(endpoint.url, **conf)
+    assert ours.token().value == SIGNED
+    ours.refresh()
+    first, second = (
+        jwt.decode(assertion_of(asked), RSA.public_key(), ["RS256"], audience="https://provider")
+        for asked in endpoint.asked
+    )
+    assert first.items() >= claims.items()
+    assert first["exp"] - first["iat"] == 120
+    assert first["iat"] - first["nbf"] == 30
+    assert first["jti"] != second["jti"]
+    assert endpoint.asked[0].form["scope"] == "kafka"
+    assert PASSPHRASE in ours.secrets()
+
+
+def test_a_template_and_a_key_are_read_from_files_each_time(endpoint: TokenEndpoint, tmp_path: Path) -> None:
+    key_file, template = tmp_path / "key.pem", tmp_path / "template.json"
+    key_file.write_text(pem(EC))
+    template.write_text('{"header": {"kid": "k1"}, "payload": {"iss": "template", "tenant": "t"}}')
+    ours = mechanism(
+        endpoint.url,
+        **{
+            "sasl.oauthbearer.grant.type": JWT_BEARER,
+            "sasl.oauthbearer.assertion.algorithm": "ES256",
+            "sasl.oauthbearer.assertion.private.key.file": str(key_file),
+            "sasl.oauthbearer.assertion.jwt.template.file": str(template),
+            "sasl.oauthbearer.assertion.claim.iss": "property",
+        },
+    )
+    ours.refresh()
+    another = ec.generate_private_key(ec.SECP256R1())
+    key_file.write_text(pem(another))
+    ours.refresh()
+    for key, asked in zip((EC, another), endpoint.asked, strict=True):
+        claims = jwt.decode(assertion_of(asked), key.public_key(), ["ES256"])
+        assert (claims["iss"], claims["tenant"]) == ("property", "t")
+        assert "jti" not in claims
+        assert jwt.get_unverified_header(assertion_of(asked))["kid"] == "k1"
+    key_file.unlink()
+    with pytest.raises(SaslError, match="No such file"):
+        ours.refresh()
+
+
+def test_a_ready_assertion_is_taken_as_it_is(endpoint: TokenEndpoint, tmp_path: Path) -> None:
+    ready = tmp_path / "assertion"
+    ready.write_text("some.signed.assertion\n")
+    token_of(endpoint.url, **{"sasl.oauthbearer.grant.type": JWT_BEARER, "sasl.oauthbearer.assertion.file": str(ready)})
+    assert assertion_of(endpoint.asked[0]) == "some.signed.assertion"
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ({"private.key.pem": "nonsense"}, "no key"),
+        ({"private.key.pem": pem(RSA, PASSPHRASE)}, "can't be signed"),
+        ({"private.key.pem": pem(RSA, PASSPHRASE), "private.key.passphrase": SECRET}, "wrong or missing passphrase"),
+        ({"private.key.pem": pem(EC)}, "can't be signed with RS256"),
+        ({"private.key.file": "/nowhere"}, "private.key.file /nowhere: No such file"),
+        ({"private.key.pem": pem(RSA), "private.key.file": "x"}, "mutually exclusive"),
+        ({"private.key.pem": pem(RSA), "file": "x"}, "mutually exclusive"),
+        ({"file": "/nowhere"}, "No such file"),
+        ({"private.key.pem": pem(RSA), "jwt.template.file": __file__}, "isn't JSON"),
+    ],
+)
+def test_keys_and_templates_that_cannot_be_used_are_refused_at_construction(conf: dict[str, str], words: str) -> None:
+    with pytest.raises(KafkaException) as caught:
+        mechanism(
+            "http://h/token",
+            **{"sasl.oauthbearer.grant.type": JWT_BEARER, **{f"{PREFIX}{name}": value for name, value in conf.items()}},
+        )
+    assert words in caught.value.args[0].str()
+    assert PASSPHRASE not in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_files_that_are_too_long_or_no_text_are_refused(tmp_path: Path) -> None:
+    long, binary = tmp_path / "long", tmp_path / "binary"
+    long.write_bytes(b"x" * (oidc.FILE_MAX + 1))
+    binary.write_bytes(b"\xff")
+    with pytest.raises(SaslError, match="more than"):
+        oidc.read(str(long), "x")
+    with pytest.raises(SaslError, match="isn't a text"):
+        oidc.read(str(binary), "x")
+
+
+# --- the whole way ---
+
+
+def test_a_producer_gets_in_with_the_providers_token() -> None:
+    """The mock cluster takes tokens that nobody signed."""
+    unsigned = jwt.encode({"sub": "alice", "exp": time.time() + 600}, "", "none")
+    security = ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])
+    with (
+        TokenEndpoint(lambda asked: (200, {"access_token": unsigned})) as endpoint,
+        MockCluster(1, security=security) as cluster,
+    ):
+        cluster.create_topic("t", 1)
+        conf = {**OIDC, **CLIENT, "bootstrap.servers": cluster.bootstrap_servers}
+        with Producer({**conf, "sasl.oauthbearer.token.endpoint.url": endpoint.url}) as producer:
+            producer.produce("t", b"x")
+            assert producer.flush(60) == 0
+        assert {login.principal for login in cluster.logins} == {"User:alice"}
+        assert len(endpoint.asked) == 1
