@@ -42,6 +42,8 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "aio_produce": ["aiokafka", "confluent_kafka", "kafka_native"],
         "aio_poll": ["aiokafka", "confluent_kafka", "kafka_native"],
         "wide": ["confluent_kafka", "kafka_native"],
+        "transaction": ["confluent_kafka", "kafka_native"],
+        "copy": ["confluent_kafka", "kafka_native"],
         "tls_produce": [],  # nobody is measured on a cluster without TLS
         "tls_consume": [],
     }
