@@ -139,24 +139,29 @@ def test_tls_endures_wrong_bits() -> None:
 
 # --- before and while the client logs in ---
 
-MECHANISMS = ["PLAIN", "SCRAM-SHA-512"]
-LOGIN = {"security.protocol": "sasl_plaintext", "sasl.username": "alice", "sasl.password": "secret"}
+PASSWORD = {"security.protocol": "sasl_plaintext", "sasl.username": "alice", "sasl.password": "secret"}
+TOKEN = {
+    "security.protocol": "sasl_plaintext",
+    "enable.sasl.oauthbearer.unsecure.jwt": True,
+    "sasl.oauthbearer.config": "principal=alice",
+}
+LOGINS = {"PLAIN": PASSWORD, "SCRAM-SHA-512": PASSWORD, "OAUTHBEARER": TOKEN}
 
 
 @pytest.fixture
 def guarded() -> Iterator[MockCluster]:
-    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", MECHANISMS, {"alice": "secret"})) as running:
+    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", tuple(LOGINS), {"alice": "secret"})) as running:
         yield running
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", LOGINS)
 @pytest.mark.parametrize(
     "api_key", [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE], ids=lambda key: key.name
 )
 def test_login_endures(api_key: ApiKey, mechanism: str, guarded: MockCluster) -> None:
     guarded.create_topic("a")
     siege = Siege(guarded, api_key, seed=int(api_key))
-    endure_producing(guarded, siege, settings(guarded, **LOGIN, **{"sasl.mechanism": mechanism}))
+    endure_producing(guarded, siege, settings(guarded, **LOGINS[mechanism], **{"sasl.mechanism": mechanism}))
 
 
 @pytest.mark.parametrize("how", get_args(AuthenticationFault))
@@ -164,7 +169,7 @@ def test_login_is_tried_again_after(how: AuthenticationFault, guarded: MockClust
     guarded.create_topic("a")
     guarded.break_authentication(how)
     errors: list[KafkaError] = []
-    conf = settings(guarded, **LOGIN, **{"sasl.mechanism": "SCRAM-SHA-512", "error_cb": errors.append})
+    conf = settings(guarded, **PASSWORD, **{"sasl.mechanism": "SCRAM-SHA-512", "error_cb": errors.append})
     reports: list[KafkaError | None] = []
     with Producer(conf) as producer:
         producer.produce("a", b"x", on_delivery=lambda error, _: reports.append(error))

@@ -14,12 +14,13 @@ import pytest
 
 import kafka_native
 from kafka_native.mock import Certificates, ListenerSecurity, MockCluster
+from tests.mock.secured import unsecured_jwt
 
 Lib = Any
 SECONDS = 30.0
 DELIVERS = "delivers"
 USERS = {"alice": "secret"}
-EVERY = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+EVERY = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 ALWAYS = 1000
 
 
@@ -47,6 +48,13 @@ def sasl(protocol: str = "sasl_plaintext", **own: Any) -> dict[str, Any]:
 
 def login(mechanism: str = "PLAIN", user: str = "alice", password: str = "secret", **own: Any) -> dict[str, Any]:
     return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password, **own}
+
+
+def bearer(lifetime_s: float) -> dict[str, Any]:
+    def token(config: str) -> tuple[str, float, str, dict[str, str]]:
+        return unsecured_jwt("alice", lifetime_s), time.time() + 3600, "alice", {"traceId": "1"}
+
+    return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
 
 
 def presented(flaw: Any) -> Callable[[MockCluster], object]:
@@ -89,6 +97,9 @@ CASES = [
     Case("SCRAM, other nonce", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("other_nonce")),
     Case("SCRAM, malformed challenge", sasl(), login("SCRAM-SHA-256"), "_AUTHENTICATION", spoilt("malformed")),
     Case("mechanism isn't enabled", sasl(mechanisms=["PLAIN"]), login("SCRAM-SHA-256"), "_AUTHENTICATION"),
+    Case("OAUTHBEARER", sasl(), bearer(3600), DELIVERS),
+    Case("OAUTHBEARER, sasl_ssl", sasl("sasl_ssl"), bearer(3600), DELIVERS),
+    Case("OAUTHBEARER, expired token", sasl(), bearer(-10), "_AUTHENTICATION"),
     Case("SASL client, plaintext listener", {}, {"security.protocol": "sasl_plaintext", **login()}, "_AUTHENTICATION"),
     Case("plaintext client, SASL listener", sasl(), {"security.protocol": "plaintext"}, "_ALL_BROKERS_DOWN"),
     Case("sasl_ssl, unknown CA", sasl("sasl_ssl"), login(), "_SSL", presented("unknown_ca")),
