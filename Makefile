@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 30
 SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker
+.PHONY: help setup build demo test test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,11 @@ apt-build:
 
 apt-broker:
 	@.ci/debian-packages java=default-jre-headless mvn=maven
+	@.ci/debian-packages krb5kdc=krb5-kdc kadmin.local=krb5-admin-server kinit=krb5-user krb5-config=libkrb5-dev
+
+# The package gssapi is compiled with Kerberos' headers: where there are none, its tests are skipped and say so.
+kerberos: apt-broker $(VENV)/.test-ready
+	@! command -v krb5-config >/dev/null || $(PY) -m pip install -q --disable-pip-version-check 'gssapi>=1.8' || echo 'going on without gssapi' >&2
 
 $(PY):
 	python=$$(.ci/find-python) && "$$python" -m venv $(VENV)
@@ -56,7 +61,7 @@ demo: build ## a million messages out and back with each codec, on the mock clus
 
 # --- tests ---
 
-test: build $(VENV)/.test-ready apt-broker ## everything: C, Python, mock cluster, real Apache Kafka, wheels
+test: build kerberos ## everything: C, Python, mock cluster, real Apache Kafka, wheels
 	$(PY) -m pytest $(ARGS)
 
 test-c: build $(VENV)/.test-ready ## the C tests alone

@@ -1,7 +1,8 @@
 """GSSAPI: Kerberos 5 (RFC 4752, KIP-12), through the package ``gssapi`` and the system's Kerberos library.
 
-A keytab is used in the process itself, without ``kinit``. A command that is set as ``sasl.kerberos.kinit.cmd`` is run,
-as librdkafka runs it, before the first ticket is needed and then each ``sasl.kerberos.min.time.before.relogin``.
+A keytab is used in the process itself, without ``kinit``, and its tickets are kept there. A command that is set as
+``sasl.kerberos.kinit.cmd`` is run, as librdkafka runs it, at the beginning and then each
+``sasl.kerberos.min.time.before.relogin``; its tickets are taken from where it puts them.
 """
 
 from __future__ import annotations
@@ -81,10 +82,12 @@ class Gssapi(Mechanism):
 
     def credentials(self) -> Any:
         """The tickets to use; None: the library's own choice."""
-        if not self.keytab and not self.principal:
+        own = bool(self.keytab) and not self._command  # the command's tickets are in the usual place
+        if not own and not self.principal:
             return None
         name = self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal) if self.principal else None
-        store = {"client_keytab": self.keytab} if self.keytab else None
+        cache = f"MEMORY:kafka-native-{id(self)}"  # tickets of somebody else may be in the usual one
+        store = {"client_keytab": self.keytab, "ccache": cache} if own else None
         return self.gssapi.Credentials(name=name, usage="initiate", store=store)
 
 

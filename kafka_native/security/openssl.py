@@ -17,6 +17,7 @@ from kafka_native.errors import KafkaError, KafkaException
 lib: Final[Any] = _openssl.lib
 ffi: Final[Any] = _openssl.ffi
 
+
 def library_version() -> str:
     """What OpenSSL calls itself, for instance ``OpenSSL 3.5.4``."""
     return " ".join(ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2])

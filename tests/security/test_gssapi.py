@@ -98,7 +98,9 @@ def test_a_keytab_and_a_principal_choose_the_tickets() -> None:
     ours.exchange("b1", 1).begin()
     [made] = Context.made
     assert made["creds"]["name"] == ("app@EXAMPLE", "principal")
-    assert made["creds"]["store"] == {"client_keytab": "/etc/app.keytab"}
+    store = made["creds"]["store"]
+    assert store["client_keytab"] == "/etc/app.keytab"
+    assert store["ccache"].startswith("MEMORY:"), "nobody else's tickets are in the way"
     assert ours.user == "app@EXAMPLE"
     assert ours.refresh_at == float("inf"), "no command"
 
@@ -118,6 +120,8 @@ def test_the_command_is_run_where_it_is_set_and_again_in_time(tmp_path: Path) ->
     ours.refresh()
     assert done.read_text() == "app of h:1\n" * 2
     assert ours.refresh_at == 1090.0
+    ours.exchange("b1", 1).begin()
+    assert Context.made[-1]["creds"]["store"] is None, "the command's tickets"
     once = mechanism(**{**own, "sasl.kerberos.min.time.before.relogin": 0})
     once.refresh()
     assert once.refresh_at == float("inf")
