@@ -123,6 +123,7 @@ class Producer(Transacting, ProducerCore):
             group_coordinator=of_group,
             version=lambda: main.pool.features.get(TRANSACTION_VERSION, 0),
             on_fatal=self._client.on_fatal,
+            hear=main.hear,
             log=self._client.logs["eos"],
         )
         main.managers.append(made)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from kafka_native.client import Client
 from kafka_native.control.calls import Call
 from kafka_native.control.positions import Key, Place
-from kafka_native.control.transactions import Done, Transactions
+from kafka_native.control.transactions import OUTSTANDING, Done, Transactions
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import ConsumerGroupMetadata, TopicPartition
 
@@ -88,7 +88,8 @@ class Transacting:
     def commit_transaction(self, timeout: float = -1) -> None:
         """Delivers what was produced, then commits: readers with ``isolation.level=read_committed`` see all of it."""
         deadline = deadline_of(timeout)
-        self._stop_taking(abort=False)
+        if self._commit_at_once(timeout):
+            return
         while (left := self.flush(look_s(deadline))) and self._awaits(left, deadline, abort=False):
             pass
         self._end(left_s(deadline), abort=False)
@@ -96,7 +97,7 @@ class Transacting:
     def abort_transaction(self, timeout: float = -1) -> None:
         """Throws away what isn't sent yet (reported with _PURGE_QUEUE), waits for what is on its way, then aborts."""
         deadline = deadline_of(timeout)
-        self._stop_taking(abort=True)
+        self._stop_taking()
         self.purge(in_queue=True, in_flight=False)
         while (left := self.flush(look_s(deadline))) and self._awaits(left, deadline, abort=True):
             self.purge(in_queue=True, in_flight=False)  # what has come back meanwhile, to be sent again
@@ -129,10 +130,20 @@ class Transacting:
             raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, NOT_CONFIGURED))
         return found
 
-    def _stop_taking(self, *, abort: bool) -> None:
-        """The first step of an end: nothing more gets into the transaction."""
+    def _commit_at_once(self, timeout: float) -> bool:
+        """The first step of a commit: nothing more gets in. Where all is delivered, also the last one: True."""
         manager = self._transactions()
-        error = self._client.main.run(lambda: manager.shut(abort=abort))
+
+        def make(deadline: float, done: Callable[[Any], None]) -> list[Call]:
+            manager.shut_and_commit(done, deadline)
+            return []
+
+        return self._client.main.gather(make, timeout) is not OUTSTANDING
+
+    def _stop_taking(self) -> None:
+        """The first step of an abort: nothing more gets in."""
+        manager = self._transactions()
+        error = self._client.main.run(lambda: manager.shut(abort=True))
         if error is not None:
             raise KafkaException(error)
 

@@ -219,9 +219,11 @@ class AIOProducer(Sending):
     async def _end_transaction(self, timeout: float, *, abort: bool) -> None:
         core, ask = self._core, self._asking.ask
         deadline = deadline_of(timeout)
-        await ask(core._stop_taking, abort=abort)
         if abort:
+            await ask(core._stop_taking)
             await ask(core.purge, True, False)
+        elif await ask(core._commit_at_once, timeout):
+            return
         while (left := await self.flush(look_s(deadline))) and core._awaits(left, deadline, abort=abort):
             if abort:
                 await ask(core.purge, True, False)

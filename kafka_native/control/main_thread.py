@@ -194,10 +194,9 @@ class MainThread:
             wait_s = -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
             for event in self.engine.next_events(0.0 if self._work else wait_s):
                 self._guarded(event)
-            # What is done for the application knows all that the engine had told by when it was posted.
             work = len(self._work)
-            for event in self.engine.next_events(0.0) if work else ():
-                self._guarded(event)
+            if work:  # what is done for the application knows all that the engine had told by when it was posted
+                self.hear()
             self._tell_dropped()
         for event in self.engine.next_events(0.0):
             if event.kind == LOG:
@@ -229,6 +228,11 @@ class MainThread:
                 self.pool.send(call)
                 wake_up = 0.0  # a call may have failed at once: poll again
         return 0.0 if self._work else wake_up
+
+    def hear(self) -> None:
+        """Handles what the engine has told by now."""
+        for event in self.engine.next_events(0.0):
+            self._guarded(event)
 
     def _guarded(self, event: Event) -> None:
         try:

@@ -109,6 +109,9 @@ FATAL_OF_MESSAGES = frozenset(
 STRANGER = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
 """The coordinator has forgotten the producer: another epoch has to be asked for before the next transaction."""
 
+OUTSTANDING = "outstanding"
+"""See `Transactions.shut_and_commit()`."""
+
 Done: TypeAlias = Callable[[KafkaError | None], None]
 
 
@@ -120,6 +123,10 @@ class Writer(Protocol):
 
     def transaction_begin(self, number: int, implicit: bool, hold_s: float) -> None:
         """Messages are taken from now on, and sent after ``hold_s``. ``implicit``: partitions needn't be admitted."""
+
+    @property
+    def outstanding(self) -> int:
+        """Messages that have no outcome yet, or whose report wasn't served."""
 
     def transaction_shut(self) -> None:
         """No message is taken any more; what was is sent."""
@@ -178,12 +185,14 @@ class Transactions:
         group_coordinator: Callable[[str], Coordinator],
         version: Callable[[], int],
         on_fatal: Callable[[KafkaError], None],
+        hear: Callable[[], None],
         log: Log = QUIET["eos"],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``timeout_ms``: transaction.timeout.ms; ``request_s``: how long one request may take.
 
-        ``version`` tells the cluster's ``transaction.version``, ``group_coordinator`` the coordinator of a group.
+        ``version`` tells the cluster's ``transaction.version``, ``group_coordinator`` the coordinator of a group,
+        ``hear`` has events of the engine's handled that are there already.
         """
         self._writer = writer
         self._coordinator = coordinator
@@ -195,6 +204,7 @@ class Transactions:
         self._group_coordinator = group_coordinator
         self._version = version
         self._on_fatal = on_fatal
+        self._hear = hear
         self._log = log
         self._clock = clock
         self.state = State.INIT
@@ -281,6 +291,15 @@ class Transactions:
         if operation is not None and operation.kind is Kind.OFFSETS and self.state is not State.FATAL:
             self._finish(_error(KafkaError._CONFLICT, "the transaction is aborted"))
             self._operation = None
+
+    def shut_and_commit(self, done: Callable[[object], None], deadline: float) -> None:
+        """Takes no more messages, and commits where there are none to wait for; OUTSTANDING: `commit()` comes later."""
+        error = self.shut(abort=False)
+        if error is not None or self._writer.outstanding:
+            done(OUTSTANDING if error is None else error)
+            return
+        self._hear()  # what failed before nothing was outstanding
+        self.commit(done, deadline)
 
     def commit(self, done: Done, deadline: float) -> None:
         """Ends it; everything that was produced in it has been delivered."""

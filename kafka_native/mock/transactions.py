@@ -190,8 +190,11 @@ class Transactions:
         """
         found = self._by_id.get(transactional_id)
         done = State.COMMITTED if commit else State.ABORTED
-        if bumps and found and (found.producer_id, found.epoch, found.state) == (producer_id, epoch + 1, done):
-            return found.producer_id, found.epoch
+        if bumps and found and (found.producer_id, found.epoch) == (producer_id, epoch + 1):
+            if found.state is done:
+                return found.producer_id, found.epoch
+            if found.state is State.ABORTED:  # it took too long, and can be aborted only: as by a real coordinator
+                raise TransactionError(ErrorCode.INVALID_TXN_STATE)
         found = self.checked(transactional_id, producer_id, epoch, version)
         if found.state is not State.ONGOING:
             if found.state is done and not bumps:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
+import confluent_kafka
 import pytest
 
+from kafka_native import KafkaException, Producer
 from tests.broker.bank import reading
 from tests.broker.bank.run import Options, Rig, Run, rig
 from tests.broker.bank.verify import RULES, Result, violations
-from tests.broker.cluster import NoBroker
+from tests.broker.cluster import NoBroker, quiet
+from tests.broker.support import create, their_consumer, wait_for
 
 DUMPED = """Dumping /data/entries-0/00000000000000000000.log
 baseOffset: 0 lastOffset: 3 count: 4 baseSequence: 0 lastSequence: 3 producerId: 7 producerEpoch: 1 partitionLeaderEpoch: 0 isTransactional: true isControl: false position: 0
@@ -108,6 +111,34 @@ def three() -> Iterator[Rig]:
             yield found
     except NoBroker as reason:
         pytest.skip(f"no Apache Kafka: {reason}")
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("more", [False, True])
+def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
+    """Whether it writes on (the leader knows) or commits (the coordinator does): KIP-588, with KIP-890."""
+    topic = f"late-{more}"
+    create(three.cluster, topic)
+    conf = {"bootstrap.servers": three.cluster.bootstrap, "transactional.id": topic, "transaction.timeout.ms": 1000}
+    with Producer(quiet(conf)) as producer:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, "late")
+        assert producer.flush(60) == 0
+        reader = their_consumer(three.cluster)
+        partition = confluent_kafka.TopicPartition(topic, 0)
+        wait_for(lambda: reader.get_watermark_offsets(partition, 30)[1] == 2, "the abort's marker", 120)
+        reader.close()
+        if more:
+            producer.produce(topic, "later")
+        with pytest.raises(KafkaException) as caught:
+            producer.commit_transaction(60)
+        assert caught.value.args[0].txn_requires_abort(), caught.value
+        producer.abort_transaction(60)
+        with producer.transaction(timeout=60):
+            producer.produce(topic, "in time")
+    assert list(reading.by_theirs(three.cluster, topic, 1, 0).values()) == ["in time"]
 
 
 @pytest.mark.slow

@@ -214,8 +214,16 @@ def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
         assert time.monotonic() < deadline
         bank.seen("read_uncommitted")
         time.sleep(0.05)
-    assert error_of(producer.commit_transaction, WAIT_S).fatal()
+    error = error_of(producer.commit_transaction, WAIT_S)
     assert bank.seen() == []
+    if bank.cluster.transaction_version < 2:
+        assert error.fatal()
+        return
+    assert error.txn_requires_abort()
+    producer.abort_transaction(WAIT_S)
+    with producer.transaction(timeout=WAIT_S):
+        producer.produce(bank.topic, "in time")
+    assert bank.seen() == ["in time"]
 
 
 def test_threads_produce_while_one_ends_transactions(bank: Bank) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
 from kafka_native.control.positions import Place
-from kafka_native.control.transactions import State, Transactions
+from kafka_native.control.transactions import OUTSTANDING, State, Transactions
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
@@ -63,6 +63,8 @@ class World:
         self.now = 100.0
         self.version = version
         self.hold_s = -1.0
+        self.outstanding = 0
+        self.untold: list[Callable[[], None]] = []
         self.log: list[Any] = []  # what the engine was told
         self.coordinator, self.group = FakeCoordinator(TX), FakeCoordinator(GROUP)
         self.fatal: list[KafkaError] = []
@@ -77,6 +79,7 @@ class World:
             group_coordinator=lambda name: self.group,  # type: ignore[arg-type,return-value]
             version=lambda: self.version,
             on_fatal=self.fatal.append,
+            hear=self.hear,
             clock=lambda: self.now,
         )
         self.epoch = 0
@@ -87,6 +90,10 @@ class World:
     def transaction_begin(self, number: int, implicit: bool, hold_s: float) -> None:
         self.log.append(("begin", number))
         self.hold_s = hold_s
+
+    def hear(self) -> None:
+        while self.untold:
+            self.untold.pop()()
 
     def transaction_shut(self) -> None:
         self.log.append("shut")
@@ -228,6 +235,23 @@ def test_with_kip_890_partitions_need_no_request() -> None:
     assert isinstance(ended, EndTxnRequest)
     assert (ended.committed, ended.producer_epoch) == (True, 1)
     assert (outcome, world.log[-2:]) == ([None], [("grant", 4000, 2), "shut"])
+
+
+def test_a_commit_waits_for_messages_and_for_what_is_told_of_them(world: World) -> None:
+    world.begun().written()
+    world.outstanding = 1
+    assert world.result(world.manager.shut_and_commit) == [OUTSTANDING]
+    assert (world.manager.state, world.go()) == (State.IN_TRANSACTION, None)
+    world.outstanding = 0
+    world.untold.append(lambda: world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT), 1))
+    (error,) = world.result(world.manager.shut_and_commit)
+    assert (error == KafkaError._MSG_TIMED_OUT, error.txn_requires_abort()) == (True, True)
+    assert world.go() is None
+    other = World(world.version).begun().written()
+    outcome = other.result(other.manager.shut_and_commit)
+    assert isinstance(other.answer(), EndTxnRequest)
+    assert outcome == [None]
+    assert other.only(other.manager.shut_and_commit) == KafkaError._STATE
 
 
 @pytest.mark.parametrize("commit", [True, False])

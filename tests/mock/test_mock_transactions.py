@@ -159,7 +159,9 @@ def test_writing_adds_the_partition_and_each_end_has_its_epoch(alone: tuple[Mock
     assert late.epoch == one.epoch
     late.epoch -= 1
     assert late.write(0, b"late") == ErrorCode.INVALID_PRODUCER_EPOCH, "nothing late gets into the next transaction"
-    assert late.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert late.end(commit=True) == ErrorCode.INVALID_TXN_STATE, (
+        "it was aborted: to a real coordinator this is the last end, asked again wrongly"
+    )
     assert one.end(commit=True) == ErrorCode.INVALID_TXN_STATE, "there is none to commit"
     assert one.end(commit=False) == ErrorCode.NO_ERROR, "but what may have been written is aborted"
     assert one.write(0, b"b") == ErrorCode.NO_ERROR
@@ -236,7 +238,7 @@ def test_strangers_and_wrong_brokers_are_refused(cluster: MockCluster) -> None:
         assert one.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_fenced(alone: tuple[MockCluster, Wire]) -> None:
+def test_a_transaction_that_takes_too_long_is_aborted_and_cannot_be_committed(alone: tuple[MockCluster, Wire]) -> None:
     cluster, wire = alone
     one = Producer(wire, timeout_ms=50)
     assert one.write(0, b"slow") == ErrorCode.NO_ERROR
@@ -246,7 +248,10 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_fenced(alone: tuple[Mo
     found = cluster.transactions.find("tx")
     assert found is not None
     assert (found.state, found.epoch) == (State.ABORTED, one.epoch + 1)
-    assert one.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert one.end(commit=True, version=V1_END) == ErrorCode.PRODUCER_FENCED
+    assert one.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    assert one.end(commit=False) == ErrorCode.NO_ERROR, "KIP-890: it has the new epoch, and goes on"
+    assert one.epoch == found.epoch
 
 
 def test_errors_that_a_test_wants_stand_at_the_partitions(alone: tuple[MockCluster, Wire]) -> None:
