@@ -77,6 +77,8 @@ class Aside:
                 outcome = work()
             except Exception as error:
                 outcome = error
+            except BaseException as error:  # sys.exit() in oauth_cb: it ends nothing here
+                outcome = SaslError(type(error).__name__)
             with self._lock:
                 if not self._ended:
                     self._post(lambda: done(outcome))

@@ -378,8 +378,8 @@ class BrokerPool:
         if broker is not None:
             broker.generation = event.generation
             broker.unanswered = False
-            broker.authentication = broker.ended_at = None
-            broker.served = broker.cut_off = False
+            broker.authentication = None
+            broker.served = False
             self._log.debug("%s: connected: %s", broker.name, event.text)
             if self._fallback.ranges is not None and (self._fallback.always or self._is_old(broker)):
                 self._authenticate(broker, self._fallback.ranges)
@@ -479,6 +479,8 @@ class BrokerPool:
         if self._encryption is not None:
             self._encryption.renew(self._engine)
         unanswered, broker.unanswered = broker.unanswered, False
+        ended_at, broker.ended_at = broker.ended_at, None
+        cut_off, broker.cut_off = broker.cut_off, False
         if unanswered and self._is_old(broker):  # nothing is wrong: the next connection takes it for what it is
             if broker.waiting or self._any:
                 self._engine.broker_connect(broker.handle)
@@ -486,9 +488,9 @@ class BrokerPool:
         if event.attempts:
             text = f"{broker.name}: {self._cause(broker, event)}"
             error = KafkaError(from_status(event.status).code(), f"{text} ({OLD_BROKER_HINT})" if unanswered else text)
-            if self.authenticator is not None and broker.ended_at is not None:
-                error = self.authenticator.explain(broker.ended_at, error)
-            elif broker.cut_off and event.peer_closed and self.authenticator is None:
+            if self.authenticator is not None and ended_at is not None:
+                error = self.authenticator.explain(ended_at, error)
+            elif cut_off and event.peer_closed and self.authenticator is None:
                 error = KafkaError(error.code(), f"{error.str()} ({SASL_HINT})")
             if not broker.refused:
                 level = CLOSE_LEVELS.get(event.peer_closed, ERROR)

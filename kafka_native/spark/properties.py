@@ -156,9 +156,8 @@ def _jaas(value: str, role: str) -> dict[str, str]:
     }
     if "username" not in pairs or "password" not in pairs:
         raise OptionError(PREFIX + "sasl.jaas.config", "it has no username or no password")
-    if "tokenauth" in pairs:
-        raise OptionError(PREFIX + "sasl.jaas.config", "delegation tokens (tokenauth) aren't supported")
-    return {"sasl.username": pairs["username"], "sasl.password": pairs["password"]}
+    found = {"sasl.username": pairs["username"], "sasl.password": pairs["password"]}
+    return {**found, "sasl.scram.tokenauth": pairs["tokenauth"]} if "tokenauth" in pairs else found
 
 
 _SPECIAL: Final[Mapping[str, Callable[[str, str], dict[str, str]]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -316,8 +317,10 @@ def test_a_connection_that_ends_meanwhile_says_what_it_was_asked(rounds: int):
     cluster.reply(None, status=TRANSPORT)
     ended = {"status": TRANSPORT, "attempts": 1, "peer_closed": 3, "text": "the peer closed the connection"}
     cluster.pool.on_disconnected(event(**ended))
-    [error] = cluster.told
+    [error, *_] = cluster.told
     assert error.code() == (KafkaError._AUTHENTICATION if rounds else KafkaError._TRANSPORT)
+    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, generation=0, text="refused"))
+    assert [each.str() for each in cluster.told[1:]] == ["boot0:9092/bootstrap: refused"], "that is another story"
     words = "while user 'alice' with PLAIN was authenticated" if rounds else "is its listener one for SASL?"
     assert words in error.str()
     assert "the peer closed the connection" in error.str()
@@ -466,13 +469,15 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
     names: list[str] = []
     aside.run(lambda: names.append(threading.current_thread().name) or 1, outcomes.append)
     aside.run(lambda: 1 // 0, outcomes.append)
-    for _ in range(2):
+    aside.run(sys.exit, outcomes.append)
+    for _ in range(3):
         assert arrived.acquire(timeout=60)
     for work in posted:
         work()
     assert names == ["kafka-native security test"]
     assert outcomes[0] == 1
     assert isinstance(outcomes[1], ZeroDivisionError)
+    assert str(outcomes[2]) == "SystemExit"
     going, go_on = threading.Event(), threading.Event()
     aside.run(lambda: (going.set(), go_on.wait(60)), outcomes.append)
     assert going.wait(60)
@@ -483,4 +488,4 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
     go_on.set()
     stopper.join(60)
     assert not stopper.is_alive()
-    assert len(posted) == 2, "nobody is told of what ends after the client"
+    assert len(posted) == 3, "nobody is told of what ends after the client"

@@ -197,6 +197,9 @@ def test_jaas_is_read_for_user_and_password() -> None:
         text = f'{module} required username="al\\"ice" password="se;cret";'
         found = client_properties({"kafka.sasl.jaas.config": text}, "consumer")
         assert found == {"sasl.username": 'al"ice', "sasl.password": "se;cret"}
+    token = 'a.ScramLoginModule required username="id" password="hmac" tokenauth="true";'
+    found = client_properties({"kafka.sasl.jaas.config": token}, "consumer")
+    assert found == {"sasl.username": "id", "sasl.password": "hmac", "sasl.scram.tokenauth": "true"}
     for text in ("x.Krb5LoginModule required keyTab=secret;", "PlainLoginModule required password=secret;", "secret"):
         with pytest.raises(OptionError) as raised:
             client_properties({"kafka.sasl.jaas.config": text}, "consumer")
