@@ -387,8 +387,9 @@ static int connection_judge(struct kn_connection *connection, const uint8_t *hea
     size_t max_bytes = request ? connection_reply_max_bytes(connection, request) : connection->config.receive_max_bytes;
     int status = kn_frame_length_check(head, max_bytes, &why);
     if (status == KN_ERR_TOO_LARGE) {
-        return connection_fail(connection, status, "a response of %u bytes is over the limit of %zu (receive.message.max.bytes)",
-                               (unsigned)kn_frame_u32(head), max_bytes);
+        const char *whose = max_bytes == connection->config.receive_max_bytes ? "receive.message.max.bytes" : "for a handshake";
+        return connection_fail(connection, status, "a response of %u bytes is over the limit of %zu (%s)", (unsigned)kn_frame_u32(head), max_bytes,
+                               whose);
     }
     if (status) return connection_fail(connection, status, "%s", why);
     if (!request) kn_count(&connection->stats.rx_unmatched, 1);

@@ -49,7 +49,7 @@ def until(producer: Producer, condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it didn't come to be"
         with suppress(KafkaException):
-            producer.list_topics(timeout=0.1)
+            producer.list_topics(timeout=0.5)
         producer.poll(0)
 
 
@@ -136,8 +136,7 @@ def test_a_handshake_that_breaks_off_is_explained_and_tried_again(client: Secure
     errors: list[KafkaError] = []
     with client.producer(error_cb=errors.append) as producer:
         producer.list_topics(timeout=SECONDS)
-        until(producer, lambda: bool(errors))
-    assert words in errors[0].str()
+        until(producer, lambda: any(words in error.str() for error in errors))
 
 
 def test_a_handshake_without_an_answer_ends_with_the_setup_timeout(client: Secured) -> None:
@@ -146,8 +145,7 @@ def test_a_handshake_without_an_answer_ends_with_the_setup_timeout(client: Secur
     conf = {"socket.connection.setup.timeout.ms": 1000, "error_cb": errors.append}
     with client.producer(**conf) as producer:
         producer.list_topics(timeout=SECONDS)
-        until(producer, lambda: bool(errors))
-    assert "no answer within 1000 ms" in errors[0].str()
+        until(producer, lambda: any("no answer within 1000 ms" in error.str() for error in errors))
 
 
 def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None:
