@@ -1,0 +1,139 @@
+"""TLS on a real Apache Kafka, with confluent_kafka as the witness on the same listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import confluent_kafka
+import pytest
+
+import kafka_native
+from kafka_native import KafkaError
+from tests.broker.certificates import Authority
+from tests.broker.cluster import Cluster, Listener, NoBroker, quiet, start
+from tests.broker.support import TopicMaker, read, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+
+SASL_PLAIN = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "plain.sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="s3cret";',
+}
+
+
+class Secured(NamedTuple):
+    """A cluster, and the authority of its certificates."""
+
+    cluster: Cluster
+    authority: Authority
+
+    def conf(self, listener: str, **more: Any) -> dict[str, Any]:
+        """A client that trusts the authority."""
+        return {
+            "bootstrap.servers": self.cluster.listeners[listener],
+            "security.protocol": "ssl",
+            "ssl.ca.location": self.authority.ca,
+            **more,
+        }
+
+
+def own_certificate(authority: Authority) -> dict[str, Any]:
+    certificate, key = authority.client("alice")
+    return {"ssl.certificate.location": certificate, "ssl.key.location": key}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One broker with a listener for each way to do TLS."""
+    authority = Authority(tmp_path_factory.mktemp("certificates"))
+    older = {"ssl.enabled.protocols": "TLSv1.2", "ssl.protocol": "TLSv1.2"}
+    mutual = authority.listener("required") | {"ssl.principal.mapping.rules": "RULE:^CN=([^,]*),.*$/$1/,DEFAULT"}
+    listeners = {
+        "TLS": Listener("SSL", authority.listener()),
+        "OLDER": Listener("SSL", authority.listener() | older),
+        "MUTUAL": Listener("SSL", mutual),
+        "MUTUALOLDER": Listener("SSL", mutual | older),
+        "SASLTLS": Listener("SASL_SSL", authority.listener() | SASL_PLAIN),
+    }
+    try:
+        cluster = start(1, changes={"super.users": "User:ANONYMOUS;User:alice"}, listeners=listeners)
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    try:
+        yield Secured(cluster, authority)
+    finally:
+        cluster.close()
+
+
+def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
+    """Writes messages of several sizes and reads them with the same client library."""
+    if module is confluent_kafka:
+        config = quiet(config)
+    values = [b"a" * size for size in (1, 1000, 16_384, 100_000, 900_000)]
+    producer = module.Producer(config)
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(60) == 0
+    consumer = module.Consumer({**config, "group.id": "tls", "auto.offset.reset": "earliest"})
+    try:
+        assert [record.value for record in read(consumer, topic, [0], len(values))] == values
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("listener", ["TLS", "OLDER", "MUTUAL", "MUTUALOLDER", "SASLTLS"])
+@pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
+def test_messages_go_and_come_over_each_listener(
+    module: Any, listener: str, secured: Secured, new_topic: TopicMaker
+) -> None:
+    more: dict[str, Any] = own_certificate(secured.authority) if listener.startswith("MUTUAL") else {}
+    if listener == "SASLTLS":
+        login = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "s3cret"}
+        more = {"security.protocol": "sasl_ssl", **login}
+    round_trip(module, secured.conf(listener, **more), new_topic(secured.cluster))
+
+
+def first_error(config: dict[str, Any]) -> KafkaError:
+    """What error_cb is told first."""
+    errors: list[KafkaError] = []
+    producer = kafka_native.Producer({**config, "error_cb": errors.append})
+    try:
+        producer.produce("nobody-reads-this", b"x")
+        wait_for(lambda: [producer.poll(0.1), errors][1], "an error")
+    finally:
+        producer.close(0)
+    return errors[0]
+
+
+@pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
+def test_client_without_certificate_is_told_to_have_one(listener: str, secured: Secured) -> None:
+    error = first_error(secured.conf(listener))
+    assert error.code() == KafkaError._SSL
+    assert "wants a client certificate" in error.str()
+
+
+@pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
+def test_certificate_of_another_authority_is_named(listener: str, secured: Secured, tmp_path: Path) -> None:
+    error = first_error(secured.conf(listener, **own_certificate(Authority(tmp_path))))
+    assert error.code() == KafkaError._SSL
+    assert "refuses the client's certificate, CN=alice" in error.str()
+
+
+def test_another_authority_is_not_trusted(secured: Secured, tmp_path: Path) -> None:
+    error = first_error(secured.conf("TLS", **{"ssl.ca.location": Authority(tmp_path).ca}))
+    assert error.code() == KafkaError._SSL
+    assert "is none of the CAs of ssl.ca.location=" in error.str()
+
+
+def test_plaintext_listener_is_recognised(secured: Secured) -> None:
+    error = first_error(secured.conf("TLS", **{"bootstrap.servers": secured.cluster.bootstrap}))
+    assert error.code() == KafkaError._SSL
+    assert "a PLAINTEXT listener? security.protocol=plaintext" in error.str()
+
+
+def test_versions_and_suites_that_are_not_shared(secured: Secured) -> None:
+    error = first_error(secured.conf("OLDER", **{"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}))
+    assert error.code() == KafkaError._SSL
+    assert "see what ssl.cipher.suites leaves to offer" in error.str()
