@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_native import KafkaException
@@ -77,6 +77,7 @@ def test_broker_that_refuses_is_answered_and_quoted(challenge: bytes, words: str
         exchange.respond(challenge)
 
 
+@settings(deadline=None)  # a machine may be busy
 @given(st.text(max_size=30))
 def test_no_token_can_bring_fields_of_its_own(text: str) -> None:
     try:
