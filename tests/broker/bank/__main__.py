@@ -17,6 +17,7 @@ from tests.broker.bank.verify import violations
 @click.option("--processors", default=4, show_default=True)
 @click.option("--rate", default=200, show_default=True, help="Orders a second.")
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
+@click.option("--bug", default="", help="Processors misbehave: rewind.")
 def main(seed: int | None, **rest: object) -> None:
     """Processors that are killed, frozen and cut off, brokers that go and come, and what came of it."""
     options = Options(seed=random.randrange(1 << 30) if seed is None else seed, **rest)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer
+from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer, eos
 from kafka_native.eos import Progress, process
 
 MESSAGES = 40
@@ -40,6 +40,7 @@ class Settings:
     seed: int
     doom: float = 0.003
     work_s: float = 0.005
+    bug: str = ""  # "rewind": after an abort, it goes on where it was
 
     def text(self) -> str:
         """For the standard input, one line."""
@@ -97,7 +98,10 @@ class Processor:
 
 def main() -> None:
     """Reads the settings and runs."""
-    processor = Processor(Settings(**json.loads(sys.stdin.readline())))
+    settings = Settings(**json.loads(sys.stdin.readline()))
+    if settings.bug == "rewind":
+        eos.rewind = lambda consumer: None
+    processor = Processor(settings)
 
     def listen() -> None:
         for line in sys.stdin:

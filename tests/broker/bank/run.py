@@ -74,6 +74,7 @@ class Options:
     processors: int = 4
     protocol: str = "consumer"
     timeout_s: float = 6.0  # of transactions
+    bug: str = ""
     fault_every_s: tuple[float, float] = (0.5, 3.0)
     faults: tuple[str, ...] = field(default=DECK)
 
@@ -247,6 +248,7 @@ class Run:
         settings = Settings(
             *(self._orders_topic, self._entries_topic, common | consumer, common | producer),
             seed=self._options.seed + self._lives,
+            bug=self._options.bug,
         )
         self._slots[slot] = Process(settings, self.directory / f"p{slot}.{self._lives}.out")
         self._lives += 1
