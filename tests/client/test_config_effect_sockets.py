@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
 from collections.abc import Iterator
 
 import pytest
@@ -26,11 +27,14 @@ OPTIONS = {
 def client_sockets(cluster: MockCluster) -> Iterator[socket.socket]:
     """Sockets of this process that are connected to a broker of the cluster."""
     brokers = {cluster.address(broker) for broker in cluster.broker_ids}
-    for entry in os.listdir("/dev/fd"):
-        # OSError: it is no socket, isn't connected, or was closed meanwhile
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(entry))) as copy:
-            if copy.family == socket.AF_INET and "{}:{}".format(*copy.getpeername()) in brokers:
-                yield copy
+    for entry in map(int, os.listdir("/dev/fd")):
+        # OSError: it isn't connected, or was closed meanwhile
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.fstat(entry).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(entry)) as copy:
+                if copy.family == socket.AF_INET and "{}:{}".format(*copy.getpeername()) in brokers:
+                    yield copy
 
 
 def option_of(cluster: MockCluster, client: Client, name: str, value: object) -> set[int]:
