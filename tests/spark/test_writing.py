@@ -328,8 +328,9 @@ def test_what_spark_says_about_frames_that_cannot_be_written(
         write(frame, cluster)
     with pytest.raises(Exception, match="3 rows have a null in column topic"):
         write(frame.selectExpr("value", "CAST(NULL AS string) AS topic").coalesce(1), cluster)
-    with pytest.raises(Exception, match=r"sasl\.password") as caught:
-        write(frame, cluster, topic=topic, **{"kafka.sasl.password": "hunter2"})
+    sasl = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+    with pytest.raises(Exception, match=r"sasl\.username") as caught:
+        write(frame, cluster, topic=topic, **sasl, **{"kafka.sasl.password": "hunter2"})
     assert "hunter2" not in str(caught.value)
     assert stored(cluster, topic) == []
 
