@@ -1,0 +1,212 @@
+"""How AdminClient makes calls: its thread, the futures, their time."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from kafka_native.admin._checks import checked_timeout
+from kafka_native.client import Client
+from kafka_native.config import parse
+from kafka_native.control.errands import UNANSWERED, Errand, Errands, Settle, Steps
+from kafka_native.control.main_thread import FOR_EVER_S
+from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.control.versions import adapted
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.protocol import ProtocolError
+from kafka_native.protocol.schema import Request
+from kafka_native.statistics import ClientMetrics
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+K = TypeVar("K", bound=Hashable)
+StepsOf: TypeAlias = Callable[[Callable[[list[Any]], Request], dict[Any, Any], Settle, Errand], Steps[None]]
+
+CLOSED_TEXT = "AdminClient has been closed"
+
+
+class _Handle(Client):
+    """A client whose callbacks wait for `AdminClient.poll()`."""
+
+    def __init__(self, *args: Any) -> None:
+        self.callbacks: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        super().__init__(*args)
+
+    def call_back(self, callback: Callable[[], Any]) -> None:
+        self.callbacks.put(callback)
+
+
+class Calls:
+    """What AdminClient's calls stand on; `AdminClient` says how it is used."""
+
+    def __init__(self, conf: Mapping[str, Any], **kwargs: Any) -> None:
+        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
+        if not isinstance(conf, Mapping):
+            raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
+        settings = parse({**conf, **kwargs}, "producer")
+        everything = {
+            **connection_settings(settings),
+            **consumer_settings(settings),
+            **producer_settings(settings, 0, False),
+        }
+        self._client = _Handle(settings, "admin", everything)
+        self._timeout_s = settings.integer("socket.timeout.ms") / 1000
+        main = self._client.main
+        self._errands = Errands(
+            main.pool,
+            main.metadata,
+            self._client.logs["admin"],
+            backoff_s=settings.number("retry.backoff.ms") / 1000,
+            backoff_most_s=settings.number("retry.backoff.max.ms") / 1000,
+        )
+        main.managers.append(self._errands)
+        main.on_close.append(self._errands.close)
+        main.start()
+
+    def metrics(self) -> ClientMetrics:
+        """What this client has counted; see `Producer.metrics`."""
+        return self._client.metrics(CLOSED_TEXT)
+
+    def poll(self, timeout: float = -1) -> int:
+        """Makes the callbacks that are due (``error_cb``, ``throttle_cb``, ``stats_cb``). Futures don't need it.
+
+        :param timeout: Seconds to wait for one; negative waits for ever.
+        :return: How many were made. What one raises comes out of here.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        made = 0
+        wait_s = None if timeout < 0 else timeout
+        try:
+            while True:
+                callback = self._client.callbacks.get(timeout=wait_s)
+                made += 1
+                wait_s = 0
+                callback()
+        except queue.Empty:
+            return made
+
+    def close(self) -> None:
+        """Ends the client; futures that aren't done fail with _DESTROY. Again: nothing happens."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        self._client.check_open(CLOSED_TEXT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def __del__(self) -> None:
+        """A client that was dropped without close() ends its threads."""
+        client = getattr(self, "_client", None)
+        if client is not None:
+            client.close()
+
+    def __len__(self) -> int:
+        """Always 0: confluent_kafka counts events here, which are no matter of this client's."""
+        return 0
+
+    def __bool__(self) -> bool:
+        """It is there."""
+        return True
+
+    def __repr__(self) -> str:
+        """Name and state."""
+        return f"<AdminClient {self._client.name} ({'closed' if self._client.closed else 'open'})>"
+
+    # --- for the calls ---
+
+    def _timeouts(self, request_timeout: float, operation_timeout: float) -> tuple[float, int]:
+        """The whole call's in seconds, the broker's in milliseconds."""
+        timeout_s = self._request_timeout(request_timeout)
+        operation_s = checked_timeout("operation_timeout", operation_timeout, -1)
+        return timeout_s, int((timeout_s if operation_s < 0 else operation_s) * 1000)
+
+    def _request_timeout(self, value: float) -> float:
+        given_s = checked_timeout("request_timeout", value, 0)
+        return self._timeout_s if given_s < 0 else given_s
+
+    def _begin(
+        self, items: list[tuple[K, Any]], make: Callable[[list[Any]], Request], steps_of: StepsOf, timeout_s: float
+    ) -> dict[K, Future[Any]]:
+        """A future a key, and the errand that completes them.
+
+        :param items: Keys, and what they stand for in a request.
+        :param make: The request for some of these.
+        :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``, whose ``make`` is given keys.
+        """
+        self._client.check_open(CLOSED_TEXT)
+        futures: dict[K, Future[Any]] = {key: Future() for key, _ in items}
+        for future in futures.values():
+            future.set_running_or_notify_cancel()  # from here on it can't be cancelled
+        counts = Counter(key for key, _ in items)
+        wanted: dict[K, Any] = {}
+        for key, item in items:
+            refused = _refusal(make, item, counts[key])
+            if refused is None:
+                wanted[key] = item
+            else:
+                _complete(futures[key], refused)
+
+        def settle(key: K, outcome: Any) -> None:
+            _complete(futures[key], outcome)
+
+        def end(error: BaseException) -> None:
+            for future in futures.values():
+                _complete(future, error)
+
+        def make_of(keys: list[K]) -> Request:
+            return make([wanted[key] for key in keys])
+
+        def steps(errand: Errand) -> Steps[None]:
+            yield from steps_of(make_of, wanted, settle, errand)
+            end(KafkaException(UNANSWERED))
+
+        if wanted:
+            self._post(steps, timeout_s, end)
+        return dict(futures)  # the caller's own, to change as it likes
+
+    def _post(
+        self, steps: Callable[[Errand], Steps[None]], timeout_s: float, end: Callable[[BaseException], None]
+    ) -> None:
+        deadline = time.monotonic() + (timeout_s if timeout_s >= 0 else FOR_EVER_S)
+        self._client.main.post(partial(self._errands.begin, steps, deadline, end))
+        if self._client.closed:  # meanwhile: the thread may have ended before it came to this
+            end(KafkaException(KafkaError(KafkaError._DESTROY, CLOSED_TEXT)))
+
+
+def _refusal(make: Callable[[list[Any]], Request], item: Any, count: int) -> KafkaError | None:
+    """Why an item can't be sent: it alone fails then."""
+    if count > 1:
+        return KafkaError(KafkaError._INVALID_ARG, "it is there more than once: there is one future for all")
+    if isinstance(item, KafkaError):
+        return item
+    message = make([item])
+    try:
+        adapted(message, message.max_version).encode(message.max_version)
+    except ProtocolError as error:
+        return KafkaError(KafkaError._INVALID_ARG, str(error))
+    return None
+
+
+def _complete(future: Future[Any], outcome: Any) -> None:
+    """Only the first outcome counts."""
+    if future.done():
+        return
+    if isinstance(outcome, KafkaError):
+        outcome = KafkaException(outcome)
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
