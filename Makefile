@@ -115,8 +115,9 @@ bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on thi
 	$(PY) -m pip install -q --disable-pip-version-check 'psutil>=5.9'
 	$(PY) -m bench $(ARGS)
 
-docs: build ## generate docs/CONFIGURATION.md from the declarations
+docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli from the declarations
 	$(PY) -m kafka_native._reference docs/CONFIGURATION.md
+	$(PY) -m kafka_native.cli.reference docs/cli
 
 wheel: apt-build $(VENV)/.test-ready ## sdist and wheel in dist/
 	$(PY) -m build --outdir dist .

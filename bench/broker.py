@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import confluent_kafka
 
-from kafka_native import Producer
+from kafka_native.admin import AdminClient
 from kafka_native.cli.topics import create_topic, delete_topic
 
 LANDING_S = 5.0
@@ -54,7 +54,7 @@ def topic(bootstrap: str, partitions: int, more: int = 0) -> Iterator[str]:
     """A topic for as long as the block lasts, and as many ``more`` as asked for, named NAME-0 and so on."""
     name = f"bench-{time.time_ns()}"
     names = [name, *(f"{name}-{number}" for number in range(more))]
-    with Producer({"bootstrap.servers": bootstrap}) as admin:
+    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
         for each in names:
             create_topic(admin, each, partitions)
         try:

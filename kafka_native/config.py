@@ -32,7 +32,7 @@ from .logs import LEVELS, Sink, callback_sink, default_sink, given_sink, root_of
 from .partitioners import PARTITIONERS
 from .protocol import releases
 
-__all__ = ["PROPERTIES", "Config", "Property", "State", "parse", "parse_bootstrap"]
+__all__ = ["PROPERTIES", "Config", "Property", "State", "parse", "parse_bootstrap", "read_properties"]
 
 Role = Literal["producer", "consumer"]
 Remark = tuple[int, str]  # what is logged about a configuration: logging's level and the text
@@ -252,6 +252,25 @@ def parse_bootstrap(servers: str, protocol: str = "plaintext") -> list[tuple[str
     :raises KafkaException: With ``_INVALID_ARG`` for an entry that can't be a server or has another protocol.
     """
     return [_parse_server(entry.strip(), protocol) for entry in servers.split(",") if entry.strip()]
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """Read lines of ``name=value``, as Java's tools and librdkafka's have them in files.
+
+    Empty lines, and those that begin with ``#`` or ``!``, are comments; ``:`` or a blank may stand for ``=``.
+
+    :raises ValueError: A line is neither; its number is told, its text isn't: it may be a secret.
+    """
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        match = re.fullmatch(r"([^=:\s]+)(?:\s*[=:]\s*|\s+)(.*)", stripped)
+        if match is None:
+            raise ValueError(f"line {number}: write name=value")
+        found[match[1]] = match[2]
+    return found
 
 
 def _fail(text: str, hint: str | None = None, code: int = KafkaError._INVALID_ARG) -> NoReturn:

@@ -11,9 +11,9 @@ NEEDS = "kafka-native's command line needs a few more packages: pip install 'kaf
 def main() -> None:
     """The entry point; says in one line what is missing."""
     try:
-        from kafka_native.cli.app import cli
+        from kafka_native.cli.app import PROGRAM, cli
 
-        cli()
+        cli(prog_name=PROGRAM)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise

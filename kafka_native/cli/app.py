@@ -1,19 +1,97 @@
-"""The commands, put together."""
+"""The commands, put together: a command's module is imported when the command is asked for."""
 
 from __future__ import annotations
 
-import click
+import importlib
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from kafka_native.cli.mock import mock
-from kafka_native.cli.perf import perf
+import click
+from click.shell_completion import CompletionItem
+
+from kafka_native.cli import kcat
+from kafka_native.cli.errors import SIGTERM_STATUS, Terminated, told_in_a_line
 from kafka_native.types import version
 
+PROGRAM = "kafka-native"
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version(), prog_name="kafka-native")
+COMMANDS: Mapping[str, str] = {
+    "completion": "Print the shell's script that completes commands and options.",
+    "metadata": "List brokers, topics and partitions, as kcat -L does.",
+    "mock": "Start the built-in mock cluster.",
+    "perf": "Measure a cluster, and this machine: rates, latencies, a chart.",
+}
+"""Command -> what it does in a line. Module ``kafka_native.cli.commands.NAME`` holds it, as ``command``."""
+
+
+class Commands(click.Group):
+    """A group whose commands are modules, imported when they are asked for: help and completion need none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported; None: there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"kafka_native.cli.commands.{cmd_name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table, so that help imports none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names from the table; options as any group has them."""
+        found = [CompletionItem(name, help=COMMANDS[name]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        return found if found else super().shell_complete(ctx, incomplete)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Kcat's arguments are translated first."""
+        return super().parse_args(ctx, kcat.translated(args))
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
+        """Runs a command line, as click has it."""
+        with _ended_by_sigterm():
+            return super().main(args, *rest, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, and makes a line and an exit status of what it fails with."""
+        with told_in_a_line():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM is an exception, so that consumers leave their groups; a second one ends the process at once."""
+
+    def terminate(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, terminate)
+    except ValueError:  # not the main thread: whoever runs it there sees to signals
+        yield
+        return
+    try:
+        yield
+    except Terminated:  # while nothing was being done yet
+        sys.exit(SIGTERM_STATUS)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@click.group(cls=Commands, context_settings=HELP_NAMES)
+@click.version_option(version(), prog_name=PROGRAM)
 def cli() -> None:
-    """Measure, and try out, Kafka clusters with kafka_native."""
+    """Produce, consume, manage and measure: Apache Kafka from the command line.
 
-
-cli.add_command(perf)
-cli.add_command(mock)
+    kcat's -P, -C and -L are understood in place of a command.
+    """

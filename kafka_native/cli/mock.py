@@ -1,7 +1,4 @@
-"""``kafka-native mock``: the built-in cluster as a process of its own.
-
-`mock_cluster` is such a process for as long as its parent needs it; it ends with its parent, however that ends.
-"""
+"""A mock cluster as a process of its own, which ends with its parent, however that ends."""
 
 from __future__ import annotations
 
@@ -12,19 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import PIPE, Popen
 
-import click
-
+from kafka_native.cli.errors import Failed
 from kafka_native.mock import __main__ as mock_process
 
 STOP_TIMEOUT_S = 10
 PREFAULT_BYTES = 400_000_000
-
-
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def mock(arguments: tuple[str, ...]) -> None:
-    """Start the built-in mock cluster; `kafka-native mock --help` lists its options."""
-    sys.exit(mock_process.main(arguments))
 
 
 @contextmanager
@@ -39,7 +28,7 @@ def mock_cluster(brokers: int = 1) -> Iterator[str]:
         try:
             name, _, servers = process.stdout.readline().strip().partition("=")
             if name != "bootstrap.servers":
-                raise click.ClickException("the mock cluster did not start: its own message is above")
+                raise Failed("the mock cluster did not start: its own message is above")
             yield servers
         finally:
             process.terminate()

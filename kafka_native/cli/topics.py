@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kafka_native import KafkaError, KafkaException, Producer
-from kafka_native.protocol.schema import Request
-from kafka_native.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
+from kafka_native import KafkaError, KafkaException
+from kafka_native.admin import AdminClient, NewTopic
 
 TIMEOUT_S = 30.0
 
 
-def _call(producer: Producer, message: Request, timeout_s: float) -> Any:
-    # The control plane's own door: the public one is the admin client, which is still to come. Any broker will do:
-    # those with KRaft pass it on to the controller.
-    return producer._client.main.call(message, None, timeout_s)
-
-
-def create_topic(producer: Producer, name: str, partitions: int, timeout_s: float = TIMEOUT_S) -> None:
+def create_topic(admin: AdminClient, name: str, partitions: int, timeout_s: float = TIMEOUT_S) -> None:
     """Makes a topic with one replica a partition; KafkaException when the cluster refuses."""
-    topic = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=1)
-    reply = _call(producer, CreateTopicsRequest(topics=[topic], timeout_ms=int(timeout_s * 1000)), timeout_s)
-    for result in reply.topics:
-        if result.error_code:
-            text = result.error_message or KafkaError(result.error_code).str()
-            raise KafkaException(KafkaError(result.error_code, f"topic {name} can't be made: {text}"))
+    try:
+        admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=timeout_s)[name].result()
+    except KafkaException as refusal:
+        raise _told(refusal, f"topic {name} can't be made") from refusal
 
 
-def delete_topic(producer: Producer, name: str, timeout_s: float = TIMEOUT_S) -> None:
+def delete_topic(admin: AdminClient, name: str, timeout_s: float = TIMEOUT_S) -> None:
     """Deletes a topic; KafkaException when the cluster refuses."""
-    topics = [DeleteTopicsRequest.Topic(name=name)]
-    request = DeleteTopicsRequest(topics=topics, topic_names=[name], timeout_ms=int(timeout_s * 1000))
-    reply = _call(producer, request, timeout_s)
-    for result in reply.responses:
-        if result.error_code:
-            text = KafkaError(result.error_code).str()
-            raise KafkaException(KafkaError(result.error_code, f"topic {name} can't be deleted: {text}"))
+    try:
+        admin.delete_topics([name], request_timeout=timeout_s)[name].result()
+    except KafkaException as refusal:
+        raise _told(refusal, f"topic {name} can't be deleted") from refusal
+
+
+def _told(refusal: KafkaException, what: str) -> KafkaException:
+    error: KafkaError = refusal.args[0]
+    return KafkaException(KafkaError(error.code(), f"{what}: {error.str()}"), hint=refusal.hint)

@@ -74,8 +74,8 @@ def _save_certificates(cluster: MockCluster, directory: Path) -> None:
     cluster.certificates.client("client").save(directory, "client")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kafka_native.mock", description="A mock Kafka cluster.")
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description="A mock Kafka cluster.")
     parser.add_argument("--brokers", type=int, default=3, help="how many brokers (default %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="port of the first broker, 0 for free ones (default)")
     parser.add_argument("--topics", type=_topics, default=[], metavar="a:4,b:1", help="topics and their partitions")
@@ -96,9 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until a signal comes; the exit status."""
-    parser = _parser()
+def main(arguments: Sequence[str] | None = None, program: str = "python -m kafka_native.mock") -> int:
+    """Run until a signal comes; the exit status. ``program``: what the help calls it."""
+    parser = _parser(program)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
     memory.keep(options.prefault_bytes)

@@ -18,8 +18,9 @@ from click.testing import CliRunner
 
 import kafka_native
 from kafka_native.cli import job
-from kafka_native.cli import perf as perf_module
 from kafka_native.cli.app import cli
+from kafka_native.cli.commands import perf as perf_module
+from kafka_native.cli.connecting import ENVIRONMENT
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
@@ -41,7 +42,8 @@ def run(*arguments: str) -> tuple[int, str]:
 
 def environment() -> dict[str, str]:
     found = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found.pop("BOOTSTRAP", None)
+    for name in ENVIRONMENT:
+        found.pop(name, None)
     return found
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+from kafka_native.admin import AdminClient
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.topics import create_topic
-from kafka_native.producer import Producer
 from kafka_native.spark import KafkaNativeDataSource
 
 ROWS = 2000
@@ -61,7 +61,7 @@ def main() -> int:
     """Batch and stream, both ways, with a restart on a checkpoint."""
     spark = session()
     with mock_cluster() as servers, tempfile.TemporaryDirectory() as folder:
-        with Producer({"bootstrap.servers": servers}) as admin:
+        with AdminClient({"bootstrap.servers": servers}) as admin:
             for name in ("first", "second"):
                 create_topic(admin, name, 2)
         for number in range(2):

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from kafka_native import KafkaException
+from kafka_native.config import read_properties
 from kafka_native.spark.pipelines.session import PipelineError, Work
 
 if TYPE_CHECKING:
@@ -65,29 +66,17 @@ def seconds(_context: click.Context, parameter: click.Parameter, text: str | flo
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def read_properties(file: Path) -> dict[str, str]:
-    """A file of ``name=value`` lines, as Java's tools read them; lines with ``#`` or ``!`` first are comments.
-
-    :raises click.BadParameter: A line is neither; its number is told, its text isn't: it may be a secret.
-    """
-    found = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
-        match = re.match(r"([^=:\s]+)\s*[=:\s]\s*(.*)", text)
-        if match is None:
-            raise click.BadParameter(f"{file}, line {number}: write name=value")
-        found[match[1]] = match[2]
-    return found
-
-
 def kafka_config(bootstrap: str | None, config: Mapping[str, str], file: Path | None) -> dict[str, str]:
     """The client's configuration: the file's, then ``--config``, then ``--bootstrap``; the later ones win.
 
+    :raises click.BadParameter: A line of the file isn't ``name=value``.
     :raises click.UsageError: No broker is named.
     """
-    merged = {**(read_properties(file) if file else {}), **config}
+    try:
+        given = read_properties(file.read_text(encoding="utf-8")) if file else {}
+    except ValueError as error:
+        raise click.BadParameter(f"{file}, {error}") from None
+    merged = {**given, **config}
     if bootstrap:
         merged["bootstrap.servers"] = bootstrap
     if not merged.get("bootstrap.servers", "").strip():

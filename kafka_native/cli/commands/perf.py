@@ -14,8 +14,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kafka_native import KafkaException, Producer
+from kafka_native import KafkaException
+from kafka_native.admin import AdminClient
 from kafka_native.cli import job
+from kafka_native.cli.connecting import ENVIRONMENT, properties
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
 from kafka_native.cli.topics import create_topic, delete_topic
@@ -40,17 +42,6 @@ def cluster(bootstrap: str | None, console: Console) -> Iterator[str]:
             yield servers
 
 
-def properties(_context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    """``-X name=value`` as a dict."""
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise click.BadParameter(f"{pair!r} is not property=value")
-        found[name] = value
-    return found
-
-
 def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
     """``none,lz4`` as a tuple."""
     codecs = tuple(filter(None, text.split(",")))
@@ -62,8 +53,8 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
     return codecs
 
 
-@click.command()
-@click.option("--bootstrap", envvar="BOOTSTRAP", help="Measure this cluster (default: a mock cluster of our own).")
+@click.command("perf")
+@click.option("--bootstrap", envvar=ENVIRONMENT, help="Measure this cluster (default: a mock cluster of our own).")
 @click.option("--messages", default=1_000_000, show_default=True, type=click.IntRange(1), help="Messages a codec.")
 @click.option("--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value.")
 @click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of the topic.")
@@ -76,7 +67,7 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
 @click.option("--keep", is_flag=True, help="Leave the topics, on a cluster that was named with --bootstrap.")
 @click.option("-X", "extra", multiple=True, callback=properties, metavar="PROPERTY=VALUE", help="Client configuration.")
-def perf(
+def command(
     bootstrap: str | None,
     messages: int,
     size: int,
@@ -144,7 +135,7 @@ def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: Console)
     """One round a codec: make the topic, produce, consume, check, measure latency, delete the topic."""
     outcomes = []
     columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bars, Producer(conf) as admin:
+    with Progress(*columns, console=console) as bars, AdminClient(conf) as admin:
         admin.list_topics(timeout=CONNECT_TIMEOUT_S)
         for codec, topic in job.names(plan.codecs):
             create_topic(admin, topic, plan.partitions)

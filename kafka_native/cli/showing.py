@@ -1,0 +1,106 @@
+"""What commands print: results on stdout, as tables or with ``--json`` as JSON; remarks and progress on stderr."""
+
+from __future__ import annotations
+
+import base64
+import enum
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+UNBOUND = 10_000
+"""Columns of a console that is no terminal: nothing that another program reads is cut off or wrapped."""
+
+
+def printer() -> Console:
+    """Stdout: colour on a terminal only, whole lines anywhere else."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else UNBOUND)
+
+
+def remarks() -> Console:
+    """Stderr, for what isn't the result."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Output:
+    """Where a command's result goes; the same records either as a table or as JSON."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        """``--json``."""
+
+    def rows(self, records: Iterable[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> None:
+        """A list of records: JSON has all of each one's entries, the table those that ``headings`` names.
+
+        :param headings: From a record's key to its column's heading, in order. Numbers are set to the right.
+        """
+        everything = [dict(record) for record in records]
+        if self.as_json:
+            self.document(everything)
+            return
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        for key, heading in headings.items():
+            right = any(isinstance(record.get(key), (int, float)) for record in everything)
+            table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        for record in everything:
+            table.add_row(*(Text(shown(record.get(key))) for key in headings))
+        printer().print(table)
+
+    def document(self, data: Any) -> None:
+        """One JSON document, whatever ``--json`` says."""
+        click.echo(json.dumps(data, indent=2, default=plain, ensure_ascii=False))
+
+    def say(self, text: str) -> None:
+        """A line of the result for people; with ``--json`` nothing."""
+        if not self.as_json:
+            click.echo(text)
+
+    def remark(self, text: str) -> None:
+        """A line that isn't the result, on stderr."""
+        click.echo(text, err=True)
+
+
+def json_option(command: Command) -> Command:
+    """Adds ``--json``; the command gets an argument ``output: Output``."""
+
+    @functools.wraps(command)
+    def call(*args: Any, as_json: bool, **more: Any) -> Any:
+        return command(*args, output=Output(as_json=as_json), **more)
+
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(call)  # type: ignore[return-value]
+
+
+def shown(value: Any) -> str:
+    """A cell of a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, enum.Enum):
+        return value.name.lower()
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return ", ".join(shown(each) for each in value)
+    return str(value)
+
+
+def plain(value: Any) -> Any:
+    """What JSON has no word for: an enum is its name in lower case, bytes are text or base64, a set is a list."""
+    if isinstance(value, enum.Enum):
+        return value.name.lower()
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    if isinstance(value, (set, frozenset, tuple)):
+        return sorted(value) if isinstance(value, (set, frozenset)) else list(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form here")

@@ -1,0 +1,219 @@
+"""What all commands share: the cluster's options, exit statuses, errors in a line, completion, kcat's letters."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from kafka_native.cli import kcat
+from kafka_native.cli.app import COMMANDS
+from kafka_native.cli.connecting import Connection, connected
+from kafka_native.mock import MockCluster
+from tests.cli.running import PROGRAM, environment, invoke, run
+
+
+@click.command()
+@connected()
+def probe(connection: Connection) -> None:
+    click.echo(json.dumps(dict(connection.properties)))
+
+
+def merged(*arguments: str, **variables: str) -> dict[str, str]:
+    from click.testing import CliRunner
+
+    unset: dict[str, str | None] = dict.fromkeys(("KAFKA_BOOTSTRAP", "BOOTSTRAP", "KAFKA_NATIVE_CONFIG"))
+    done = CliRunner().invoke(probe, list(arguments), env={**unset, "XDG_CONFIG_HOME": "/nowhere", **variables})
+    assert done.exit_code == 0, done.output
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def test_later_places_win_over_earlier_ones(tmp_path: Path) -> None:
+    own, other = tmp_path / "kafka-native.conf", tmp_path / "other.conf"
+    own.write_text("# mine\nmetadata.broker.list=own:1\nclient.id=own\n\nsasl.password = a b=c\n")
+    other.write_text("bootstrap.servers: other:1\n")
+    home = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert merged(**home) == {"bootstrap.servers": "own:1", "client.id": "own", "sasl.password": "a b=c"}
+    assert merged(**home, KAFKA_BOOTSTRAP="env:1")["bootstrap.servers"] == "env:1"
+    assert merged("-F", str(other), **home, KAFKA_BOOTSTRAP="env:1") == {"bootstrap.servers": "other:1"}
+    assert merged("-F", "none", **home, BOOTSTRAP="env:1") == {"bootstrap.servers": "env:1"}
+    everything = ["-F", str(other), "-X", "bootstrap.servers=x:1", "-X", "topic.acks=all", "-d", "broker"]
+    assert merged(*everything) == {"bootstrap.servers": "x:1", "request.required.acks": "all", "debug": "broker"}
+    assert merged(*everything, "-b", "b:1")["bootstrap.servers"] == "b:1"
+
+
+def test_properties_of_the_other_kind_of_client_are_left_out() -> None:
+    connection = Connection(
+        {"bootstrap.servers": "a:1", "group.id": "g", "queue.buffering.max.ms": "5", "unheard.of": "1"}
+    )
+    assert connection.config("consumer") == {"bootstrap.servers": "a:1", "group.id": "g", "unheard.of": "1"}
+    made = connection.config("producer", {"compression.type": "lz4", "retries": None}, linger_ms=1, acks=0)
+    assert made == {
+        "bootstrap.servers": "a:1",
+        "queue.buffering.max.ms": "5",
+        "request.required.acks": 0,
+        "compression.codec": "lz4",
+        "unheard.of": "1",
+    }
+    assert "a:1" not in repr(connection)
+
+
+def test_no_broker_named_is_wrong_usage() -> None:
+    done = invoke("metadata")
+    assert done.exit_code == 2
+    assert "no broker is named: write -b HOST:PORT" in done.stderr
+
+
+@pytest.mark.parametrize("pair", ["sasl.password", "=secret"])
+def test_a_refused_property_is_not_shown(pair: str) -> None:
+    done = invoke("metadata", "-b", "a:1", "-X", pair.replace("sasl.password", "sasl.password:secret"))
+    assert done.exit_code == 2
+    assert "write PROPERTY=VALUE" in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_a_bad_line_of_a_file_is_named_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "bad.conf"
+    file.write_text("client.id=x\nsasl.password\n")
+    done = invoke("metadata", "-F", str(file))
+    assert done.exit_code == 1
+    assert done.stderr == f"Error: {file}: line 2: write name=value\n"
+    missing = invoke("metadata", "-F", str(tmp_path / "none.conf"))
+    assert missing.exit_code == 1
+    assert missing.stderr == f"Error: {tmp_path / 'none.conf'}: No such file or directory\n"
+
+
+def test_errors_are_one_line_and_status_1() -> None:
+    done = invoke("metadata", "-b", "127.0.0.1:1", "-m", "0.5")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert "127.0.0.1:1" in done.stderr
+    unknown = invoke("metadata", "-b", "127.0.0.1:1", "-X", "client.ids=5")
+    assert unknown.exit_code == 1
+    assert 'No such configuration property: "client.ids" (hint: did you mean "client.id"?)' in unknown.stderr
+
+
+def test_metadata_as_a_table_and_as_json(cluster: MockCluster) -> None:
+    cluster.create_topic("greetings", 3)
+    cluster.create_topic("x" * 249, 1)
+    done = invoke("metadata", "-b", cluster.bootstrap_servers)
+    assert done.exit_code == 0, done.stderr
+    assert "2 topics, 4 partitions" in done.stdout
+    assert "controller" in done.stdout
+    assert "x" * 249 in done.stdout, "where it is no terminal nothing is cut off"
+    assert "\x1b" not in done.stdout
+    told = json.loads(invoke("metadata", "-b", cluster.bootstrap_servers, "--json", "-t", "greetings").stdout)
+    assert [topic["topic"] for topic in told["topics"]] == ["greetings"]
+    assert [each["partition"] for each in told["topics"][0]["partitions"]] == [0, 1, 2]
+    assert len(told["brokers"]) == 2
+
+
+def test_unknown_topic_is_status_1(cluster: MockCluster) -> None:
+    done = invoke("metadata", "-b", cluster.bootstrap_servers, "-t", "nosuch")
+    assert (done.exit_code, done.stderr) == (1, "Error: topic nosuch: Broker: Unknown topic or partition\n")
+    assert "nosuch" not in cluster.topics
+
+
+def test_colour_is_for_terminals_only(cluster: MockCluster) -> None:
+    cluster.create_topic("greetings", 1)
+    ours, theirs = pty.openpty()
+    command = [*PROGRAM, "metadata", "-b", cluster.bootstrap_servers]
+    variables = environment(TERM="xterm-256color", COLUMNS="80")
+    del variables["NO_COLOR"]
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=variables) as process:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                chunk = os.read(ours, 65536)
+            except OSError:  # EIO: the other end is closed
+                break
+            if not chunk:
+                break
+            seen += chunk
+        assert process.wait(30) == 0
+    os.close(ours)
+    assert b"\x1b[1m" in seen
+    assert b"greetings" in seen
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    program = "import sys\nfrom kafka_native.cli.app import cli\n"
+    program += "try:\n    cli(['--help'])\nexcept SystemExit as end:\n    print(end.code)\n"
+    program += "print([name for name in sys.modules if name.startswith(('kafka_native.cli.commands', 'rich'))])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.endswith("0\n[]\n")
+    for name in COMMANDS:
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    done = invoke(name, "--help")
+    assert done.exit_code == 0
+    assert f"sage: kafka-native {name}" in done.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    done = invoke("completion", shell)
+    assert done.exit_code == 0
+    assert f"_KAFKA_NATIVE_COMPLETE={shell}_complete" in done.stdout
+    assert invoke("completion", "tcsh").exit_code == 2
+
+
+def completed(line: str) -> list[str]:
+    done = run(_KAFKA_NATIVE_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(line.split(" ")) - 1))
+    return [each.partition(",")[2] for each in done.stdout.decode().splitlines()]
+
+
+def test_completion_answers() -> None:
+    assert completed("kafka-native m") == ["metadata", "mock"]
+    assert "--bootstrap" in completed("kafka-native metadata --boot")
+    assert completed("kafka-native completion ") == ["bash", "zsh", "fish"]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("-L -b h:1", "metadata -bh:1"),
+        ("-b h:1 -L -J -t x", "metadata -bh:1 --json -tx"),
+        ("-P -b h:1 -t x file one", "produce -bh:1 -tx -- file one"),
+        ("-C -qe -t x -o -10", "consume -q -e -tx -o-10"),
+        ("-G group -b h:1 a b", "consume -G group -bh:1 -- a b"),
+        ("-h", "-h"),
+        ("-Vq", "--version"),
+        ("-C -h", "--help"),
+        ("mock -P", "mock -P"),
+        ("--version", "--version"),
+    ],
+)
+def test_kcats_letters(given: str, meant: str) -> None:
+    assert kcat.translated(given.split()) == meant.split()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [("-P -L", "one of them"), ("-Q -t a:0:1", "consume -o s@"), ("-C -w", "-w"), ("-P -t", "requires")],
+)
+def test_kcats_letters_that_cannot_be_meant(given: str, text: str) -> None:
+    done = invoke(*given.split())
+    assert done.exit_code == 2
+    assert text in done.stderr
+
+
+def test_kcats_listing(cluster: MockCluster) -> None:
+    cluster.create_topic("greetings", 2)
+    done = run("-L", "-J", "-b", cluster.bootstrap_servers)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["topics"][0]["topic"] == "greetings"
