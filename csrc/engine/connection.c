@@ -33,6 +33,9 @@
 
 #define READ_AHEAD_BYTES ((size_t)32 << 10)
 #define READ_TURNS_MAX 16   /* reads per step, so that a fast peer doesn't starve writes and timeouts */
+/* Within a large response poll(2) tells of no less than this: waking for each piece that a fast peer writes costs both sides more than the piece. */
+#define READ_LOW_BYTES ((size_t)128 << 10)
+#define READ_LOW_SLACK_BYTES ((size_t)32 << 10) /* what the transport may hold already: a TLS record and its frills */
 #define WRITE_PIECES_MAX 256 /* well under IOV_MAX everywhere */
 #define WRITE_TURNS_MAX 16
 
@@ -54,6 +57,7 @@ struct kn_connection {
     int request_count;
     int in_flight_count;
     size_t unsent_bytes;
+    int low_bytes;            /* SO_RCVLOWAT */
     int read_on;              /* there may be more to read, of which poll(2) knows nothing */
     int write_blocked;        /* the socket's buffer is full: poll for POLLOUT */
     int32_t next_correlation_id;
@@ -191,6 +195,7 @@ static int connection_try_next(struct kn_connection *connection, int64_t now_us)
             continue;
         }
         kn_stream_open(&connection->stream, fd);
+        connection->low_bytes = 1;
         connection->state = KN_CONNECTION_CONNECTING;
         connection->starting = 0;
         connection->setup_deadline_us = now_us + (int64_t)connection->config.setup_timeout_ms * 1000;
@@ -509,6 +514,17 @@ static int connection_peer_closed(struct kn_connection *connection)
     return connection_fail(connection, KN_ERR_TRANSPORT, "the peer closed the connection with %d requests unanswered", connection->request_count);
 }
 
+/* How much has to come before it is worth waking up: much of a response that misses much more, otherwise anything. */
+static void connection_set_low(struct kn_connection *connection)
+{
+    size_t missing = connection->frame ? connection->frame_bytes - connection->frame->size_bytes : 0;
+    int low = missing >= READ_LOW_BYTES + READ_LOW_SLACK_BYTES ? (int)READ_LOW_BYTES : 1;
+    if (low == connection->low_bytes) return;
+    /* Where the system doesn't have it, it wakes too often: nothing else changes. */
+    setsockopt(connection->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
+    connection->low_bytes = low;
+}
+
 static int connection_read(struct kn_connection *connection)
 {
     connection->read_on = 0;
@@ -517,12 +533,18 @@ static int connection_read(struct kn_connection *connection)
         int count = connection_read_pieces(connection, pieces);
         ssize_t got = connection->stream.transport->read(&connection->stream, pieces, count);
         kn_count(&connection->stats.reads, 1);
-        if (got == KN_STREAM_AGAIN) return KN_OK;
+        if (got == KN_STREAM_AGAIN) {
+            connection_set_low(connection);
+            return KN_OK;
+        }
         if (got == KN_STREAM_FAILED) return connection_fail_stream(connection, "read failed");
         if (got == 0) return connection_peer_closed(connection);
         int status = connection_received(connection, (size_t)got);
         if (status) return status;
-        if (connection->stream.drained) return KN_OK;
+        if (connection->stream.drained) {
+            connection_set_low(connection);
+            return KN_OK;
+        }
     }
     connection->read_on = 1;
     return KN_OK;

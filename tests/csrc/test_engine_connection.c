@@ -318,7 +318,7 @@ static void exchange_large(size_t step)
     CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
     for (size_t at = 0; at < total; at += step) {
         peer_write(pair.peer, all + at, total - at < step ? total - at : step);
-        CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+        CHECK_EQ(turn(pair.connection, 0, 0), KN_OK); /* which may find that it isn't worth a wake-up yet */
     }
     CHECK_EQ(turns_until_done(pair.connection, last), KN_OK);
     CHECK_EQ(get_u32(small->body), 0x01020304);
@@ -336,6 +336,56 @@ static void test_large_responses_arrive_whole_between_small_ones(void)
 {
     static const size_t steps[] = {1000003, 50000, 32768, 32775, 32776, 32777, 4099};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) exchange_large(steps[i]);
+}
+
+static int64_t reads_of(const struct pair *pair) { return kn_connection_stats(pair->connection)->reads; }
+
+static void test_pieces_of_a_large_response_wake_nobody_until_there_are_many(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = send_call(&pair, 0);
+    enum { BODY_BYTES = 400000, PIECE_BYTES = 10000, LOW_BYTES = 131072 };
+    uint8_t *all = calloc(1, 8 + BODY_BYTES);
+    set_u32(all, 4 + BODY_BYTES);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    peer_write(pair.peer, all, 8);
+    CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+    int64_t before = reads_of(&pair);
+    CHECK(before > 0);
+    size_t at = 8;
+    for (; at < LOW_BYTES - PIECE_BYTES; at += PIECE_BYTES) {
+        peer_write(pair.peer, all + at, PIECE_BYTES);
+        CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    }
+    CHECK_EQ(reads_of(&pair), before);
+    peer_write(pair.peer, all + at, 8 + BODY_BYTES - at - 1);
+    CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+    CHECK(reads_of(&pair) > before);
+    CHECK(!call->done);
+    peer_write(pair.peer, all + 8 + BODY_BYTES - 1, 1); /* the end comes alone, and is heard of */
+    CHECK_EQ(turns_until_done(pair.connection, call), KN_OK);
+    free(all);
+    call_free(call);
+    pair_free(&pair);
+}
+
+static void test_a_peer_that_closes_within_a_large_response_is_noticed_at_once(void)
+{
+    struct pair pair = pair_new(&CONFIG);
+    struct call *call = send_call(&pair, 0);
+    uint8_t head[8 + 1000] = {0, 6, 0, 0};
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    peer_write(pair.peer, head, 8);
+    CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
+    peer_write(pair.peer, head + 8, 1000); /* too little to be told of */
+    CHECK_EQ(shutdown(pair.peer, SHUT_WR), 0);
+    int status = KN_OK;
+    for (int i = 0; status == KN_OK && i < 10; i++) status = turn(pair.connection, 1000, 0);
+    CHECK_EQ(status, KN_ERR_TRANSPORT);
+    CHECK(strstr(kn_connection_error_text(pair.connection), "within a response: 1004 of 393216 bytes had come"));
+    kn_connection_close(pair.connection, status);
+    call_free(call);
+    pair_free(&pair);
 }
 
 static void test_a_request_of_many_pieces_survives_partial_writes(void)
@@ -600,6 +650,8 @@ int main(void)
     RUN(test_a_response_may_be_split_at_every_byte);
     RUN(test_many_small_responses_cost_one_read);
     RUN(test_large_responses_arrive_whole_between_small_ones);
+    RUN(test_pieces_of_a_large_response_wake_nobody_until_there_are_many);
+    RUN(test_a_peer_that_closes_within_a_large_response_is_noticed_at_once);
     RUN(test_a_request_of_many_pieces_survives_partial_writes);
     RUN(test_tagged_fields_of_a_flexible_header_are_skipped);
     RUN(test_a_request_without_reply_is_done_once_written);
