@@ -408,11 +408,6 @@ def _topic_of(source: MetadataResponse.Topic) -> TopicMetadata:
     return topic
 
 
-def remaining_s(deadline: float) -> float:
-    """Seconds left until a monotonic deadline, at least 0."""
-    return max(0.0, deadline - time.monotonic())
-
-
 def _after_fork_in_child() -> None:
     for client in list(_clients):
         client.abandon()

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
 from kafka_native.control.calls import Call
+from kafka_native.deadlines import left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import OFFSET_BEGINNING, TopicPartition
 
@@ -185,10 +186,6 @@ class CompactedTable(Mapping[Any, Any]):
         return f"<CompactedTable of {len(self._entries)} keys ({self._records} records, {self._tombstones} tombstones)>"
 
 
-def _left(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())
-
-
 def _listed(messages: Message | Iterable[Message] | None) -> Iterable[Message]:
     if messages is None:
         return ()
@@ -272,7 +269,7 @@ class CompactedTopic:
         deadline = time.monotonic() + (timeout if timeout >= 0 else LONG_S)
         self._begin(deadline)
         while self._behind:
-            left = _left(deadline)
+            left = left_s(deadline)
             if not left:
                 text = f"{self._topic}: {len(self._behind)} of {self._partitions} partitions aren't read to their ends"
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text))
@@ -333,7 +330,7 @@ class CompactedTopic:
     def _begin(self, deadline: float) -> None:
         """Finds out what has to be read until this is caught up; assigns the partitions if that wasn't done yet."""
         if not self._partitions:
-            described = self._consumer.list_topics(self._topic, _left(deadline)).topics[self._topic]
+            described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[self._topic]
             if described.error is not None:
                 raise KafkaException(described.error)
             ends = self._ends(len(described.partitions), deadline)
@@ -354,7 +351,7 @@ class CompactedTopic:
                 main.fetching.watermarks(keys, done, until)
             return []
 
-        found: list[tuple[int, int] | KafkaError] = main.gather(ask, _left(deadline))
+        found: list[tuple[int, int] | KafkaError] = main.gather(ask, left_s(deadline))
         ends = []
         for each in found:
             if isinstance(each, KafkaError):

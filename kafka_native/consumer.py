@@ -16,7 +16,7 @@ from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, remaining_s
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
 from kafka_native.control.assignors import make
 from kafka_native.control.consuming import Consuming, Hooks
@@ -24,6 +24,7 @@ from kafka_native.control.fetching import Fetching
 from kafka_native.control.positions import place_of
 from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ConsumerHooks, intercept
 from kafka_native.statistics import ClientMetrics
@@ -459,11 +460,11 @@ class Consumer(Assigning):
         self._client.main.post(lambda: begin(done, time.monotonic()))
         if not wait:
             return
-        deadline = time.monotonic() + timeout
+        deadline = deadline_of(timeout)
         raised: Exception | None = None
         while True:
             try:
-                in_time = self._serve_until(ended.is_set, remaining_s(deadline) if timeout >= 0 else -1.0)
+                in_time = self._serve_until(ended.is_set, left_s(deadline))
                 break
             except Exception as error:
                 raised = raised or error

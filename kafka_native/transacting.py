@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +10,8 @@ from typing import Any, Protocol
 from kafka_native.client import Client
 from kafka_native.control.calls import Call
 from kafka_native.control.positions import Key, Place
-from kafka_native.control.transactions import OUTSTANDING, Done, Transactions
+from kafka_native.control.transactions import OUTSTANDING, Transactions
+from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import ConsumerGroupMetadata, TopicPartition
 
@@ -132,13 +132,7 @@ class Transacting:
 
     def _commit_at_once(self, timeout: float) -> bool:
         """The first step of a commit: nothing more gets in. Where all is delivered, also the last one: True."""
-        manager = self._transactions()
-
-        def make(deadline: float, done: Callable[[Any], None]) -> list[Call]:
-            manager.shut_and_commit(done, deadline)
-            return []
-
-        return self._client.main.gather(make, timeout) is not OUTSTANDING
+        return self._wait(self._transactions().shut_and_commit, timeout) is not OUTSTANDING
 
     def _stop_taking(self) -> None:
         """The first step of an abort: nothing more gets in."""
@@ -165,30 +159,20 @@ class Transacting:
         manager = self._transactions()
         self._wait(manager.abort if abort else manager.commit, timeout)
 
-    def _wait(self, start: Callable[[Done, float], None], timeout: float) -> None:
+    def _wait(self, start: Callable[[Callable[[Any], None], float], None], timeout: float) -> Any:
         """Has the control thread start something, and waits for its outcome."""
 
         def make(deadline: float, done: Callable[[Any], None]) -> list[Call]:
             start(done, deadline)
             return []
 
-        self._client.main.gather(make, timeout)
+        return self._client.main.gather(make, timeout)
 
 
 def _check_metadata(given: Any) -> None:
     if not isinstance(given, ConsumerGroupMetadata):
         text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
         raise TypeError(f"{text}, not {type(given).__name__}")
-
-
-def deadline_of(timeout: float) -> float | None:
-    """When the time is up, on the monotonic clock; None: never."""
-    return None if timeout < 0 else time.monotonic() + timeout
-
-
-def left_s(deadline: float | None) -> float:
-    """Seconds until then, -1: for ever."""
-    return -1 if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def look_s(deadline: float | None) -> float:

@@ -28,6 +28,7 @@ struct kn_message;
 
 enum { /* Kafka's error codes that mean something to the numbering of batches */
     KN_OUT_OF_ORDER_SEQUENCE_NUMBER = 45,
+    KN_CONCURRENT_TRANSACTIONS = 51,
     KN_UNKNOWN_PRODUCER_ID = 59
 };
 

@@ -95,7 +95,6 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
     kn_list_init(&engine->topics);
     kn_tallies_init(&engine->tallies);
-    engine->tls = config->connection.tls;
     kn_log_init(&engine->log, config->log_contexts, &engine->events);
     atomic_fetch_add(&live_engines, 1);
     return engine;
@@ -143,7 +142,7 @@ void kn_engine_free(struct kn_engine *engine)
     kn_crew_deinit(&engine->crew);
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->pool);
-    kn_tls_free(engine->tls);
+    kn_tls_free(engine->config.connection.tls);
     free(engine);
     atomic_fetch_sub(&live_engines, 1);
 }

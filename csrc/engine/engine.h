@@ -77,10 +77,9 @@ struct kn_engine_config {
 
 struct kn_engine {
     /* immutable after new */
-    struct kn_engine_config config;
+    struct kn_engine_config config;    /* connection.tls is the engine's own */
     struct kn_codec_table codecs;      /* the binding may replace entries before start */
     struct kn_pool *pool;
-    struct kn_tls *tls;                /* NULL: connections are plain; else its own, of the configuration */
     struct kn_crew crew;               /* compresses beside the broker threads */
     pid_t pid;
     /* queues to Python */

@@ -162,7 +162,7 @@ int kn_produce_error_action(int16_t error_code)
     case 2:  /* CORRUPT_MESSAGE: damaged on the way */
     case 14: /* COORDINATOR_LOAD_IN_PROGRESS */
     case 19: /* NOT_ENOUGH_REPLICAS */
-    case 51: /* CONCURRENT_TRANSACTIONS */
+    case KN_CONCURRENT_TRANSACTIONS:
     case 89: /* THROTTLING_QUOTA_EXCEEDED */
         return KN_PRODUCE_RETRY;
     case KN_OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -181,14 +181,14 @@ int kn_produce_error_action(int16_t error_code)
     }
 }
 
-/* error_code 51, CONCURRENT_TRANSACTIONS: the markers of the last transaction are on their way, and soon there. */
+/* KN_CONCURRENT_TRANSACTIONS: the markers of the last transaction are on their way, and soon there. */
 static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempts, int16_t error_code)
 {
     int doublings = attempts > 1 ? attempts - 1 : 0;
     if (doublings > BACKOFF_DOUBLINGS_MAX) doublings = BACKOFF_DOUBLINGS_MAX;
     int64_t ms = (int64_t)config->retry_backoff_ms << doublings;
     if (ms > config->retry_backoff_max_ms) ms = config->retry_backoff_max_ms;
-    if (error_code == 51 && ms > CONCURRENT_BACKOFF_MAX_MS) ms = CONCURRENT_BACKOFF_MAX_MS;
+    if (error_code == KN_CONCURRENT_TRANSACTIONS && ms > CONCURRENT_BACKOFF_MAX_MS) ms = CONCURRENT_BACKOFF_MAX_MS;
     return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % of it */
 }
 

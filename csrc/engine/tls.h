@@ -35,12 +35,9 @@
     X(SSL_get1_session, void *, (void *ssl))                                                                                                        \
     X(SSL_set_session, int, (void *ssl, void *session))                                                                                             \
     X(SSL_SESSION_free, void, (void *session))                                                                                                      \
-    X(SSL_session_reused, int, (const void *ssl))                                                                                                   \
-    X(SSL_get_version, const char *, (const void *ssl))                                                                                             \
     X(ERR_get_error, unsigned long, (void))                                                                                                         \
     X(ERR_clear_error, void, (void))                                                                                                                \
     X(ERR_reason_error_string, const char *, (unsigned long error))                                                                                 \
-    X(X509_verify_cert_error_string, const char *, (long error))                                                                                    \
     X(X509_STORE_CTX_get_error, int, (void *store))                                                                                                 \
     X(X509_STORE_CTX_get0_cert, void *, (void *store))                                                                                              \
     X(i2d_X509_bio, int, (void *bio, void *certificate))                                                                                            \

@@ -333,7 +333,7 @@ cdef class Engine:
 
     def set_tls_context(self, uintptr_t context):
         """Connections made from now on use this context (the address of an SSL_CTX); the caller keeps it alive until the next one is set."""
-        kn_tls_set_context(self._alive().tls, <void *>context)
+        kn_tls_set_context(self._alive().config.connection.tls, <void *>context)
 
     # --- producing ---
 

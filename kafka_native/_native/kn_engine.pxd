@@ -295,7 +295,6 @@ cdef extern from "engine/engine.h" nogil:
         kn_queue deliveries
         kn_queue fetched
         kn_budget budget
-        kn_tls *tls
     void kn_engine_config_init(kn_engine_config *config)
     kn_engine *kn_engine_new(const kn_engine_config *config)
     void kn_engine_stop(kn_engine *engine)

@@ -18,9 +18,10 @@ from typing import Any
 from kafka_native._native.awaiting import Taking
 from kafka_native._native.message import Message
 from kafka_native.aio._assigning import AIOAssigning
-from kafka_native.aio._loop import Asking, Watch, deadline_of
+from kafka_native.aio._loop import Asking, Watch
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.control.rebalance import Kind, Listener, Step
+from kafka_native.deadlines import deadline_of
 from kafka_native.types import TopicPartition
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]

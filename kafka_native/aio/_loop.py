@@ -17,6 +17,7 @@ from kafka_native._native.engine import Engine
 from kafka_native.client import Client
 from kafka_native.control.calls import Call, Reply
 from kafka_native.control.main_thread import MainThread, bound_s
+from kafka_native.deadlines import left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.schema import Request
 
@@ -48,16 +49,6 @@ async def wait_for_thread(subscribe: Callable[[Callable[[], None]], None], timeo
     subscribe(lambda: wake_threadsafe(loop, waiter))
     done, _ = await asyncio.wait({waiter}, timeout=timeout_s)
     return bool(done)
-
-
-def deadline_of(timeout: float | None) -> float | None:
-    """When a time in seconds is up, on the monotonic clock; None and negative: never."""
-    if timeout is None:
-        return None
-    timeout_s = float(timeout)
-    if timeout_s != timeout_s:
-        raise ValueError("the timeout isn't a number")
-    return None if timeout_s < 0 else time.monotonic() + timeout_s
 
 
 class Watch:
@@ -119,10 +110,10 @@ class Watch:
         waiter: asyncio.Future[None] = loop.create_future()
         timer = None
         if deadline is not None:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
+            left = left_s(deadline)
+            if not left:
                 return False
-            timer = loop.call_later(left_s, wake, waiter)
+            timer = loop.call_later(left, wake, waiter)
         self._waiters.add(waiter)
         try:
             await waiter

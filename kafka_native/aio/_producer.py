@@ -15,11 +15,12 @@ from typing import Any
 from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_end
 from kafka_native._native.message import Message
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Asking, Watch, deadline_of
+from kafka_native.aio._loop import Asking, Watch
+from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
 from kafka_native.statistics import ClientMetrics
-from kafka_native.transacting import left_s, look_s
+from kafka_native.transacting import look_s
 from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition
 
 OnDelivery = Callable[[KafkaError | None, Message], object]

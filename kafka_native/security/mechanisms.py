@@ -85,6 +85,27 @@ class Mechanism(ABC):
         return float("inf")
 
 
+class PasswordMechanism(Mechanism):
+    """A mechanism with a user's name and password."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        """Authenticates with these until there are others."""
+        self._credentials = credentials
+
+    @property
+    def user(self) -> str:
+        """The user's name."""
+        return self._credentials.username
+
+    def secrets(self) -> Iterable[str]:
+        """The password."""
+        return (self._credentials.password,)
+
+    def set_credentials(self, credentials: Credentials) -> None:
+        """These from the next exchange on."""
+        self._credentials = credentials
+
+
 def shown(text: str, secrets: Iterable[str] = ()) -> str:
     """What somebody else said, fit for a log: one line of printable characters, cut, without these secrets."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):

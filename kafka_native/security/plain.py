@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError
+from kafka_native.security.mechanisms import Credentials, Exchange, PasswordMechanism, SaslError
 
 
-class Plain(Mechanism):
+class Plain(PasswordMechanism):
     """The mechanism PLAIN."""
 
     name = "PLAIN"
     slow = False
-
-    def __init__(self, credentials: Credentials) -> None:
-        """Authenticates with these until there are others."""
-        self._credentials = credentials
-
-    @property
-    def user(self) -> str:
-        """The user's name."""
-        return self._credentials.username
-
-    def secrets(self) -> Iterable[str]:
-        """The password."""
-        return (self._credentials.password,)
-
-    def set_credentials(self, credentials: Credentials) -> None:
-        """These from the next exchange on."""
-        self._credentials = credentials
 
     def exchange(self, host: str, port: int) -> Exchange:
         """A new authentication."""

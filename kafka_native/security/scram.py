@@ -11,10 +11,10 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
-from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError, shown
+from kafka_native.security.mechanisms import Credentials, Exchange, PasswordMechanism, SaslError, shown
 from kafka_native.security.saslprep import saslprep
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -50,7 +50,7 @@ def forms(credentials: Credentials) -> list[tuple[str, str]]:
     return [raw] if prepared == raw else [raw, prepared]
 
 
-class Scram(Mechanism):
+class Scram(PasswordMechanism):
     """The mechanisms SCRAM-SHA-256 and SCRAM-SHA-512."""
 
     def __init__(
@@ -62,26 +62,17 @@ class Scram(Mechanism):
         make_nonce: Callable[[], str] = nonce,
     ) -> None:
         """``is_token``: the credentials are a delegation token's id and HMAC (KIP-48)."""
+        super().__init__(credentials)
         self.name = name
         self.hash = HASHES[name]
-        self._credentials = credentials
         self._is_token = is_token
         self._make_nonce = make_nonce
         self._refusals = 0
         self._keys: dict[tuple[str, bytes, int], Keys] = {}
 
-    @property
-    def user(self) -> str:
-        """The user's name, or the token's id."""
-        return self._credentials.username
-
-    def secrets(self) -> Iterable[str]:
-        """The password."""
-        return (self._credentials.password,)
-
     def set_credentials(self, credentials: Credentials) -> None:
         """These from the next exchange on."""
-        self._credentials = credentials
+        super().set_credentials(credentials)
         self._refusals = 0
         self._keys = {}
 

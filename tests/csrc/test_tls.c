@@ -118,12 +118,9 @@ static int f_SSL_get_error(const void *ssl, int result) { return (void)ssl, (voi
 static void *f_SSL_get1_session(void *ssl) { return (void)ssl, lib.tickets++, &ticket_object; }
 static int f_SSL_set_session(void *ssl, void *session) { return (void)ssl, lib.resumed += session == &ticket_object, 1; }
 static void f_SSL_SESSION_free(void *session) { (void)session, lib.tickets--; }
-static int f_SSL_session_reused(const void *ssl) { return (void)ssl, 0; }
-static const char *f_SSL_get_version(const void *ssl) { return (void)ssl, "TLSv1.3"; }
 static unsigned long f_ERR_get_error(void) { return (unsigned long)lib.error_queued; }
 static void f_ERR_clear_error(void) { lib.error_queued = 0; }
 static const char *f_ERR_reason_error_string(unsigned long error) { return (void)error, lib.reason; }
-static const char *f_X509_verify_cert_error_string(long error) { return (void)error, "no"; }
 static int f_X509_STORE_CTX_get_error(void *store) { return (void)store, 62; }
 static void *f_X509_STORE_CTX_get0_cert(void *store) { return (void)store, &certificate_object; }
 static int f_i2d_X509_bio(void *bio, void *certificate) { return (void)bio, certificate == &certificate_object; }

@@ -16,7 +16,7 @@ LAYERS = [
     {"_reference"},
     {"errors"},
     {"_native"},
-    {"partitioners"},
+    {"partitioners", "deadlines"},
     {"types"},
     {"logs"},
     {"arrow", "interceptors", "serialization"},
