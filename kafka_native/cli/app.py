@@ -20,10 +20,17 @@ PROGRAM = "kafka-native"
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 COMMANDS: Mapping[str, str] = {
+    "acls": "List, create and delete permissions.",
+    "cluster": "Show the cluster, its brokers and its controller.",
     "completion": "Print the shell's script that completes commands and options.",
+    "configs": "Show and change settings of topics, brokers and groups.",
+    "doctor": "Find out why a connection fails, step by step.",
+    "groups": "List and describe groups, show their lag, reset offsets.",
     "metadata": "List brokers, topics and partitions, as kcat -L does.",
     "mock": "Start the built-in mock cluster.",
     "perf": "Measure a cluster, and this machine: rates, latencies, a chart.",
+    "topics": "List, describe, create, change and delete topics.",
+    "users": "List SCRAM users, set passwords, delete credentials.",
 }
 """Command -> what it does in a line. Module ``kafka_native.cli.commands.NAME`` holds it, as ``command``."""
 

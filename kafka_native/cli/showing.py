@@ -47,17 +47,15 @@ class Output:
         if self.as_json:
             self.document(everything)
             return
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-        for key, heading in headings.items():
-            right = any(isinstance(record.get(key), (int, float)) for record in everything)
-            table.add_column(heading, justify="right" if right else "left", overflow="fold")
-        for record in everything:
-            table.add_row(*(Text(shown(record.get(key))) for key in headings))
-        printer().print(table)
+        printer().print(table_of(everything, headings, title))
 
     def document(self, data: Any) -> None:
         """One JSON document, whatever ``--json`` says."""
         click.echo(json.dumps(data, indent=2, default=plain, ensure_ascii=False))
+
+    def line(self, data: Any) -> None:
+        """One JSON document in a line, of those that come one after the other."""
+        click.echo(json.dumps(data, default=plain, ensure_ascii=False))
 
     def say(self, text: str) -> None:
         """A line of the result for people; with ``--json`` nothing."""
@@ -67,6 +65,17 @@ class Output:
     def remark(self, text: str) -> None:
         """A line that isn't the result, on stderr."""
         click.echo(text, err=True)
+
+
+def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> Table:
+    """A table as `Output.rows()` has it."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for key, heading in headings.items():
+        right = any(isinstance(record.get(key), (int, float)) for record in records)
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for record in records:
+        table.add_row(*(Text(shown(record.get(key))) for key in headings))
+    return table
 
 
 def json_option(command: Command) -> Command:

@@ -1,0 +1,264 @@
+"""``kafka-native acls``: who may do what."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from kafka_native import KafkaException
+from kafka_native.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.errors import line_of
+from kafka_native.cli.managing import Outcomes, administration, make_sure, tell_errors, yes_option
+from kafka_native.cli.showing import Output, json_option
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+CLUSTER = "kafka-cluster"
+"""The name of the one resource that the cluster is."""
+KINDS = {
+    "topics": ResourceType.TOPIC,
+    "groups": ResourceType.GROUP,
+    "transactional_ids": ResourceType.TRANSACTIONAL_ID,
+}
+KIND_NAMES = {each: each.name.lower().replace("_", "-") for each in KINDS.values()}
+KIND_NAMES[ResourceType.BROKER] = "cluster"  # librdkafka's name of the kind
+OPERATIONS = {
+    each.name.lower().replace("_", "-"): each
+    for each in AclOperation
+    if each not in (AclOperation.UNKNOWN, AclOperation.ANY)
+}
+HEADINGS = {
+    "kind": "resource",
+    "name": "name",
+    "pattern": "pattern",
+    "principal": "principal",
+    "host": "host",
+    "operation": "operation",
+    "permission": "permission",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The resources that options name: kinds and names."""
+
+    found: tuple[tuple[ResourceType, str], ...]
+
+
+def resource_options(command: Command) -> Command:
+    """Adds ``--topic`` and its kin; the command gets them as ``resources: Resources``."""
+
+    @functools.wraps(command)
+    def call(*args: Any, cluster: bool, **more: Any) -> Any:
+        found = [(kind, name) for option, kind in KINDS.items() for name in more.pop(option)]
+        found += [(ResourceType.BROKER, CLUSTER)] if cluster else []
+        return command(*args, resources=Resources(tuple(dict.fromkeys(found))), **more)
+
+    options = (
+        click.option("-t", "--topic", "topics", multiple=True, metavar="NAME", help="This topic."),
+        click.option("-g", "--group", "groups", multiple=True, metavar="NAME", help="This group."),
+        click.option("--transactional-id", "transactional_ids", multiple=True, metavar="NAME", help="This id."),
+        click.option("--cluster", is_flag=True, help="The cluster itself."),
+    )
+    for option in reversed(options):
+        call = option(call)
+    return call  # type: ignore[return-value]
+
+
+def filter_options(command: Command) -> Command:
+    """Adds what narrows permissions down; the command gets ``filters``: a filter a resource."""
+
+    @functools.wraps(command)
+    def call(
+        *args: Any,
+        resources: Resources,
+        pattern: str,
+        principal: str | None,
+        host: str | None,
+        operation: str | None,
+        permission: str | None,
+        **more: Any,
+    ) -> Any:
+        kinds = resources.found or ((ResourceType.ANY, None),)
+        filters = [
+            AclBindingFilter(
+                kind,
+                name,  # type: ignore[arg-type]
+                pattern,
+                principal,  # type: ignore[arg-type]
+                host,  # type: ignore[arg-type]
+                AclOperation.ANY if operation is None else OPERATIONS[operation],
+                permission or "any",
+            )
+            for kind, name in kinds
+        ]
+        return command(*args, filters=filters, **more)
+
+    options = (
+        click.option(
+            "--pattern",
+            type=click.Choice(["any", "match", "literal", "prefixed"]),
+            default="any",
+            show_default=True,
+            help="How a name is meant; match: all permissions that concern it.",
+        ),
+        click.option("--principal", metavar="User:NAME", help="Only this one's."),
+        click.option("--host", help="Only from this host; '*' is a permission's own word for any."),
+        click.option("--operation", type=click.Choice(list(OPERATIONS)), help="Only this."),
+        click.option("--permission", type=click.Choice(["allow", "deny"]), help="Only these."),
+    )
+    for option in reversed(options):
+        call = option(call)
+    return resource_options(call)  # type: ignore[return-value]
+
+
+@click.group("acls")
+def command() -> None:
+    """List, create and delete permissions (ACLs)."""
+
+
+@command.command("list")
+@filter_options
+@connected()
+@json_option
+def list_acls(connection: Connection, output: Output, filters: list[AclBindingFilter]) -> None:
+    """List permissions; options narrow them down, and of resources the ones named are meant."""
+    with administration(connection) as admin:
+        calls = [admin.describe_acls(each, request_timeout=connection.timeout_s) for each in filters]
+        found = sorted({acl for call in calls for acl in call.result()})
+    output.rows([_record(each) for each in found], HEADINGS)
+
+
+def _record(acl: AclBinding) -> dict[str, Any]:
+    return {
+        "kind": KIND_NAMES.get(acl.restype, acl.restype.name.lower()),
+        "name": acl.name,
+        "pattern": acl.resource_pattern_type,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.name.lower().replace("_", "-"),
+        "permission": acl.permission_type,
+    }
+
+
+def _line(acl: AclBinding) -> str:
+    record = _record(acl)
+    where = "" if acl.host == "*" else f" from {acl.host}"
+    prefix = "*" if acl.resource_pattern_type is ResourcePatternType.PREFIXED else ""
+    what = f"{record['operation']} {record['kind']} {acl.name}{prefix}"
+    return f"{acl.permission_type.name.lower()} {acl.principal}{where} to {what}"
+
+
+@command.command("create")
+@resource_options
+@click.option("--prefixed", is_flag=True, help="Names are beginnings of names.")
+@click.option("--principal", "principals", multiple=True, required=True, metavar="User:NAME", help="Who; repeatable.")
+@click.option("--host", "hosts", multiple=True, default=["*"], show_default=True, help="From where; repeatable.")
+@click.option(
+    "--operation",
+    "operations",
+    multiple=True,
+    required=True,
+    type=click.Choice(list(OPERATIONS)),
+    help="What; repeatable.",
+)
+@click.option("--deny", is_flag=True, help="Deny it, rather than allow it.")
+@connected()
+@json_option
+def create(
+    connection: Connection,
+    output: Output,
+    resources: Resources,
+    prefixed: bool,
+    principals: tuple[str, ...],
+    hosts: tuple[str, ...],
+    operations: tuple[str, ...],
+    deny: bool,
+) -> None:
+    """Allow principals operations on resources, or deny them: one permission for each combination."""
+    if not resources.found:
+        raise click.UsageError("name a resource: --topic, --group, --transactional-id or --cluster")
+    permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
+    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+    wanted = [
+        AclBinding(kind, name, pattern, principal, host, OPERATIONS[operation], permission)
+        for kind, name in resources.found
+        for principal in dict.fromkeys(principals)
+        for host in dict.fromkeys(hosts)
+        for operation in dict.fromkeys(operations)
+    ]
+    with administration(connection) as admin:
+        made = Outcomes(admin.create_acls(wanted, request_timeout=connection.timeout_s))
+    _tell(output, list(made), {_line(each): why for each, why in made.errors.items()}, "created")
+
+
+@command.command("delete")
+@filter_options
+@click.option("-a", "--all", "everything", is_flag=True, help="All permissions there are: when nothing else is named.")
+@yes_option
+@connected()
+@json_option
+def delete(
+    connection: Connection, output: Output, filters: list[AclBindingFilter], everything: bool, yes: bool
+) -> None:
+    """Delete the permissions that `acls list` shows for the same options, after a question."""
+    if not everything and filters == [_anything()]:
+        raise click.UsageError("say which permissions, or --all")
+    with administration(connection) as admin:
+        timeout_s = connection.timeout_s
+        calls = [admin.describe_acls(each, request_timeout=timeout_s) for each in filters]
+        found = sorted({acl for call in calls for acl in call.result()})
+        if not found:
+            output.remark("there is no such permission")
+            _tell(output, [], {}, "deleted")
+            return
+        if not yes:
+            for each in found:
+                output.remark(_line(each))
+        make_sure(f"Delete {len(found)} permissions?", yes)
+        gone: list[AclBinding] = []
+        errors: dict[str, str] = {}
+        # What was shown is deleted, and nothing that has been made since.
+        exact = [_exactly(each) for each in found]
+        for future in admin.delete_acls(exact, request_timeout=timeout_s).values():
+            try:
+                gone += future.result()
+            except KafkaException as error:
+                errors[f"permission {len(errors) + 1}"] = line_of(error)
+    _tell(output, gone, errors, "deleted")
+
+
+def _anything() -> AclBindingFilter:
+    return AclBindingFilter("any", None, "any", None, None, "any", "any")  # type: ignore[arg-type]
+
+
+def _exactly(acl: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        acl.restype,
+        acl.name,
+        acl.resource_pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission_type,
+    )
+
+
+def _tell(output: Output, acls: list[AclBinding], errors: dict[str, str], done: str) -> None:
+    if output.as_json:
+        output.document([_record(each) for each in acls])
+    for each in acls:
+        output.say(f"{done}: {_line(each)}")
+    tell_errors(output, "acl", errors)

@@ -1,0 +1,302 @@
+"""``kafka-native topics``: what topics there are, what is in them; making, changing and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+
+from kafka_native import KafkaError, KafkaException, TopicCollection, TopicPartition
+from kafka_native.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+)
+from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.managing import (
+    Outcomes,
+    administration,
+    assignment,
+    make_sure,
+    moment,
+    moment_text,
+    report,
+    settled,
+    tell_errors,
+    yes_option,
+)
+from kafka_native.cli.showing import Output, json_option
+
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""Kafka's own topics."""
+OWN_CONFIG = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+
+settings_option = click.option(
+    "-c",
+    "--topic-config",
+    "settings",
+    multiple=True,
+    type=assignment,
+    metavar="NAME=VALUE",
+    help="A setting of it, again and again.",
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing: only see whether it would work.")
+names_argument = click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+
+
+@click.group("topics")
+def command() -> None:
+    """List, describe, create, change and delete topics."""
+
+
+@command.command("list")
+@click.argument("pattern", default="*")
+@click.option("-a", "--all", "everything", is_flag=True, help="Kafka's own topics, too.")
+@connected()
+@json_option
+def list_topics(connection: Connection, output: Output, pattern: str, everything: bool) -> None:
+    """List the topics, or those whose name fits PATTERN (* and ? stand for anything)."""
+    with administration(connection) as admin:
+        found = admin.list_topics(timeout=connection.timeout_s)
+    records = []
+    for name, topic in sorted(found.topics.items()):
+        if not fnmatchcase(name, pattern) or (name in INTERNAL and not everything):
+            continue
+        partitions = topic.partitions.values()
+        records.append(
+            {
+                "topic": name,
+                "partitions": len(partitions),
+                "replicas": max((len(each.replicas) for each in partitions), default=0),
+                "under_replicated": sum(len(each.isrs) < len(each.replicas) for each in partitions),
+                "without_leader": sum(each.leader < 0 for each in partitions),
+                "internal": name in INTERNAL,
+                "error": None if topic.error is None else topic.error.str(),
+            }
+        )
+    headings = {"topic": "topic", "partitions": "partitions", "replicas": "replicas"}
+    headings |= {"under_replicated": "under-replicated", "without_leader": "without leader"}
+    output.rows(records, headings)
+
+
+@command.command("describe")
+@names_argument
+@connected()
+@json_option
+def describe(connection: Connection, output: Output, topics: tuple[str, ...]) -> None:
+    """Show topics with their partitions, and the settings that somebody has made."""
+    names = list(dict.fromkeys(topics))
+    with administration(connection) as admin:
+        timeout_s = connection.timeout_s
+        described = Outcomes(admin.describe_topics(TopicCollection(names), request_timeout=timeout_s))
+        there = [ConfigResource("topic", name) for name in described]
+        configs = Outcomes(admin.describe_configs(there, request_timeout=timeout_s) if there else {})
+    own = {
+        resource.name: {name: entry.value for name, entry in sorted(found.items()) if entry.source in OWN_CONFIG}
+        for resource, found in configs.items()
+    }
+    refused = {each.name: why for each, why in configs.errors.items()}
+    records = [_topic_record(topic, own.get(name)) for name, topic in described.items()]
+    if output.as_json:
+        output.document(records)
+    else:
+        for record in records:
+            _show_topic(output, record, refused.get(record["topic"]))
+    tell_errors(output, "topic", described.errors)
+
+
+def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | None) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "id": str(topic.topic_id),
+        "internal": topic.is_internal,
+        "settings": settings,
+        "partitions": [
+            {
+                "partition": each.id,
+                "leader": each.leader.id if each.leader is not None and each.leader.id >= 0 else None,
+                "replicas": [node.id for node in each.replicas],
+                "isr": [node.id for node in each.isr],
+            }
+            for each in topic.partitions
+        ],
+    }
+
+
+def _show_topic(output: Output, record: dict[str, Any], refused: str | None) -> None:
+    output.say(f"topic {record['topic']}, id {record['id']}, {len(record['partitions'])} partitions")
+    for name, value in (record["settings"] or {}).items():
+        output.say(f"  {name}={value}")
+    if refused is not None:
+        output.say(f"  its settings can't be told: {refused}")
+    headings = {"partition": "partition", "leader": "leader", "replicas": "replicas", "isr": "in sync"}
+    output.rows(record["partitions"], headings)
+
+
+@command.command("create")
+@names_argument
+@click.option("-p", "--partitions", type=click.IntRange(1), help="Partitions (default: the broker's).")
+@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Replicas of each (default: the broker's).")
+@settings_option
+@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@dry_run_option
+@connected()
+@json_option
+def create(
+    connection: Connection,
+    output: Output,
+    topics: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    settings: tuple[tuple[str, str], ...],
+    if_not_exists: bool,
+    dry_run: bool,
+) -> None:
+    """Create topics."""
+    wanted = [
+        NewTopic(
+            name,
+            -1 if partitions is None else partitions,
+            -1 if replication_factor is None else replication_factor,
+            config=dict(settings),
+        )
+        for name in dict.fromkeys(topics)
+    ]
+    with administration(connection) as admin:
+        futures = admin.create_topics(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        outcomes: dict[str, str | None] = settled(futures)
+    if if_not_exists:
+        outcomes |= _forgiven(futures, KafkaError.TOPIC_ALREADY_EXISTS, outcomes)
+    report(output, "topic", outcomes, "created", dry_run=dry_run)
+
+
+def _forgiven(futures: dict[str, Any], code: int, outcomes: dict[str, str | None]) -> dict[str, str | None]:
+    """Those that failed with what is no error this time."""
+    failed = [name for name, why in outcomes.items() if why is not None]
+    return {name: None for name in failed if _code(futures[name].exception()) == code}
+
+
+def _code(error: BaseException | None) -> int | None:
+    return error.args[0].code() if isinstance(error, KafkaException) else None
+
+
+@command.command("delete")
+@names_argument
+@click.option("--if-exists", is_flag=True, help="A topic that isn't there is no error.")
+@yes_option
+@connected()
+@json_option
+def delete(connection: Connection, output: Output, topics: tuple[str, ...], if_exists: bool, yes: bool) -> None:
+    """Delete topics with all that is in them."""
+    names = list(dict.fromkeys(topics))
+    make_sure(f"Delete {', '.join(names)} with all messages?", yes)
+    with administration(connection) as admin:
+        futures = admin.delete_topics(names, request_timeout=connection.timeout_s)
+        outcomes = settled(futures)
+    if if_exists:
+        outcomes |= _forgiven(futures, KafkaError.UNKNOWN_TOPIC_OR_PART, outcomes)
+    report(output, "topic", outcomes, "deleted")
+
+
+@command.command("alter")
+@names_argument
+@click.option("-p", "--partitions", type=click.IntRange(1), required=True, help="How many it shall have, in all.")
+@dry_run_option
+@connected()
+@json_option
+def alter(connection: Connection, output: Output, topics: tuple[str, ...], partitions: int, dry_run: bool) -> None:
+    """Give topics more partitions. Keys may go to other partitions than before."""
+    wanted = [NewPartitions(name, partitions) for name in dict.fromkeys(topics)]
+    with administration(connection) as admin:
+        futures = admin.create_partitions(wanted, validate_only=dry_run, request_timeout=connection.timeout_s)
+        outcomes = settled(futures)
+    report(output, "topic", outcomes, f"given {partitions} partitions", dry_run=dry_run)
+
+
+@command.command("offsets")
+@names_argument
+@click.option("--time", "since", type=moment, metavar="TIME", help="Also the first offset of this time or later.")
+@connected()
+@json_option
+def offsets(connection: Connection, output: Output, topics: tuple[str, ...], since: int | None) -> None:
+    """Show where partitions begin and end, and how many offsets are between."""
+    with administration(connection) as admin:
+        timeout_s = connection.timeout_s
+        names = list(dict.fromkeys(topics))
+        described = Outcomes(admin.describe_topics(TopicCollection(names), request_timeout=timeout_s))
+        partitions = [TopicPartition(name, each.id) for name, topic in described.items() for each in topic.partitions]
+        first, errors = offsets_of(admin, partitions, OffsetSpec.earliest(), timeout_s)
+        end, more = offsets_of(admin, partitions, OffsetSpec.latest(), timeout_s)
+        newest, _ = offsets_of(admin, partitions, OffsetSpec.max_timestamp(), timeout_s)  # before 3.0: nobody knows
+        at: dict[tuple[str, int], Any] = {}
+        if since is not None:
+            at, later = offsets_of(admin, partitions, OffsetSpec.for_timestamp(since), timeout_s)
+            more |= later
+    records: list[dict[str, Any]] = []
+    for each in partitions:
+        place = (each.topic, each.partition)
+        low, high, newer = (found.get(place) for found in (first, end, newest))
+        record = {
+            "topic": each.topic,
+            "partition": each.partition,
+            "first": None if low is None else low.offset,
+            "end": None if high is None else high.offset,
+            "messages": None if low is None or high is None else high.offset - low.offset,
+            "newest": None if newer is None else moment_text(newer.timestamp),
+        }
+        if since is not None:
+            found = at.get(place)
+            record["at"] = None if found is None or found.offset < 0 else found.offset
+        records.append(record)
+    headings = {"topic": "topic", "partition": "partition", "first": "first", "end": "end", "messages": "messages"}
+    headings |= {"newest": "newest"} | ({} if since is None else {"at": "at time"})
+    output.rows(records, headings)
+    if not output.as_json and len(records) > 1:
+        count = sum(record["messages"] or 0 for record in records)
+        output.say(f"{count} messages, compacted and deleted ones included")
+    tell_errors(output, "topic", described.errors | {f"{t} [{p}]": why for (t, p), why in (errors | more).items()})
+
+
+def offsets_of(
+    admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout_s: float
+) -> tuple[dict[tuple[str, int], Any], dict[tuple[str, int], str]]:
+    """The offsets of partitions, and why those that are missing are."""
+    asked = dict.fromkeys(partitions, spec)
+    found = Outcomes(admin.list_offsets(asked, request_timeout=timeout_s)) if asked else Outcomes({})
+    told = {(each.topic, each.partition): info for each, info in found.items()}
+    return told, {(each.topic, each.partition): why for each, why in found.errors.items()}
+
+
+@command.command("delete-records")
+@click.argument("topic")
+@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), help="Of these (default: all).")
+@click.option("--before", required=True, metavar="OFFSET|end", help="Delete what is before this offset.")
+@yes_option
+@connected()
+@json_option
+def delete_records(
+    connection: Connection, output: Output, topic: str, partitions: tuple[int, ...], before: str, yes: bool
+) -> None:
+    """Delete the messages of TOPIC before an offset, or all of them (--before end)."""
+    if before != "end" and not (before.isascii() and before.isdigit() and len(before) < 19):
+        raise click.BadParameter("write an offset, or end", param_hint="--before")
+    offset = -1 if before == "end" else int(before)
+    with administration(connection) as admin:
+        call = admin.describe_topics(TopicCollection([topic]), request_timeout=connection.timeout_s)
+        known = [each.id for each in call[topic].result().partitions]
+        wanted = sorted(set(partitions)) or known
+        make_sure(f"Delete the messages of {topic} {wanted} before {before}?", yes)
+        places = [TopicPartition(topic, number, offset) for number in wanted]
+        deleted = Outcomes(admin.delete_records(places, request_timeout=connection.timeout_s))
+    records = [
+        {"topic": each.topic, "partition": each.partition, "first": info.low_watermark}
+        for each, info in sorted(deleted.items(), key=lambda item: item[0].partition)
+    ]
+    output.rows(records, {"topic": "topic", "partition": "partition", "first": "begins at"})
+    tell_errors(output, "partition", {str(each.partition): why for each, why in deleted.errors.items()})

@@ -1,0 +1,140 @@
+"""``kafka-native users``: SCRAM users and their credentials."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from kafka_native.admin import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.errors import Failed
+from kafka_native.cli.managing import Outcomes, administration, make_sure, report, settled, tell_errors, yes_option
+from kafka_native.cli.showing import Output, json_option
+
+MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {ScramMechanism.UNKNOWN: "unknown"}
+ITERATIONS = 4096
+ITERATIONS_RANGE = (4096, 16384)
+"""What Apache Kafka takes."""
+
+
+@click.group("users")
+def command() -> None:
+    """List SCRAM users, set their passwords, delete their credentials."""
+
+
+@command.command("list")
+@click.argument("users", nargs=-1, metavar="[USER...]")
+@connected()
+@json_option
+def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -> None:
+    """List the users with SCRAM credentials, or those that are named."""
+    errors: dict[str, str] = {}
+    with administration(connection) as admin:
+        timeout_s = connection.timeout_s
+        if users:
+            names = list(dict.fromkeys(users))
+            found = Outcomes(admin.describe_user_scram_credentials(names, request_timeout=timeout_s))
+            everyone, errors = dict(found), found.errors
+        else:
+            everyone = admin.describe_user_scram_credentials(request_timeout=timeout_s).result()
+    records = [
+        {"user": name, "mechanism": MECHANISM_NAMES[info.mechanism], "iterations": info.iterations}
+        for name, user in sorted(everyone.items())
+        for info in sorted(user.scram_credential_infos, key=lambda info: info.mechanism)
+    ]
+    output.rows(records, {"user": "user", "mechanism": "mechanism", "iterations": "iterations"})
+    tell_errors(output, "user", errors)
+
+
+@command.command("set")
+@click.argument("user")
+@click.option(
+    "--mechanism", type=click.Choice(list(MECHANISMS)), default="SCRAM-SHA-512", show_default=True, help="For which."
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(*ITERATIONS_RANGE),
+    default=ITERATIONS,
+    show_default=True,
+    help="How often it is hashed.",
+)
+@click.option("--password-stdin", is_flag=True, help="Read the password from stdin, to the end of its first line.")
+@click.option("--password-env", metavar="VARIABLE", help="Take the password from this environment variable.")
+@connected()
+@json_option
+def set_user(
+    connection: Connection,
+    output: Output,
+    user: str,
+    mechanism: str,
+    iterations: int,
+    password_stdin: bool,
+    password_env: str | None,
+) -> None:
+    """Set USER's password for a mechanism. On a terminal it is asked for, twice, and not shown.
+
+    There is no option for the password itself: other users of the machine see a command's arguments.
+    """
+    password = _password(user, password_stdin, password_env)
+    info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
+    change = UserScramCredentialUpsertion(user, info, password.encode())
+    with administration(connection) as admin:
+        outcomes = settled(admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s))
+    report(output, "user", outcomes, f"has a password for {mechanism}")
+
+
+def _password(user: str, stdin: bool, variable: str | None) -> str:
+    if stdin and variable is not None:
+        raise click.UsageError("--password-stdin and --password-env: say one of them")
+    if variable is not None:
+        found = os.environ.get(variable)
+        if not found:
+            raise Failed(f"the environment variable {variable} isn't set")
+        return found
+    if stdin:
+        found = sys.stdin.readline().rstrip("\r\n")
+        if not found:
+            raise Failed("there is no password on stdin")
+        return found
+    if not sys.stdin.isatty():
+        raise Failed("nobody can be asked for the password here: --password-stdin or --password-env")
+    asked: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
+    return asked
+
+
+@command.command("delete")
+@click.argument("user")
+@click.option(
+    "--mechanism",
+    "mechanisms",
+    multiple=True,
+    type=click.Choice(list(MECHANISMS)),
+    help="Only this one's (default: all that the user has).",
+)
+@yes_option
+@connected()
+@json_option
+def delete(connection: Connection, output: Output, user: str, mechanisms: tuple[str, ...], yes: bool) -> None:
+    """Delete USER's SCRAM credentials: nobody can log in by them any more."""
+    with administration(connection) as admin:
+        timeout_s = connection.timeout_s
+        described = admin.describe_user_scram_credentials([user], request_timeout=timeout_s)[user].result()
+        have = [info.mechanism for info in described.scram_credential_infos]
+        wanted = [MECHANISMS[each] for each in dict.fromkeys(mechanisms)] or have
+        names = ", ".join(MECHANISM_NAMES[each] for each in wanted)
+        make_sure(f"Delete the credentials of {user} for {names}?", yes)
+        outcomes: dict[str, str | None] = {}
+        for each in wanted:  # one change of a user at a time, as Apache Kafka has it
+            call = admin.alter_user_scram_credentials(
+                [UserScramCredentialDeletion(user, each)], request_timeout=timeout_s
+            )
+            outcomes[f"{user} {MECHANISM_NAMES[each]}"] = settled(call)[user]
+    report(output, "credential", outcomes, "deleted")

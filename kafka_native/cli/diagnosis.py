@@ -1,0 +1,520 @@
+"""The steps of ``kafka-native doctor``: what is tried, in the order in which a client does it, and what came of each.
+
+`diagnose()` makes them all and never raises for what is wrong with the cluster, the network or the configuration: that
+is its result. What a failure means is said by `kafka_native.cli.remedies`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from kafka_native import KafkaException
+from kafka_native.admin import AclOperation, AdminClient
+from kafka_native.cli import remedies
+from kafka_native.cli.probing import (
+    Address,
+    Ended,
+    Foreign,
+    Place,
+    Probe,
+    Refused,
+    TlsFailed,
+    certificate_facts,
+    described,
+    listener_kind,
+    resolve,
+    speaks_http,
+    speaks_tls,
+)
+from kafka_native.cli.remedies import Problem
+from kafka_native.config import Config, parse
+from kafka_native.control.encryption import PROTOCOLS
+from kafka_native.control.versions import ApiRanges
+from kafka_native.protocol import ApiKey, registry
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka_native.security.mechanisms import Mechanism, SaslError, shown
+from kafka_native.security.tls import TlsContext
+from kafka_native.types import ConsumerGroupState, TopicCollection
+
+Status = Literal["ok", "warning", "failed", "skipped"]
+
+EXIT_CODES: Final = {
+    "configuration": 10,
+    "dns": 11,
+    "tcp": 12,
+    "tls": 13,
+    "versions": 14,
+    "sasl": 15,
+    "metadata": 16,
+    "listeners": 17,
+    "topic": 18,
+    "group": 19,
+}
+"""The kinds of steps, in their order, and the exit status that says that the first failure was one of them."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One thing that was tried."""
+
+    kind: str
+    """One of `EXIT_CODES`."""
+    target: str
+    """What it was tried with: a server, an address, a topic; may be empty."""
+    status: Status = "ok"
+    seconds: float = 0.0
+    text: str = ""
+    """What was seen."""
+    cause: str = ""
+    """What is most likely behind it."""
+    advice: str = ""
+    """What to set, or to do."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """More of what was seen, for programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All steps, in their order."""
+
+    steps: list[Step]
+
+    @property
+    def failed(self) -> str | None:
+        """The kind of the first step that failed and that a client can't do without, None if there is none."""
+        kinds = {step.kind for step in self.steps if step.status == "failed"}
+        return next((kind for kind in EXIT_CODES if kind in kinds), None)
+
+    @property
+    def exit_code(self) -> int:
+        """0, or that of the kind of step that failed."""
+        return 0 if self.failed is None else EXIT_CODES[self.failed]
+
+
+def diagnose(
+    conf: Mapping[str, Any],
+    *,
+    topics: tuple[str, ...] = (),
+    groups: tuple[str, ...] = (),
+    timeout_s: float = 5.0,
+    tell: Callable[[str], None] = lambda _text: None,
+) -> Diagnosis:
+    """Tries what a client with this configuration does, step by step.
+
+    :param conf: Its properties.
+    :param topics: Topics that it is to be allowed to read and write.
+    :param groups: Groups that it is to be allowed to join.
+    :param timeout_s: For each attempt, in seconds.
+    :param tell: Is told what is tried next.
+    """
+    examination = _Examination(conf, timeout_s, tell)
+    with suppress(_Over):
+        examination.run(topics, groups)
+    return Diagnosis(examination.finished())
+
+
+class _Over(Exception):
+    """A step has failed that the next ones need; it has been noted."""
+
+
+@dataclass(slots=True)
+class _Settings:
+    """What the configuration step has made."""
+
+    config: Config
+    tls: TlsContext | None
+    mechanism: Mechanism | None
+
+
+class _Examination:
+    def __init__(self, conf: Mapping[str, Any], timeout_s: float, tell: Callable[[str], None]) -> None:
+        self._conf = {**conf, "log_cb": lambda *_: None}
+        self._timeout_s = timeout_s
+        self._tell = tell
+        self._steps: list[Step] = []
+        self._settings: _Settings | None = None
+        self._reached: set[Place] = set()
+
+    def run(self, topics: tuple[str, ...], groups: tuple[str, ...]) -> None:
+        """All of it."""
+        settings = self._settings = self._configuration()
+        found: MetadataResponse | None = None
+        servers = [Place(*each) for each in settings.config.bootstrap]
+        for place in dict.fromkeys(servers):
+            first = len(self._steps)
+            try:
+                found = self._server(settings, place)
+            except _Over:
+                continue
+            self._reached.add(place)
+            self._soften(self._steps[:first], "the other bootstrap servers do")
+        self._soften([] if found is None else self._steps, "the other bootstrap servers do")
+        if found is None:
+            raise _Over
+        for broker in found.brokers:
+            self._listener(settings, broker, servers, found)
+        if topics or groups:
+            with AdminClient(self._conf) as admin:
+                for topic in topics:
+                    self._topic(admin, topic)
+                for group in groups:
+                    self._group(admin, group)
+
+    def finished(self) -> list[Step]:
+        """The steps, with one for each kind that wasn't come to, where it would have been."""
+        have = {step.kind for step in self._steps}
+        order = list(EXIT_CODES)
+        for number, kind in enumerate(order):
+            if kind not in have:
+                later = (at for at, step in enumerate(self._steps) if order.index(step.kind) > number)
+                skipped = Step(kind, "", "skipped", text=self._why_not(kind))
+                self._steps.insert(next(later, len(self._steps)), skipped)
+        return self._steps
+
+    def _why_not(self, kind: str) -> str:
+        settings = self._settings
+        if settings is not None:
+            protocol = settings.config.text("security.protocol")
+            if kind == "tls" and settings.tls is None:
+                return f"security.protocol={protocol} has no TLS"
+            if kind == "sasl" and settings.mechanism is None:
+                return f"security.protocol={protocol} has no log-in"
+        if kind in ("topic", "group") and self._reached:
+            return "none was named: --topic" if kind == "topic" else "none was named: --group"
+        return "a step before it has failed"
+
+    def _soften(self, steps: list[Step], why: str) -> None:
+        """What has failed without harm becomes a warning."""
+        for step in steps:
+            if step.status == "failed":
+                step.status = "warning"
+                step.text += f" ({why})"
+
+    @contextmanager
+    def _step(self, kind: str, target: object = "") -> Iterator[Step]:
+        """Times a step; a `Problem` makes it one that has failed, and ends what needs it."""
+        step = Step(kind, str(target))
+        self._steps.append(step)
+        self._tell(f"{kind} {target}".strip())
+        started = time.perf_counter()
+        try:
+            yield step
+        except Problem as problem:
+            step.status, step.text = "failed", problem.text
+            step.cause, step.advice = problem.cause, problem.advice
+            step.details |= problem.details
+            raise _Over from problem
+        finally:
+            step.seconds = time.perf_counter() - started
+
+    # --- configuration ---
+
+    def _configuration(self) -> _Settings:
+        with self._step("configuration") as step:
+            remarks = self._remarks()
+            try:
+                config = parse(self._conf, "producer")
+                protocol = config.text("security.protocol")
+                tls = TlsContext(config) if protocol in PROTOCOLS else None
+                mechanism = _mechanism(config) if protocol.startswith("sasl_") else None
+            except KafkaException as error:
+                raise Problem(error.args[0].str(), advice=error.hint or "") from error
+            if not config.bootstrap:
+                raise Problem(
+                    "bootstrap.servers isn't set", advice="name a broker: -b host:port, or bootstrap.servers=host:port"
+                )
+            remarks += [] if tls is None else tls.remarks
+            step.text = f"security.protocol={protocol}, bootstrap.servers={config.text('bootstrap.servers')}"
+            if mechanism is not None:
+                step.text += f", {mechanism.name}" + (f" as {shown(mechanism.user)}" if mechanism.user else "")
+                if mechanism.name == "PLAIN" and tls is None:
+                    remarks.append("PLAIN without TLS: whoever sees the network's traffic sees the password")
+            if remarks:
+                step.status, step.cause = "warning", "; ".join(remarks)
+        return _Settings(config, tls, mechanism)
+
+    def _remarks(self) -> list[str]:
+        """What is odd about it, but for what a consumer alone, or a producer alone, has no use for."""
+        said: list[list[str]] = []
+        for role in ("producer", "consumer"):
+            texts: list[str] = []
+            with suppress(KafkaException):  # the step's own parse() says it
+                parse({**self._conf, "log_cb": _collector(texts)}, role)
+            said.append(texts)
+        return [text for text in said[0] if text in said[1]]
+
+    # --- one bootstrap server ---
+
+    def _server(self, settings: _Settings, place: Place) -> MetadataResponse:
+        family = settings.config.text("broker.address.family")
+        with self._step("dns", place) as step:
+            addresses = _resolved(place, family)
+            step.text = ", ".join(each.ip for each in addresses)
+            step.details["addresses"] = [each.ip for each in addresses]
+        with self._connected(place, addresses) as probe:
+            if settings.tls is not None:
+                with self._step("tls", place) as step:
+                    _encrypted(probe, settings.tls, self._timeout_s, step)
+            with self._step("versions", place) as step:
+                ranges = _versions(probe, settings.tls, self._timeout_s)
+                step.text, step.details = _what_it_speaks(ranges)
+            if settings.mechanism is not None:
+                with self._step("sasl", place) as step:
+                    step.text = _logged_in(probe, settings, ranges)
+            with self._step("metadata", place) as step:
+                reply = _metadata(probe, settings, ranges, self._timeout_s)
+                step.text = (
+                    f"cluster {reply.cluster_id or 'without an id'}: {len(reply.brokers)} brokers, "
+                    f"the controller is {reply.controller_id}"
+                )
+                step.details = {"cluster_id": reply.cluster_id, "controller": reply.controller_id}
+        return reply
+
+    def _connected(self, place: Place, addresses: list[Address]) -> Probe:
+        """A connection to the first address that takes one; each is tried."""
+        first = len(self._steps)
+        probe: Probe | None = None
+        for address in addresses:
+            with suppress(_Over), self._step("tcp", address) as step:
+                step.details["server"] = str(place)
+                made = _connection(place, address, self._timeout_s)
+                step.text = "connected"
+                if probe is None:
+                    probe = made
+                else:
+                    made.__exit__(None, None, None)
+        if probe is None:
+            raise _Over
+        self._soften(self._steps[first:], "another address of it does")
+        return probe
+
+    # --- the brokers, as the cluster names them ---
+
+    def _listener(
+        self, settings: _Settings, broker: MetadataResponse.Broker, servers: list[Place], found: MetadataResponse
+    ) -> None:
+        place = Place(broker.host, broker.port)
+        with suppress(_Over), self._step("listeners", f"broker {broker.node_id} {place}") as step:
+            step.details = {"broker": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+            if place in self._reached:
+                step.text = "as the bootstrap server"
+                return
+            try:
+                cluster_id = self._reach(settings, place)
+            except Problem as problem:
+                raise remedies.of_listener(problem, broker.node_id, place, servers) from problem
+            if cluster_id != found.cluster_id:
+                raise remedies.other_cluster(place, broker.node_id, cluster_id, found.cluster_id)
+            step.text = "reachable"
+            if remedies.is_only_local(place, servers):
+                step.status, step.cause = "warning", remedies.only_local(place, broker.node_id, servers)
+
+    def _reach(self, settings: _Settings, place: Place) -> str | None:
+        """Goes all the way to a broker; the id of the cluster that answers there."""
+        addresses = _resolved(place, settings.config.text("broker.address.family"))
+        problem: Problem | None = None
+        for address in addresses:
+            try:
+                probe = _connection(place, address, self._timeout_s)
+            except Problem as error:
+                problem = problem or error
+                continue
+            with probe:
+                if settings.tls is not None:
+                    _encrypted(probe, settings.tls, self._timeout_s, None)
+                ranges = _versions(probe, settings.tls, self._timeout_s)
+                if settings.mechanism is not None:
+                    _logged_in(probe, settings, ranges)
+                return _metadata(probe, settings, ranges, self._timeout_s).cluster_id
+        assert problem is not None, "a name that resolves has an address"
+        raise problem
+
+    # --- what the user may do ---
+
+    def _topic(self, admin: AdminClient, topic: str) -> None:
+        with suppress(_Over), self._step("topic", topic) as step:
+            call = admin.describe_topics(
+                TopicCollection([topic]), include_authorized_operations=True, request_timeout=max(1, self._timeout_s)
+            )
+            try:
+                found = call[topic].result()
+            except KafkaException as error:
+                raise remedies.of_topic(error.args[0], topic) from error
+            orphans = [each.id for each in found.partitions if each.leader is None or each.leader.id < 0]
+            if orphans:
+                raise remedies.leaderless(topic, orphans)
+            step.text = f"{len(found.partitions)} partitions, each with a leader"
+            self._allowed(step, found.authorized_operations, (AclOperation.READ, AclOperation.WRITE))
+
+    def _group(self, admin: AdminClient, group: str) -> None:
+        with suppress(_Over), self._step("group", group) as step:
+            call = admin.describe_consumer_groups(
+                [group], include_authorized_operations=True, request_timeout=max(1, self._timeout_s)
+            )
+            try:
+                found = call[group].result()
+            except KafkaException as error:
+                raise remedies.of_group(error.args[0], group) from error
+            state = "not there yet" if found.state is ConsumerGroupState.DEAD else found.state.name.lower()
+            step.text = f"{state}, {len(found.members)} members, coordinator {found.coordinator.id}"
+            self._allowed(step, found.authorized_operations, (AclOperation.READ,))
+
+    def _allowed(self, step: Step, operations: list[AclOperation] | None, wanted: tuple[AclOperation, ...]) -> None:
+        """Notes what may be done. A broker without an authorizer allows everything; old ones don't tell."""
+        if not operations:
+            return
+        names = sorted(each.name for each in operations)
+        step.details["operations"] = names
+        missing = [each.name for each in wanted if each not in operations and AclOperation.ALL not in operations]
+        step.text += f"; allowed: {', '.join(names).lower()}"
+        if missing:
+            step.status = "warning"
+            step.cause = f"not allowed: {', '.join(missing).lower()}"
+            step.advice = f"kafka-native acls create --{step.kind} {step.target} --principal User:... " + " ".join(
+                f"--operation {name.lower()}" for name in missing
+            )
+
+
+def _mechanism(config: Config) -> Mechanism:
+    from kafka_native.security.sasl import mechanism_of  # only who asks for it pays for it
+
+    return mechanism_of(config)
+
+
+def _collector(texts: list[str]) -> Callable[..., None]:
+    def collect(_name: str, _severity: int, _facility: str, text: str) -> None:
+        texts.append(text)
+
+    return collect
+
+
+# --- what is tried; each raises Problem ---
+
+
+def _resolved(place: Place, family: str) -> list[Address]:
+    try:
+        return resolve(place, family)
+    except OSError as error:
+        raise remedies.of_dns(error, place, family) from error
+
+
+def _connection(place: Place, address: Address, timeout_s: float) -> Probe:
+    try:
+        return Probe(place, address, timeout_s)
+    except OSError as error:
+        raise remedies.of_tcp(error, address, timeout_s) from error
+
+
+def _encrypted(probe: Probe, tls: TlsContext, timeout_s: float, step: Step | None) -> None:
+    place = probe.place
+    try:
+        made = probe.encrypt(tls.context, verifies=tls.verifies, identifies=tls.identifies_hosts)
+    except TlsFailed as error:
+        raise _tls_problem(probe, tls, error, timeout_s) from error
+    except OSError as error:
+        raise remedies.of_silence(error, f"the TLS handshake with {place}") from error
+    if step is not None:
+        facts = [certificate_facts(each) for each in made.chain]
+        step.text = f"{made.version}, {made.cipher}"
+        step.details = {"version": made.version, "cipher": made.cipher, "chain": facts}
+        if facts:
+            step.text += f"; certificate {remedies.of_certificate(facts[0])}"
+
+
+def _tls_problem(probe: Probe, tls: TlsContext, error: TlsFailed, timeout_s: float) -> Problem:
+    place = probe.place
+    leaf = error.chain[0] if error.chain else b""
+    text = tls.explain(error.reason, error.verify_error, place.host, place.port, leaf)
+    facts = [certificate_facts(each) for each in error.chain]
+    if error.verify_error:
+        return Problem(text, cause=remedies.of_chain(facts), details={"chain": facts})
+    if "alert" in error.reason.lower():
+        return Problem(text)
+    return remedies.no_tls(text, place, listener_kind(place, probe.address, timeout_s, None))
+
+
+def _versions(probe: Probe, tls: TlsContext | None, timeout_s: float) -> ApiRanges:
+    try:
+        return probe.versions()
+    except TlsFailed as error:
+        assert tls is not None
+        raise Problem(tls.explain(error.reason, error.verify_error, *probe.place, b"")) from error
+    except Refused as error:
+        raise Problem(f"the broker refuses ApiVersions: {error}") from error
+    except Foreign as error:
+        what = described(error.received)
+        raise remedies.no_kafka(probe.place, what, error.received, encrypted=tls is not None) from error
+    except (Ended, OSError) as error:
+        if tls is None and speaks_tls(probe.place, probe.address, timeout_s):
+            raise remedies.no_kafka(probe.place, "a TLS server", b"", encrypted=False) from error
+        if tls is None and speaks_http(probe.place, probe.address, timeout_s):
+            raise remedies.no_kafka(probe.place, "an HTTP server", b"", encrypted=False) from error
+        if isinstance(error, OSError):
+            raise remedies.of_silence(error, f"ApiVersions, the first request to {probe.place}") from error
+        raise remedies.hung_up(probe.place) from error
+
+
+def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
+    names = {int(key): key.name for key in ApiKey}
+    features = ", ".join(f"{name}={level}" for name, level in sorted(ranges.features.items()))
+    common = [key for key in ranges.ranges if key in names and ranges.choose(registry.request(key)) >= 0]
+    text = f"{len(ranges.ranges)} APIs, {len(common)} of them in common"
+    return text + (f"; {features}" if features else ""), {
+        "apis": {names.get(key, str(key)): list(both) for key, both in sorted(ranges.ranges.items())},
+        "features": dict(ranges.features),
+    }
+
+
+def _logged_in(probe: Probe, settings: _Settings, ranges: ApiRanges) -> str:
+    mechanism = settings.mechanism
+    assert mechanism is not None
+    try:
+        lifetime_ms = probe.log_in(mechanism, ranges)
+    except Refused as error:
+        said = shown(error.error.str(), mechanism.secrets())
+        raise remedies.of_login(error.error.code(), said, mechanism, settings.tls is not None) from error
+    except SaslError as error:
+        said = shown(str(error), mechanism.secrets())
+        raise Problem(f"{mechanism.name} isn't possible: {said}") from error
+    except Foreign as error:
+        raise remedies.no_kafka(probe.place, described(error.received), error.received, encrypted=False) from error
+    except TlsFailed as error:
+        assert settings.tls is not None
+        raise Problem(settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")) from error
+    except Ended as error:
+        raise remedies.login_hung_up(mechanism) from error
+    except OSError as error:
+        raise remedies.of_silence(error, f"the log-in at {probe.place}") from error
+    who = shown(mechanism.user) or "the client"
+    return f"{who} is logged in with {mechanism.name}" + (f" for {lifetime_ms / 1000:g} s" if lifetime_ms else "")
+
+
+def _metadata(probe: Probe, settings: _Settings, ranges: ApiRanges, timeout_s: float) -> MetadataResponse:
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    version = ranges.choose(MetadataRequest)
+    if version < 1:  # version 0 can't ask for no topics
+        raise Problem("the broker speaks no version of Metadata that is known here", "it is older than 0.10")
+    if version < 4:
+        request.allow_auto_topic_creation = True
+    try:
+        reply = probe.ask(request, version)
+    except Foreign as error:
+        raise remedies.no_kafka(probe.place, described(error.received), error.received, encrypted=False) from error
+    except TlsFailed as error:
+        assert settings.tls is not None
+        raise Problem(settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")) from error
+    except Ended as error:
+        kind = listener_kind(probe.place, probe.address, timeout_s, settings.tls)
+        raise remedies.metadata_hung_up(kind, settings.tls is not None, settings.mechanism is not None) from error
+    except OSError as error:
+        raise remedies.of_silence(error, f"Metadata from {probe.place}") from error
+    assert isinstance(reply, MetadataResponse)
+    if reply.error_code:
+        raise Problem(f"the broker answers {remedies.code_text(reply.error_code)}")
+    if not reply.brokers:
+        raise Problem("the broker knows no broker", "it has just started, or has no connection to its controller")
+    return reply

@@ -1,0 +1,165 @@
+"""A group's offsets beside those of its partitions: its lag, and where a reset takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka_native import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
+from kafka_native.admin import AdminClient, ConsumerGroupDescription, OffsetSpec
+from kafka_native.cli.errors import Failed
+from kafka_native.cli.managing import Outcomes
+
+Place = tuple[str, int]
+
+IDLE: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+"""States without members, in which offsets can be changed from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a reset takes partitions: one of the ways that Kafka's own tool has."""
+
+    kind: str
+    """``earliest``, ``latest``, ``current``, ``offset``, ``shift`` or ``time``."""
+    number: int = 0
+    """The offset, the shift, or the time in milliseconds since 1970."""
+
+
+class Offsets:
+    """Asks for what belongs to groups and partitions, with one time limit for each question."""
+
+    def __init__(self, admin: AdminClient, timeout_s: float) -> None:
+        """``timeout_s``: for each call."""
+        self._admin = admin
+        self._timeout_s = timeout_s
+
+    def describe(self, group: str) -> ConsumerGroupDescription:
+        """The group with its members. KafkaException if it can't be described."""
+        call = self._admin.describe_consumer_groups([group], request_timeout=self._timeout_s)
+        return call[group].result()
+
+    def committed(self, group: str) -> dict[Place, int]:
+        """What it has committed. KafkaException if the coordinator doesn't tell."""
+        asked = [ConsumerGroupTopicPartitions(group)]
+        call = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
+        found = call[group].result().topic_partitions or []
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def partitions(self, topics: Iterable[str]) -> list[Place]:
+        """All partitions of topics. Failed if one isn't there."""
+        names = list(dict.fromkeys(topics))
+        found = Outcomes(self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s))
+        for name, why in found.errors.items():
+            raise Failed(f"topic {name}: {why}")
+        return [(name, each.id) for name, topic in found.items() for each in topic.partitions]
+
+    def find(self, places: Iterable[Place], spec: OffsetSpec) -> tuple[dict[Place, int], dict[Place, str]]:
+        """The offsets of partitions, -1 where there is none; and why those that are missing are."""
+        asked = {TopicPartition(*place): spec for place in places}
+        if not asked:
+            return {}, {}
+        found = Outcomes(self._admin.list_offsets(asked, request_timeout=self._timeout_s))
+        told = {(each.topic, each.partition): info.offset for each, info in found.items()}
+        return told, {(each.topic, each.partition): why for each, why in found.errors.items()}
+
+    def commit(self, group: str, offsets: Mapping[Place, int]) -> dict[Place, str | None]:
+        """Commits for a group without members: why each partition's offset wasn't, None if it was."""
+        wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, wanted)]
+        call = self._admin.alter_consumer_group_offsets(asked, request_timeout=self._timeout_s)
+        done = call[group].result().topic_partitions or []
+        return {(each.topic, each.partition): None if each.error is None else each.error.str() for each in done}
+
+
+def lag(offsets: Offsets, group: str) -> tuple[ConsumerGroupDescription, list[dict[str, Any]], dict[Place, str]]:
+    """The group; a record for each partition that it has committed or is assigned; why ends are missing."""
+    described = offsets.describe(group)
+    committed = offsets.committed(group)
+    owners = {
+        (each.topic, each.partition): member
+        for member in described.members
+        for each in member.assignment.topic_partitions
+    }
+    places = sorted({*committed, *owners})
+    ends, errors = offsets.find(places, OffsetSpec.latest())
+    records = []
+    for place in places:
+        owner, end, offset = owners.get(place), ends.get(place), committed.get(place)
+        records.append(
+            {
+                "group": group,
+                "topic": place[0],
+                "partition": place[1],
+                "committed": offset,
+                "end": end,
+                "lag": None if end is None or offset is None else max(0, end - offset),
+                "member": None if owner is None else owner.member_id,
+                "client_id": None if owner is None else owner.client_id,
+                "host": None if owner is None else owner.host,
+            }
+        )
+    return described, records, errors
+
+
+def chosen(
+    offsets: Offsets, committed: Mapping[Place, int], topics: Sequence[tuple[str, tuple[int, ...]]]
+) -> list[Place]:
+    """The partitions that are meant: of the named topics, or, where none is named, all with an offset."""
+    if not topics:
+        return sorted(committed)
+    known = offsets.partitions(topic for topic, _ in topics)
+    found: dict[Place, None] = {}
+    for topic, numbers in topics:
+        mine = [place for place in known if place[0] == topic]
+        wrong = [number for number in numbers if (topic, number) not in mine]
+        if wrong:
+            raise Failed(f"topic {topic} has no partition {wrong[0]}: it has {len(mine)}")
+        found |= dict.fromkeys(place for place in mine if not numbers or place[1] in numbers)
+    return sorted(found)
+
+
+def reset(
+    offsets: Offsets, places: Sequence[Place], committed: Mapping[Place, int], target: Target
+) -> list[dict[str, Any]]:
+    """A record for each partition: its offset now, what it would be, and a remark where that isn't what was asked."""
+    first, errors = offsets.find(places, OffsetSpec.earliest())
+    end, more = offsets.find(places, OffsetSpec.latest())
+    for (topic, partition), why in (errors | more).items():
+        raise Failed(f"{topic} [{partition}]: {why}")
+    at: dict[Place, int] = {}
+    if target.kind == "time":
+        at, errors = offsets.find(places, OffsetSpec.for_timestamp(target.number))
+        for (topic, partition), why in errors.items():
+            raise Failed(f"{topic} [{partition}]: {why}")
+    records = []
+    for place in places:
+        now = committed.get(place)
+        new, remark = _target(target, now, (first[place], end[place]), at.get(place, -1))
+        shift = None if new is None or now is None else new - now
+        record = {"topic": place[0], "partition": place[1], "committed": now, "new": new, "change": shift}
+        records.append({**record, "remark": remark})
+    return records
+
+
+def _target(target: Target, now: int | None, limits: tuple[int, int], at: int) -> tuple[int | None, str | None]:
+    """The new offset within the partition's limits, None for none; what is to be said about it."""
+    first, end = limits
+    if target.kind == "earliest":
+        return first, None
+    if target.kind == "latest":
+        return end, None
+    if target.kind == "time":
+        return (at, None) if at >= 0 else (end, "nothing is that new: the end")
+    if target.kind == "offset":
+        wanted = target.number
+    elif now is None:
+        return None, "nothing is committed"
+    else:
+        wanted = now + target.number  # a shift; "current" is one by 0
+    if wanted < first:
+        return first, f"{wanted} is before the beginning"
+    if wanted > end:
+        return end, f"{wanted} is behind the end"
+    return wanted, None

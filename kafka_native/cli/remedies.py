@@ -1,0 +1,303 @@
+"""What a failed step of ``kafka-native doctor`` means, in the user's terms, and what to set: texts, no network.
+
+Whatever comes from the network is cut and cleaned before it is put into a sentence.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kafka_native.cli.probing import Address, Place
+from kafka_native.errors import KafkaError, error_name, error_text
+from kafka_native.security.certificates import clean
+from kafka_native.security.mechanisms import Mechanism
+
+PLAIN_PROTOCOLS: Final = "security.protocol=plaintext (or sasl_plaintext)"
+TLS_PROTOCOLS: Final = "security.protocol=ssl (or sasl_ssl)"
+KAFKA_PORTS: Final = "9092 is the usual one for clients, 9093 that of KRaft's controllers"
+
+
+class Problem(Exception):
+    """Why a step has failed.
+
+    :param text: What was seen.
+    :param cause: What is most likely behind it.
+    :param advice: What to set, or to do.
+    :param details: More of what was seen, for programs.
+    """
+
+    def __init__(self, text: str, cause: str = "", advice: str = "", details: dict[str, Any] | None = None) -> None:
+        """Make one; see the class for the arguments."""
+        super().__init__(text)
+        self.text = text
+        self.cause = cause
+        self.advice = advice
+        self.details = details or {}
+
+
+def code_text(code: int) -> str:
+    """A broker's error code with its meaning."""
+    return f"{error_name(code)} ({error_text(code)})"
+
+
+# --- reaching it ---
+
+
+def of_dns(error: OSError, place: Place, family: str) -> Problem:
+    """A name without an address."""
+    host = clean(place.host, 255)
+    text = f"{host} can't be resolved: {error.strerror or error}"
+    if family != "any" and error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_ADDRFAMILY", socket.EAI_NONAME)):
+        return Problem(text, f"the name may have no address of this family: broker.address.family={family}")
+    if error.errno == socket.EAI_AGAIN:
+        return Problem(
+            text, "this machine's name server doesn't answer, or knows nobody by this name: no network, no VPN?"
+        )
+    return Problem(text, "a misspelt name, or one that only the broker's own network knows (a container's, a pod's)")
+
+
+def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
+    """No connection to an address."""
+    if isinstance(error, TimeoutError):
+        cause = "a firewall or a security group drops the packets, or the machine is down or in another network"
+        return Problem(f"{address} didn't answer within {timeout_s:g} s", cause)
+    if isinstance(error, ConnectionRefusedError):
+        cause = "the machine is there, but nothing listens on this port: is the broker up, is it the right port?"
+        return Problem(f"{address} refuses the connection", cause, f"check the port: {KAFKA_PORTS}")
+    if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL):
+        return Problem(f"{address} can't be reached: {error.strerror}", "there is no way to this network from here")
+    return Problem(f"{address}: {error.strerror or error}")
+
+
+def of_silence(error: OSError, what: str) -> Problem:
+    """A connection that is taken and then of no use."""
+    if isinstance(error, TimeoutError):
+        return Problem(
+            f"nobody answered {what} in time",
+            "the connection is taken, but nothing behind it answers: a load balancer or port forwarding without a "
+            "broker behind it, a broker that hangs, or no Kafka at all",
+            "look at the broker's log, and connect to the broker itself, past what is between",
+        )
+    return Problem(f"the connection broke at {what}: {error.strerror or error}", "see the broker's log")
+
+
+def no_kafka(place: Place, what: str, received: bytes, *, encrypted: bool) -> Problem:
+    """Something else than Kafka answers."""
+    began = f" (it began with {clean(repr(received[:24]))})" if received else ""
+    text = f"{place} isn't a Kafka listener that this client can talk to: {what} answered{began}"
+    if what == "a TLS server" and not encrypted:
+        return Problem(text, "the listener wants TLS, and the client speaks without it", f"set {TLS_PROTOCOLS}")
+    if what == "an HTTP server":
+        cause = "this is the port of a REST proxy, a schema registry, a metrics exporter or a web interface"
+        return Problem(text, cause, f"use the port of the broker's listener: {KAFKA_PORTS}")
+    return Problem(text, "the wrong port, or a proxy in between", f"use the broker's own port: {KAFKA_PORTS}")
+
+
+def hung_up(place: Place) -> Problem:
+    """The connection was closed in place of an answer to ApiVersions."""
+    return Problem(
+        f"{place} closed the connection in place of an answer to ApiVersions",
+        "it isn't Kafka, it is older than 0.10, or the listener is one for controllers or for other brokers",
+        f"check the port: {KAFKA_PORTS}; the broker's log says why it closes connections",
+    )
+
+
+# --- TLS ---
+
+
+def of_certificate(facts: dict[str, str]) -> str:
+    """A certificate in a line."""
+    return f"{facts['subject']} for {facts['names']}, from '{facts['issuer']}', until {facts['not_after']}"
+
+
+def of_chain(chain: Sequence[dict[str, str]]) -> str:
+    """The certificates that a broker has shown."""
+    shown = "; ".join(f"{number}. {of_certificate(facts)}" for number, facts in enumerate(chain, 1))
+    return f"it has shown {shown}" if shown else ""
+
+
+def no_tls(text: str, place: Place, kind: list[str] | str | None) -> Problem:
+    """The TLS handshake has failed before there was a certificate; ``kind``: see `probing.listener_kind`."""
+    if isinstance(kind, list):
+        cause = f"the listener speaks Kafka without TLS and wants a log-in with one of {_listed(kind)}"
+        return Problem(text, cause, "set security.protocol=sasl_plaintext, or take the port of the TLS listener")
+    if kind is None:
+        cause = "the listener speaks Kafka without TLS and without a log-in"
+        return Problem(text, cause, "set security.protocol=plaintext, or take the port of the TLS listener")
+    if kind.startswith("an "):
+        return no_kafka(place, kind, b"", encrypted=True)
+    return Problem(text, "", f"is it a listener for TLS? If not: {PLAIN_PROTOCOLS}")
+
+
+# --- the log-in ---
+
+
+def of_login(code: int, said: str, mechanism: Mechanism, encrypted: bool) -> Problem:
+    """The broker has refused the log-in. ``said``: what it says of it, without secrets."""
+    name = mechanism.name
+    if code == KafkaError.UNSUPPORTED_SASL_MECHANISM:
+        return Problem(
+            f"the broker has no SASL mechanism {name}: it offers {said or 'none'}",
+            "sasl.mechanism isn't one of the listener's sasl.enabled.mechanisms",
+            f"set sasl.mechanism={said.split(', ')[0]}" if said else "",
+        )
+    if code == KafkaError.ILLEGAL_SASL_STATE:
+        other = "ssl" if encrypted else "plaintext"
+        return Problem(
+            "the listener takes no SASL",
+            "it is one for clients that don't log in",
+            f"set security.protocol={other}, or take the port of the SASL listener",
+        )
+    who = f"user {clean(mechanism.user)!r}" if mechanism.user else "the client"
+    causes = {
+        "PLAIN": "a wrong password, or a user that the broker's JAAS configuration (or its callback) doesn't know",
+        "OAUTHBEARER": "the broker doesn't accept the token: its issuer, audience, signature or lifetime",
+        "GSSAPI": "the ticket isn't for this broker: its host name, sasl.kerberos.service.name, its keytab, the clocks",
+        "AWS_MSK_IAM": "the signature isn't accepted: credentials, region (sasl.aws.region), the policy, the clock",
+    }
+    scram = f"a wrong password, or {who} has no credential for {name} (users list shows who has)"
+    advice = {
+        "OAUTHBEARER": "compare the token's claims with the listener's sasl.oauthbearer.expected.*",
+        "GSSAPI": "see sasl.kerberos.* and the KDC's log",
+        "AWS_MSK_IAM": "",
+    }.get(name, "check sasl.username, sasl.password and sasl.mechanism")
+    return Problem(f"the broker refuses {who} with {name}: {said}", causes.get(name, scram), advice)
+
+
+def login_hung_up(mechanism: Mechanism) -> Problem:
+    """The connection was closed in the middle of the log-in."""
+    return Problem(
+        f"the broker closed the connection in the middle of the log-in with {mechanism.name}",
+        "it refuses the credentials without a word, or isn't prepared for this mechanism",
+        "check the credentials; the broker's log says why",
+    )
+
+
+def metadata_hung_up(kind: list[str] | str | None, encrypted: bool, logged_in: bool) -> Problem:
+    """The connection was closed in place of an answer to Metadata; ``kind``: see `probing.listener_kind`."""
+    text = "the broker closed the connection in place of an answer to Metadata"
+    if isinstance(kind, list) and not logged_in:
+        protocol = "sasl_ssl" if encrypted else "sasl_plaintext"
+        return Problem(
+            text,
+            f"the listener wants a log-in, with one of {_listed(kind)}",
+            f"set security.protocol={protocol}, sasl.mechanism, sasl.username and sasl.password",
+        )
+    return Problem(text, "it is no listener for clients, or the broker is about to end", "see the broker's log")
+
+
+# --- where the cluster says that its brokers are ---
+
+
+def of_listener(problem: Problem, broker: int, place: Place, servers: Sequence[Place]) -> Problem:
+    """A broker can't be reached at the address that the cluster gives to clients."""
+    text = f"the cluster tells clients to connect to {place}, and there: {problem.text}"
+    if is_only_local(place, servers):
+        return Problem(
+            text,
+            only_local(place, broker, servers),
+            f"on broker {broker}: advertised.listeners with a name and port that clients reach, for instance "
+            f"{servers[0]}; clients need no other setting",
+            problem.details,
+        )
+    if "can't be resolved" in problem.text:
+        return Problem(
+            text,
+            "the name is known only where the broker runs: a container's, a pod's or an internal name",
+            f"on broker {broker}: advertised.listeners with a name that clients resolve; in containers one listener "
+            "for inside and one for outside, each with its own advertised address",
+            problem.details,
+        )
+    private = _is_private(place.host) and not any(_is_private(each.host) for each in servers)
+    where = "a private address, of the broker's own network; " if private else ""
+    return Problem(
+        text,
+        f"{where}{problem.cause}" if problem.cause else where.rstrip("; "),
+        problem.advice or f"check advertised.listeners of broker {broker}, and what is between it and this machine",
+        problem.details,
+    )
+
+
+def is_only_local(place: Place, servers: Sequence[Place]) -> bool:
+    """Whether a broker is given as this very machine to somebody who came by another address."""
+    return is_loopback(place.host) and not all(is_loopback(each.host) for each in servers)
+
+
+def only_local(place: Place, broker: int, servers: Sequence[Place]) -> str:
+    """What it means that a broker says that it is at localhost."""
+    return (
+        f"{place.host} is each client's own machine: broker {broker} has the default, or a developer's, "
+        f"advertised.listeners, while you came by {', '.join(str(each) for each in servers)}"
+    )
+
+
+def other_cluster(place: Place, broker: int, found: str | None, expected: str | None) -> Problem:
+    """Another cluster answers at a broker's advertised address."""
+    return Problem(
+        f"another cluster answers at {place}: {found}, not {expected}",
+        f"advertised.listeners of broker {broker} names a machine that is another one from here",
+        f"on broker {broker}: advertised.listeners with a name that is the same for clients",
+    )
+
+
+# --- what the user may do ---
+
+
+def of_topic(error: KafkaError, topic: str) -> Problem:
+    """A topic can't be described."""
+    text = f"topic {topic}: {error.str()}"
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        cause = "there is no such topic, or the user may not even know that there is (DESCRIBE is missing)"
+        return Problem(text, cause, f"kafka-native topics create {topic}, or let the user: see kafka-native acls")
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return Problem(text, "the user lacks DESCRIBE, READ or WRITE on it", _grant("topic", topic, "read"))
+    return Problem(text)
+
+
+def leaderless(topic: str, partitions: Sequence[int]) -> Problem:
+    """Nobody leads some of its partitions."""
+    numbers = ", ".join(str(each) for each in partitions[:20])
+    return Problem(
+        f"topic {topic}: partition {numbers} has no leader",
+        "the brokers that have its replicas are down",
+        f"kafka-native topics describe {topic} shows them",
+    )
+
+
+def of_group(error: KafkaError, group: str) -> Problem:
+    """A group can't be described."""
+    text = f"group {group}: {error.str()}"
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return Problem(text, "the user lacks DESCRIBE or READ on it", _grant("group", group, "read"))
+    if error.code() == KafkaError.COORDINATOR_NOT_AVAILABLE:
+        return Problem(text, "__consumer_offsets has no leader: too few brokers for its replication factor?")
+    return Problem(text)
+
+
+def _grant(kind: str, name: str, operation: str) -> str:
+    return f"kafka-native acls create --{kind} {name} --principal User:... --operation {operation}"
+
+
+def _listed(mechanisms: Sequence[str]) -> str:
+    return ", ".join(clean(each) for each in mechanisms[:20]) or "nothing that it names"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is the machine that asks."""
+    if host.rstrip(".").lower() in ("localhost", "localhost.localdomain", "ip6-localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return False

@@ -1,0 +1,71 @@
+"""A terminal for a program: what it shows, and what somebody types into it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.cli.running import PROGRAM, environment
+
+WAIT_S = 30.0
+
+
+class Terminal:
+    """A process whose stdin, stdout and stderr are one terminal."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process = process
+        self.shown = ""
+        self._master = master
+
+    def wait_for(self, text: str, times: int = 1) -> str:
+        """Waits until a text is on it so often; everything that has been shown."""
+        deadline = time.monotonic() + WAIT_S
+        while self.shown.count(text) < times:
+            assert time.monotonic() < deadline, f"{text!r} isn't there: {self.shown!r}"
+            assert self._read(), f"it has ended without {text!r}: {self.shown!r}"
+        return self.shown
+
+    def type(self, text: str) -> None:
+        """What a user types."""
+        os.write(self._master, text.encode())
+
+    def end(self) -> int:
+        """Waits for the end; the exit status."""
+        while self._read():
+            pass
+        return self.process.wait(WAIT_S)
+
+    def _read(self) -> bool:
+        if not select.select([self._master], [], [], 0.2)[0]:
+            return self.process.poll() is None
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # Linux: nobody has the other end any more
+            return False
+        self.shown += data.decode(errors="replace")
+        return bool(data)
+
+
+@contextmanager
+def terminal(*arguments: str, columns: int = 120) -> Iterator[Terminal]:
+    """`kafka-native` on a terminal of its own, killed if it is still there behind the block."""
+    master, slave = pty.openpty()
+    env = environment(TERM="xterm", COLUMNS=str(columns), LINES="40")
+    env.pop("NO_COLOR")
+    ends = {"stdin": slave, "stdout": slave, "stderr": slave}
+    try:
+        with subprocess.Popen([*PROGRAM, *arguments], env=env, start_new_session=True, **ends) as process:  # type: ignore[call-overload]
+            os.close(slave)
+            try:
+                yield Terminal(process, master)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+    finally:
+        os.close(master)

@@ -1,0 +1,519 @@
+"""``kafka-native doctor``: each thing that can be wrong is found in its step, with its cause and what to set."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError
+from kafka_native.cli.diagnosis import EXIT_CODES
+from kafka_native.cli.probing import Address, Place
+from kafka_native.cli.remedies import Problem, is_loopback, of_dns, of_listener, of_tcp
+from kafka_native.mock import ListenerSecurity, MockCluster
+from kafka_native.protocol import ApiKey
+from tests.cli.running import invoke, run
+
+LIMIT_S = "0.7"
+
+
+class Found:
+    """What a run of the doctor has said, as JSON."""
+
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
+        result = invoke("doctor", "--json", "-m", LIMIT_S, *arguments, env=env)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+        self.status = result.exit_code
+        self.document = json.loads(result.stdout)
+        self.said = result.stdout
+        assert self.document["exit_code"] == self.status
+        assert {step["kind"] for step in self.document["steps"]} == set(EXIT_CODES), "each step is there, or skipped"
+
+    def steps(self, kind: str) -> list[dict[str, Any]]:
+        return [step for step in self.document["steps"] if step["kind"] == kind]
+
+    def only(self, kind: str) -> dict[str, Any]:
+        (step,) = self.steps(kind)
+        return step
+
+    def failed_at(self, kind: str) -> dict[str, Any]:
+        """The first step that failed; no other kind has: what is before it is fine, what is behind it wasn't tried."""
+        shown = [(step["kind"], step["status"], step["text"]) for step in self.document["steps"]]
+        assert self.document["failed"] == kind, shown
+        assert self.status == EXIT_CODES[kind]
+        failed = [step for step in self.document["steps"] if step["status"] == "failed"]
+        assert {step["kind"] for step in failed} == {kind}
+        return failed[0]  # type: ignore[no-any-return]
+
+
+@contextmanager
+def answering(handle: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that does the same with each connection; its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                handle(connection)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(10)
+
+
+def tls_options(cluster: MockCluster, tmp_path: Path) -> list[str]:
+    authority = tmp_path / "ca.pem"
+    authority.write_text(cluster.ca_pem)
+    return ["-b", cluster.bootstrap_servers, "-X", "security.protocol=ssl", "-X", f"ssl.ca.location={authority}"]
+
+
+# --- all good ---
+
+
+def test_all_good(cluster: MockCluster) -> None:
+    cluster.create_topic("greetings", 3)
+    found = Found("-b", cluster.bootstrap_servers, "-t", "greetings", "-G", "readers")
+    assert found.status == 0, found.said
+    assert found.document["ok"] is True
+    statuses = {kind: {step["status"] for step in found.steps(kind)} for kind in EXIT_CODES}
+    assert statuses == {kind: {"skipped" if kind in ("tls", "sasl") else "ok"} for kind in EXIT_CODES}
+    assert [step["target"] for step in found.steps("tcp")] == cluster.bootstrap_servers.split(",")
+    assert cluster.cluster_id in found.steps("metadata")[0]["text"]
+    assert found.steps("versions")[0]["details"]["apis"]["METADATA"][1] >= 12
+    assert found.only("topic")["text"].startswith("3 partitions")
+    assert all(step["seconds"] >= 0 for step in found.document["steps"])
+
+
+def test_brokers_that_are_no_bootstrap_servers_are_visited(cluster: MockCluster) -> None:
+    found = Found("-b", cluster.address(1))
+    assert found.status == 0, found.said
+    texts = {step["details"]["broker"]: step["text"] for step in found.steps("listeners")}
+    assert texts == {1: "as the bootstrap server", 2: "reachable"}
+    assert cluster.requests_of(ApiKey.METADATA, broker=2)
+
+
+def test_everything_that_security_has(tmp_path: Path) -> None:
+    security = ListenerSecurity("sasl_ssl", mechanisms=["SCRAM-SHA-512"], users={"alice": "Secret-1"})
+    with MockCluster(brokers=2, security=security) as cluster:
+        login = ["-X", "sasl.mechanism=SCRAM-SHA-512", "-X", "sasl.username=alice", "-X", "sasl.password=Secret-1"]
+        options = [*tls_options(cluster, tmp_path), "-X", "security.protocol=sasl_ssl"]
+        found = Found(*options, *login)
+        assert found.status == 0, found.said
+        assert "TLSv1.3" in found.steps("tls")[0]["text"]
+        assert "127.0.0.1" in found.steps("tls")[0]["details"]["chain"][0]["names"]
+        assert found.steps("sasl")[0]["text"] == "alice is logged in with SCRAM-SHA-512"
+        assert len(cluster.logins) == 2
+        assert "Secret-1" not in found.said
+
+
+def test_text_for_people_and_its_exit_status(cluster: MockCluster) -> None:
+    done = run("doctor", "-b", cluster.bootstrap_servers)
+    text = done.stdout.decode()
+    assert done.returncode == 0, text + done.stderr.decode()
+    assert "\x1b" not in text
+    assert text.splitlines()[0].startswith("ok       configuration  security.protocol=plaintext")
+    assert text.splitlines()[-1] == "Clients can connect"
+    failing = run("doctor", "-b", "127.0.0.1:1", "--quiet")
+    lines = failing.stdout.decode().splitlines()
+    assert failing.returncode == 12
+    assert lines[0].startswith("FAILED   tcp            127.0.0.1:1: 127.0.0.1:1 refuses the connection")
+    assert lines[1].strip().startswith("cause: the machine is there, but nothing listens on this port")
+    assert lines[-1] == "This connection fails at: tcp (exit status 12)"
+
+
+# --- configuration, DNS, TCP ---
+
+
+def test_no_broker_is_named() -> None:
+    step = Found().failed_at("configuration")
+    assert step["text"] == "bootstrap.servers isn't set"
+    assert "-b host:port" in step["advice"]
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("no.such.property=1", 'No such configuration property: "no.such.property"'),
+        ("ssl.ca.location=/nowhere/ca.pem", "/nowhere/ca.pem"),
+        ("sasl.mechanism=SCRAM-SHA-1", "SCRAM-SHA-1"),
+    ],
+)
+def test_configuration_that_no_client_takes(option: str, text: str) -> None:
+    step = Found("-b", "127.0.0.1:1", "-X", "security.protocol=sasl_ssl", "-X", option).failed_at("configuration")
+    assert text in step["text"]
+
+
+def test_what_is_odd_about_a_configuration_is_a_warning() -> None:
+    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", users={"a": "b"})) as cluster:
+        options = ["-X", "security.protocol=sasl_plaintext", "-X", "sasl.mechanism=PLAIN"]
+        login = ["-X", "sasl.username=a", "-X", "sasl.password=b", "-X", "group.id=g", "-X", "acks=1"]
+        found = Found("-b", cluster.bootstrap_servers, *options, *login)
+    step = found.only("configuration")
+    assert (found.status, step["status"]) == (0, "warning")
+    assert step["cause"] == "PLAIN without TLS: whoever sees the network's traffic sees the password"
+
+
+def test_unresolvable_name() -> None:
+    step = Found("-b", "no-such-host.invalid:9092").failed_at("dns")
+    assert step["text"].startswith("no-such-host.invalid can't be resolved")
+    assert step["cause"]
+
+
+def test_nothing_listens() -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        step = Found("-b", f"127.0.0.1:{taken.getsockname()[1]}").failed_at("tcp")
+    assert "nothing listens on this port" in step["cause"]
+
+
+def test_one_of_two_bootstrap_servers_is_down(cluster: MockCluster) -> None:
+    for servers in (f"127.0.0.1:1,{cluster.address(1)}", f"{cluster.address(1)},127.0.0.1:1"):
+        found = Found("-b", servers)
+        assert found.status == 0, found.said
+        assert {step["target"]: step["status"] for step in found.steps("tcp")} == {
+            "127.0.0.1:1": "warning",
+            cluster.address(1): "ok",
+        }
+
+
+def test_one_of_two_addresses_refuses(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As localhost does that is ::1, too, where the broker listens at 127.0.0.1."""
+    real, port = socket.getaddrinfo, int(cluster.address(1).rpartition(":")[2])
+
+    def two(host: str, *rest: Any) -> Any:
+        if host != "broker.test":
+            return real(host, *rest)
+        return [each for ip in ("127.0.0.77", "127.0.0.1") for each in real(ip, *rest)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", two)
+    found = Found("-b", f"broker.test:{port}")
+    assert found.status == 0, found.said
+    assert found.only("dns")["details"]["addresses"] == ["127.0.0.77", "127.0.0.1"]
+    assert [step["status"] for step in found.steps("tcp")] == ["warning", "ok"]
+
+
+# --- what answers is something else ---
+
+
+def test_http_server_that_answers_at_once() -> None:
+    def handle(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+    with answering(handle) as server:
+        step = Found("-b", server).failed_at("versions")
+    assert "an HTTP server answered" in step["text"]
+    assert "schema registry" in step["cause"]
+
+
+class Silent(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_http_server_that_waits_for_a_line() -> None:
+    class Threads(HTTPServer):
+        def process_request(self, request: Any, client_address: Any) -> None:
+            threading.Thread(target=super().process_request, args=(request, client_address), daemon=True).start()
+
+    server = Threads(("127.0.0.1", 0), Silent)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        step = Found("-b", f"127.0.0.1:{server.server_port}").failed_at("versions")
+        reverse = Found("-b", f"127.0.0.1:{server.server_port}", "-X", "security.protocol=ssl").failed_at("tls")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+    assert "an HTTP server answered" in step["text"]
+    assert reverse["text"]
+
+
+def test_port_that_takes_connections_and_says_nothing() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        step = Found("-b", f"127.0.0.1:{silent.getsockname()[1]}").failed_at("versions")
+    assert step["text"].startswith("nobody answered ApiVersions")
+    assert "a load balancer" in step["cause"]
+    assert step["seconds"] >= float(LIMIT_S)
+
+
+def test_port_that_hangs_up() -> None:
+    with answering(lambda connection: None) as server:
+        step = Found("-b", server).failed_at("versions")
+    assert "closed the connection" in step["text"]
+    assert "controllers" in step["cause"]
+
+
+def test_answer_that_is_none_of_kafkas(cluster: MockCluster) -> None:
+    cluster.rewrite_responses(ApiKey.API_VERSIONS, lambda frame: b"\0\0\0\x05" + frame[4:8] + b"\x00")
+    step = Found("-b", cluster.address(1)).failed_at("versions")
+    assert "something that isn't Kafka answered" in step["text"]
+
+
+# --- TLS ---
+
+
+@pytest.fixture
+def tls_cluster() -> Iterator[MockCluster]:
+    with MockCluster(1, security=ListenerSecurity("ssl")) as running:
+        yield running
+
+
+def test_tls_port_and_a_plaintext_client(tls_cluster: MockCluster) -> None:
+    step = Found("-b", tls_cluster.bootstrap_servers).failed_at("versions")
+    assert step["cause"] == "the listener wants TLS, and the client speaks without it"
+    assert "security.protocol=ssl" in step["advice"]
+
+
+def test_plaintext_port_and_a_tls_client(cluster: MockCluster) -> None:
+    step = Found("-b", cluster.address(1), "-X", "security.protocol=ssl").failed_at("tls")
+    assert step["cause"] == "the listener speaks Kafka without TLS and without a log-in"
+    assert "security.protocol=plaintext" in step["advice"]
+
+
+def test_plaintext_port_with_sasl_and_a_tls_client() -> None:
+    with MockCluster(1, security=ListenerSecurity("sasl_plaintext", mechanisms=["SCRAM-SHA-256"])) as cluster:
+        step = Found("-b", cluster.bootstrap_servers, "-X", "security.protocol=ssl").failed_at("tls")
+    assert "wants a log-in with one of SCRAM-SHA-256" in step["cause"]
+    assert "sasl_plaintext" in step["advice"]
+
+
+@pytest.mark.parametrize(
+    ("presented", "text"),
+    [
+        ("expired", "expired on 2002-01-01"),
+        ("not_yet_valid", "isn't valid before 2090-01-01"),
+        ("wrong_host", "is for elsewhere.invalid, not 127.0.0.1"),
+        ("unknown_ca", "set ssl.ca.location to the CA's certificate"),
+    ],
+)
+def test_certificate_that_is_not_accepted(tls_cluster: MockCluster, tmp_path: Path, presented: Any, text: str) -> None:
+    tls_cluster.present_certificate(presented)
+    step = Found(*tls_options(tls_cluster, tmp_path)).failed_at("tls")
+    assert text in step["text"]
+    assert step["cause"].startswith("it has shown 1. ")
+    assert step["details"]["chain"][0]["not_after"]
+    assert not tls_cluster.requests, "nothing is sent to who isn't trusted"
+
+
+def test_wrong_host_is_no_matter_where_names_are_not_checked(tls_cluster: MockCluster, tmp_path: Path) -> None:
+    tls_cluster.present_certificate("wrong_host")
+    options = [*tls_options(tls_cluster, tmp_path), "-X", "ssl.endpoint.identification.algorithm=none"]
+    assert Found(*options).status == 0
+
+
+@pytest.mark.parametrize("versions", [("TLSv1.2", "TLSv1.2"), ("TLSv1.3", "TLSv1.3")])
+def test_client_certificate_is_missing(tmp_path: Path, versions: tuple[str, str]) -> None:
+    security = ListenerSecurity("ssl", client_certificates="required", tls_versions=versions)
+    with MockCluster(1, security=security) as cluster:
+        found = Found(*tls_options(cluster, tmp_path))
+    step = found.failed_at("tls" if versions[1] == "TLSv1.2" else "versions")  # TLS 1.3 tells it behind the handshake
+    assert "wants a client certificate" in step["text"]
+
+
+def test_handshake_that_is_never_answered(tls_cluster: MockCluster, tmp_path: Path) -> None:
+    tls_cluster.break_handshakes("silence", count=5)
+    step = Found(*tls_options(tls_cluster, tmp_path)).failed_at("tls")
+    assert step["text"].startswith("nobody answered the TLS handshake")
+
+
+# --- the log-in ---
+
+
+def login(cluster: MockCluster, mechanism: str, password: str, user: str = "alice") -> Found:
+    options = ["-X", "security.protocol=sasl_plaintext", "-X", f"sasl.mechanism={mechanism}"]
+    options += ["-X", f"sasl.username={user}", "-X", f"sasl.password={password}"]
+    return Found("-b", cluster.bootstrap_servers, *options)
+
+
+@pytest.fixture
+def sasl_cluster() -> Iterator[MockCluster]:
+    security = ListenerSecurity("sasl_plaintext", mechanisms=["PLAIN", "SCRAM-SHA-512"], users={"alice": "right"})
+    with MockCluster(1, security=security) as running:
+        yield running
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_wrong_password(sasl_cluster: MockCluster, mechanism: str) -> None:
+    found = login(sasl_cluster, mechanism, "Wr0ng-Secret")
+    step = found.failed_at("sasl")
+    assert f"refuses user 'alice' with {mechanism}" in step["text"]
+    assert "a wrong password" in step["cause"]
+    assert "sasl.password" in step["advice"]
+    assert "Wr0ng-Secret" not in found.said
+
+
+def test_mechanism_that_the_listener_lacks(sasl_cluster: MockCluster) -> None:
+    step = login(sasl_cluster, "SCRAM-SHA-256", "right").failed_at("sasl")
+    assert step["text"] == "the broker has no SASL mechanism SCRAM-SHA-256: it offers PLAIN, SCRAM-SHA-512"
+    assert step["advice"] == "set sasl.mechanism=PLAIN"
+
+
+def test_log_in_where_none_is_taken(cluster: MockCluster) -> None:
+    step = login(cluster, "PLAIN", "right").failed_at("sasl")
+    assert step["text"] == "the listener takes no SASL"
+
+
+def test_no_log_in_where_one_is_wanted(sasl_cluster: MockCluster) -> None:
+    step = Found("-b", sasl_cluster.bootstrap_servers).failed_at("metadata")
+    assert "wants a log-in, with one of PLAIN, SCRAM-SHA-512" in step["cause"]
+    assert "security.protocol=sasl_plaintext" in step["advice"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("close", "closed the connection in the middle of the log-in"),
+        ("wrong_signature", "SCRAM-SHA-512 isn't possible"),
+        ("malformed", "SCRAM-SHA-512 isn't possible"),
+    ],
+)
+def test_log_in_that_goes_wrong(sasl_cluster: MockCluster, fault: Any, text: str) -> None:
+    sasl_cluster.break_authentication(fault)
+    assert text in login(sasl_cluster, "SCRAM-SHA-512", "right").failed_at("sasl")["text"]
+
+
+# --- where the cluster says that it is ---
+
+
+def test_broker_is_advertised_where_nothing_listens(cluster: MockCluster) -> None:
+    cluster.advertise(2, "127.0.0.1:1")
+    found = Found("-b", cluster.address(1))
+    step = found.failed_at("listeners")
+    assert step["target"] == "broker 2 127.0.0.1:1"
+    assert "the cluster tells clients to connect to 127.0.0.1:1, and there" in step["text"]
+    assert "advertised.listeners" in step["advice"] or "port" in step["advice"]
+
+
+def test_broker_is_advertised_at_localhost(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, port = socket.getaddrinfo, int(cluster.address(1).rpartition(":")[2])
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *rest: real("127.0.0.1" if host == "broker.test" else host, *rest)
+    )
+    cluster.advertise(1, "localhost:1")
+    cluster.advertise(2, f"localhost:{cluster.address(2).rpartition(':')[2]}")
+    found = Found("-b", f"broker.test:{port}")
+    step = found.failed_at("listeners")
+    assert "localhost is each client's own machine" in step["cause"]
+    assert (
+        f"advertised.listeners with a name and port that clients reach, for instance broker.test:{port}"
+        in step["advice"]
+    )
+    other = found.steps("listeners")[1]
+    assert other["status"] == "warning", "reachable, but only from here"
+
+
+def test_broker_is_advertised_by_a_name_of_its_own_network(cluster: MockCluster) -> None:
+    cluster.advertise(2, "kafka-2.invalid:9092")
+    step = Found("-b", cluster.address(1)).failed_at("listeners")
+    assert "known only where the broker runs" in step["cause"]
+    assert "in containers" in step["advice"]
+
+
+def test_another_cluster_answers_where_a_broker_is_advertised(cluster: MockCluster) -> None:
+    with MockCluster(1) as other:
+        cluster.advertise(2, other.address(1))
+        step = Found("-b", cluster.address(1)).failed_at("listeners")
+    assert "another cluster answers" in step["text"]
+
+
+# --- topics and groups ---
+
+
+def test_topic_that_is_not_there(cluster: MockCluster) -> None:
+    step = Found("-b", cluster.bootstrap_servers, "-t", "nothing").failed_at("topic")
+    assert "topics create nothing" in step["advice"]
+
+
+def test_topic_that_is_forbidden(cluster: MockCluster) -> None:
+    cluster.create_topic("secrets")
+
+    def forbid(reply: Any) -> None:
+        for topic in reply.topics:
+            topic.error_code, topic.partitions = KafkaError.TOPIC_AUTHORIZATION_FAILED, []
+
+    cluster.edit_responses(ApiKey.METADATA, forbid, count=100)
+    step = Found("-b", cluster.bootstrap_servers, "-t", "secrets").failed_at("topic")
+    assert step["cause"] == "the user lacks DESCRIBE, READ or WRITE on it"
+    assert "acls create --topic secrets" in step["advice"]
+
+
+def test_group_that_is_forbidden(cluster: MockCluster) -> None:
+    def forbid(reply: Any) -> None:
+        for group in reply.groups:
+            group.error_code = KafkaError.GROUP_AUTHORIZATION_FAILED
+
+    for api in (ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_GROUPS):
+        cluster.edit_responses(api, forbid, count=100)
+    step = Found("-b", cluster.bootstrap_servers, "-G", "readers").failed_at("group")
+    assert step["cause"] == "the user lacks DESCRIBE or READ on it"
+
+
+def test_operations_that_are_missing(cluster: MockCluster) -> None:
+    cluster.create_topic("orders")
+
+    def allow(reply: Any) -> None:
+        for topic in reply.topics:
+            topic.topic_authorized_operations = 1 << 3 | 1 << 8  # READ, DESCRIBE
+
+    cluster.edit_responses(ApiKey.METADATA, allow, count=100)
+    found = Found("-b", cluster.bootstrap_servers, "-t", "orders")
+    step = found.only("topic")
+    assert (found.status, step["status"]) == (0, "warning")
+    assert step["details"]["operations"] == ["DESCRIBE", "READ"]
+    assert step["cause"] == "not allowed: write"
+
+
+def test_partition_without_a_leader(cluster: MockCluster) -> None:
+    cluster.create_topic("orders", 3)
+    cluster.move_leader("orders", 1, -1)
+    step = Found("-b", cluster.bootstrap_servers, "-t", "orders").failed_at("topic")
+    assert step["text"] == "topic orders: partition 1 has no leader"
+
+
+# --- the texts alone ---
+
+
+def test_loopback() -> None:
+    assert [is_loopback(each) for each in ("localhost", "127.3.2.1", "::1", "10.0.0.1", "broker")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_private_address_is_remarked() -> None:
+    problem = Problem("10.1.2.3:9092 didn't answer within 5 s", "a firewall")
+    found = of_listener(problem, 1, Place("10.1.2.3", 9092), [Place("kafka.example.com", 9092)])
+    assert found.cause.startswith("a private address")
+
+
+def test_reasons_of_sockets() -> None:
+    address = Address(socket.AF_INET, ("192.0.2.1", 9092))
+    assert "a firewall" in of_tcp(TimeoutError(), address, 5).cause
+    assert "no way to this network" in of_tcp(OSError(101, "Network is unreachable"), address, 5).cause
+    assert "name server" in of_dns(socket.gaierror(socket.EAI_AGAIN, "try again"), Place("a", 1), "any").cause
+    assert "broker.address.family=v6" in of_dns(socket.gaierror(socket.EAI_NONAME, "none"), Place("a", 1), "v6").cause
