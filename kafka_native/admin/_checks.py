@@ -52,6 +52,15 @@ def flag(name: str, given: Any) -> bool:
     return given
 
 
+def number(name: str, given: Any, least: int, end: int) -> int:
+    """What was given, if it is an int that is at least ``least`` and below ``end``."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"'{name}' must be an int, not {type(given).__name__}")
+    if not least <= given < end:
+        raise ValueError(f"'{name}' must be {least} to {end - 1}, not {given}")
+    return given
+
+
 def broker_id(given: Any) -> int:
     """A broker's id, -1 for none."""
     number = operator.index(given)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from kafka_native.admin._cluster_calls import ClusterCalls
 from kafka_native.admin._group_calls import GroupCalls
 from kafka_native.admin._security_calls import SecurityCalls
+from kafka_native.admin._token_calls import TokenCalls
 from kafka_native.admin._topic_calls import TopicCalls
+from kafka_native.admin._transaction_calls import TransactionCalls
 
 
-class AdminClient(TopicCalls, ClusterCalls, GroupCalls, SecurityCalls):
+class AdminClient(TopicCalls, ClusterCalls, GroupCalls, SecurityCalls, TransactionCalls, TokenCalls):
     """Manages a cluster: topics, settings, groups, offsets.
 
         admin = AdminClient({"bootstrap.servers": "localhost:9092"})

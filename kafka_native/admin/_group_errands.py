@@ -25,7 +25,6 @@ from kafka_native.protocol.group_admin import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
-    ListGroupsResponse,
 )
 from kafka_native.protocol.group_admin import MemberAssignment as WireAssignment
 from kafka_native.protocol.schema import Request
@@ -55,17 +54,15 @@ def list_groups(states: list[str], types: list[str], items: list[Any]) -> Reques
     return ListGroupsRequest(states_filter=states, types_filter=types)
 
 
-def _each_broker(
-    make: Callable[[list[Any]], Request], errand: Errand
-) -> Steps[dict[int, ListGroupsResponse | KafkaError]]:
-    """What each broker says."""
+def each_broker(make: Callable[[list[Any]], Request], errand: Errand) -> Steps[dict[int, Any]]:
+    """What each broker says: its reply, or a KafkaError."""
     cluster = yield from errand.cluster()
     replies: dict[int, Any] = {}
 
     def place(keys: list[int]) -> Steps[dict[Any, Any]]:
         return errand.nodes(keys, lambda node: node)
 
-    def outcomes(reply: ListGroupsResponse, target: int | None) -> dict[Any, Any]:
+    def outcomes(reply: Any, target: int | None) -> dict[Any, Any]:
         return {target: told(reply.error_code) or reply}
 
     yield from errand.rounds(
@@ -83,7 +80,7 @@ def list_consumer_groups(
     make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
 ) -> Steps[None]:
     """ListGroups, of every broker; settles the one item."""
-    replies = yield from _each_broker(make, errand)
+    replies = yield from each_broker(make, errand)
     found: dict[str, ConsumerGroupListing] = {}
     errors: list[Exception] = []
     for reply in replies.values():
@@ -110,7 +107,7 @@ def describe_all(
     errand: Errand,
 ) -> Steps[None]:
     """ListGroups and DescribeGroups, of every broker; settles the one item with GroupMetadata."""
-    replies = yield from _each_broker(make, errand)
+    replies = yield from each_broker(make, errand)
     asks: dict[int, list[str]] = {}
     for node_id, reply in replies.items():
         if isinstance(reply, KafkaError):

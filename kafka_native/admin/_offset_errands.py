@@ -24,7 +24,8 @@ from kafka_native.protocol.schema import Request
 from kafka_native.types import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Partitions by their topic's name."""
     found: dict[str, list[TopicPartition]] = {}
     for each in partitions:
         found.setdefault(each.topic, []).append(each)
@@ -36,7 +37,7 @@ def fetch_offsets(require_stable: bool, groups: list[ConsumerGroupTopicPartition
     (group,) = groups
     topics = wanted = None
     if group.topic_partitions is not None:
-        numbers = {name: [each.partition for each in some] for name, some in _by_topic(group.topic_partitions).items()}
+        numbers = {name: [each.partition for each in some] for name, some in by_topic(group.topic_partitions).items()}
         topics = [OffsetFetchRequest.Topic(name=name, partition_indexes=each) for name, each in numbers.items()]
         wanted = [OffsetFetchRequest.Group.Topic(name=name, partition_indexes=each) for name, each in numbers.items()]
     asked = OffsetFetchRequest.Group(group_id=group.group_id, topics=wanted)
@@ -114,7 +115,7 @@ def find_offsets(isolation_level: int, timeout_ms: int, items: list[tuple[TopicP
                 for each in partitions
             ],
         )
-        for name, partitions in _by_topic(specs).items()
+        for name, partitions in by_topic(specs).items()
     ]
     return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=timeout_ms)
 
@@ -150,7 +151,7 @@ def drop_records(timeout_ms: int, partitions: list[TopicPartition]) -> Request:
                 for each in some
             ],
         )
-        for name, some in _by_topic(partitions).items()
+        for name, some in by_topic(partitions).items()
     ]
     return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
 

@@ -30,8 +30,15 @@ T = TypeVar("T")
 GRACE_S = 1.0
 """How long after its deadline an errand is ended in any case; its requests end at the deadline."""
 
+OF_GROUPS, OF_TRANSACTIONS = 0, 1
+"""What FindCoordinator is asked about."""
+MOST_KEYS = 1 << 31
+"""As many as there are."""
+
 LOST = frozenset({KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE})
 """No answer: whoever asks may ask again, whoever changes something may have changed it."""
+UNTOLD = LOST | {KafkaError._TIMED_OUT}
+"""Nobody but us knows what was asked, so the errors are told with it."""
 MOVED = frozenset(
     {
         KafkaError.NOT_CONTROLLER,
@@ -57,6 +64,17 @@ class Ask:
 
     message: Request
     target: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """What a reply says of each key that it was asked for, where it doesn't name them."""
+
+    outcome: Any
+
+    def get(self, key: object, otherwise: object) -> Any:
+        """The outcome."""
+        return self.outcome
 
 
 Steps: TypeAlias = Generator["list[Ask] | float", list[Reply], T]
@@ -157,18 +175,31 @@ class Errand:
                 return partition.leader_id if known else KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
         return KafkaError(KafkaError._UNKNOWN_PARTITION)
 
-    def coordinators(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
+    def coordinators(self, keys: list[Any], key_type: int = OF_GROUPS) -> Steps[dict[Any, Any]]:
         """A `Place`: the coordinators of groups, by their ids; all are looked up in one request (KIP-699)."""
         placed: dict[Any, Any] = {}
         while len(placed) < len(keys):
             left = [key for key in keys if key not in placed]
-            reply = yield from self.any(FindCoordinatorRequest(key=left[0], key_type=0, coordinator_keys=left))
+            reply = yield from self.any(FindCoordinatorRequest(key=left[0], key_type=key_type, coordinator_keys=left))
             answers = {each.key: each for each in reply.coordinators} if reply.coordinators else {left[0]: reply}
             if not answers.keys() & set(left):
                 raise KafkaException(KafkaError(KafkaError._BAD_MSG, "FindCoordinator answers what it wasn't asked"))
             for key in answers.keys() & set(left):
                 placed[key] = self._coordinator(answers[key])
         return placed
+
+    def transaction_coordinators(self, keys: list[Any]) -> Steps[dict[Any, Any]]:
+        """A `Place`: the coordinators of transactional ids."""
+        return self.coordinators(keys, OF_TRANSACTIONS)
+
+    def within_group(self, group: str) -> Place:
+        """A `Place`: the coordinator of one group, whatever the keys are."""
+
+        def place(keys: list[Any]) -> Steps[dict[Any, Any]]:
+            found = yield from self.coordinators([group])
+            return dict.fromkeys(keys, found[group])
+
+        return place
 
     def _coordinator(self, answer: Any) -> int | KafkaError:
         if answer.error_code:
@@ -182,10 +213,13 @@ class Errand:
         keys: Iterable[Hashable],
         place: Place,
         make: Callable[[list[Any]], Request],
-        outcomes: Callable[[Any, int | None], Mapping[Any, Any]],
+        outcomes: Callable[[Any, int | None], Mapping[Any, Any] | Same],
         settle: Settle,
         *,
         change: bool,
+        final: frozenset[int] = frozenset(),
+        passing: frozenset[int] = frozenset(),
+        most: int = MOST_KEYS,
     ) -> Steps[None]:
         """Asks for all keys, each where it belongs, and again for those whose broker has moved or isn't ready.
 
@@ -195,9 +229,12 @@ class Errand:
         :param settle: Called once for each key with its outcome.
         :param change: The request changes something. It isn't sent again when its connection ends before the answer,
             so its connection is made by a question, which may be.
+        :param final: Errors that a broker means for good here, although others are asked again for them.
+        :param passing: The reverse: errors that go away by themselves here.
+        :param most: How many keys one request may have.
         """
         pending = list(keys)
-        retried = MOVED if change else MOVED | LOST
+        retried = (MOVED if change else MOVED | LOST) - final | passing
         while pending:
             again: dict[Any, KafkaError] = {}
             by_target: dict[int | None, list[Any]] = {}
@@ -208,9 +245,10 @@ class Errand:
                     by_target.setdefault(target, []).append(key)
             if change:
                 yield from self._connect(by_target, again)
-            replies = yield [Ask(make(some), target) for target, some in by_target.items()]
-            for (target, some), reply in zip(by_target.items(), replies, strict=True):
-                told = dict.fromkeys(some, reply) if isinstance(reply, KafkaError) else outcomes(reply, target)
+            parts = [(t, some[n : n + most]) for t, some in by_target.items() for n in range(0, len(some), most)]
+            replies = yield [Ask(make(some), target) for target, some in parts]
+            for (target, some), reply in zip(parts, replies, strict=True):
+                told = Same(reply) if isinstance(reply, KafkaError) else outcomes(reply, target)
                 for key in some:
                     outcome = told.get(key, UNANSWERED)
                     self._sort(key, outcome, retried, again, settle)
@@ -298,7 +336,12 @@ class Errands:
         """See `calls.Manager`."""
         for errand in list(self._all):
             if now >= errand.deadline + GRACE_S:  # nothing waits for ever, whatever became of its replies
-                self._end(errand, KafkaException(KafkaError(KafkaError._TIMED_OUT, "Not done in time: no reply came")))
+                self._end(
+                    errand,
+                    KafkaException(
+                        KafkaError(KafkaError._TIMED_OUT, f"Not done in time: no reply to {errand.name} came")
+                    ),
+                )
             elif errand.wake_at <= now:
                 errand.wake_at = NEVER
                 self._ready.append(errand)
@@ -340,6 +383,9 @@ class Errands:
         errand.open = len(asks)
 
         def take(place: int, reply: Reply) -> None:
+            if isinstance(reply, KafkaError) and reply.code() in UNTOLD:
+                name = type(asks[place].message).__name__.removesuffix("Request")
+                reply = KafkaError(reply.code(), f"{name}: {reply.str()}")
             errand.replies[place] = reply
             errand.open -= 1
             if not errand.open and errand in self._all:

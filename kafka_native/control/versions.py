@@ -11,6 +11,7 @@ from kafka_native.control.calls import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
+from kafka_native.protocol.delegation_tokens import CreateDelegationTokenRequest
 from kafka_native.protocol.groups import LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import (
@@ -21,6 +22,7 @@ from kafka_native.protocol.offsets import (
 )
 from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.topics import DeleteTopicsRequest
+from kafka_native.protocol.transactions import ListTransactionsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
@@ -36,6 +38,10 @@ LAST_BY_NAME = 9
 MAX_TIMESTAMP = -3
 """As a timestamp of ListOffsets: the record with the highest one (KIP-734)."""
 FIRST_WITH_MAX_TIMESTAMP = 7
+FIRST_FOR_OTHERS = 3
+"""Of CreateDelegationToken: somebody asks for a token of somebody else (KIP-373)."""
+FIRST_WITH_MEMBERS = 3
+"""Of LeaveGroup: several members leave at once, by their instance ids, too (KIP-345)."""
 FIRST_FOR_CLIENTS = 2
 """Of OffsetForLeaderEpoch: before, it is for brokers only."""
 
@@ -76,6 +82,12 @@ class ApiRanges:
             partition.timestamp == MAX_TIMESTAMP for topic in message.topics for partition in topic.partitions
         ):
             first = FIRST_WITH_MAX_TIMESTAMP
+        elif isinstance(message, ListTransactionsRequest):
+            first = 2 if message.transactional_id_pattern is not None else 1 if message.duration_filter >= 0 else 0
+        elif isinstance(message, CreateDelegationTokenRequest) and message.owner_principal_name is not None:
+            first = FIRST_FOR_OTHERS
+        elif isinstance(message, LeaveGroupRequest) and not message.member_id:
+            first = FIRST_WITH_MEMBERS
         return self.highest(message.api_key, (first, last))
 
     @property
@@ -139,6 +151,9 @@ def adapted(message: Request, version: int) -> Request:
     elif isinstance(message, DeleteTopicsRequest) and version < 6:
         message = copy.copy(message)
         message.topics = []  # it goes by the names
+    elif isinstance(message, CreateDelegationTokenRequest) and version < FIRST_FOR_OTHERS:
+        message = copy.copy(message)
+        message.owner_principal_type = message.owner_principal_name = ""  # it is whose connection this is
     elif isinstance(message, LeaveGroupRequest):
         message = copy.copy(message)
         if version >= 3:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,12 +26,32 @@ class Scram(NamedTuple):
 SCRAM: Final = {"SCRAM-SHA-256": Scram(1, "sha256"), "SCRAM-SHA-512": Scram(2, "sha512")}
 
 
+FOR_EVER_MS: Final = (1 << 63) - 1
+
+
 @dataclass(frozen=True)
 class DelegationToken:
-    """A delegation token (KIP-48): who it stands for, and its HMAC in base64, which is the password."""
+    """A delegation token (KIP-48): who it stands for, and its HMAC in base64, which is the password.
+
+    Those that clients ask for have users besides who asked for them and who may renew them, and end; times are
+    milliseconds since 1970.
+    """
 
     owner: str
     hmac: str = field(repr=False)
+    requester: str = ""
+    renewers: tuple[str, ...] = ()
+    issue_ms: int = 0
+    expiry_ms: int = FOR_EVER_MS
+    max_ms: int = FOR_EVER_MS
+
+    def is_over(self) -> bool:
+        """Whether nobody gets in by it any more."""
+        return self.expiry_ms <= time.time() * 1000
+
+    def may_renew(self, user: str) -> bool:
+        """Whether this user may say when it ends."""
+        return user in (self.owner, self.requester, *self.renewers)
 
 
 @dataclass(frozen=True)
@@ -62,7 +83,7 @@ class Accounts:
         self._access = access
         self._iterations = iterations
         self._passwords: dict[str, str] = {}
-        self._tokens = dict(tokens)
+        self.tokens = dict(tokens)
 
     def set_password(self, user: str, password: str | None) -> None:
         """Let a user have this password, for all mechanisms; None: there is no such user."""
@@ -87,8 +108,9 @@ class Accounts:
 
     def scram_token(self, mechanism: Scram, token: str) -> tuple[str, Credential] | None:
         """The owner of a delegation token, and its credential."""
-        found = self._tokens.get(token)
-        return None if found is None else (found.owner, self._derive(mechanism, found.hmac))
+        with self._lock:
+            found = self.tokens.get(token)
+        return None if found is None or found.is_over() else (found.owner, self._derive(mechanism, found.hmac))
 
     def _derive(self, mechanism: Scram, password: str) -> Credential:
         salt = os.urandom(16)

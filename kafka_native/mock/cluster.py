@@ -134,7 +134,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
         self.tls = security.tls(self.faults)
         self.sasl = security.sasl(self.lock, self.access, self.faults)
         self.transaction_version = transaction_version
-        self.transactions = Transactions(self._write_marker, self._store_offsets)
+        self.transactions = Transactions(self.write_marker, self._store_offsets)
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
         self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
@@ -589,7 +589,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
                 if partition.log.size_bytes:
                     self._kept_bytes -= partition.log.drop_oldest()
 
-    def _write_marker(self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool) -> None:
+    def write_marker(self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool) -> None:
+        """End a producer's transaction in a partition; called under the lock."""
         topic = self.topics.get(key[0])
         partition = None if topic is None else topic.partition(key[1])
         if partition is not None:

@@ -108,14 +108,27 @@ class Aborted(NamedTuple):
     last_offset: int
 
 
+class ProducerState(NamedTuple):
+    """What is told of one producer id: -1 for what isn't there."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_start: int
+
+
 class _Producer:
     """The sequence numbers of one producer id in one partition."""
 
-    __slots__ = ("batches", "epoch")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, coordinator_epoch: int = -1, last_timestamp: int = -1) -> None:
         self.epoch = epoch
         self.batches: deque[_Written] = deque(maxlen=_REMEMBERED_BATCHES)
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
 
 
 class PartitionLog:
@@ -149,7 +162,8 @@ class PartitionLog:
             if producer is None and self.refuses_strangers and header.base_sequence != 0:
                 raise Refused(ErrorCode.UNKNOWN_PRODUCER_ID, f"nothing is known of producer {header.producer_id}")
             if producer is None or producer.epoch != header.producer_epoch:
-                producer = self._producers[header.producer_id] = _Producer(header.producer_epoch)
+                marked = -1 if producer is None else producer.coordinator_epoch
+                producer = self._producers[header.producer_id] = _Producer(header.producer_epoch, marked)
         base = self.end_offset
         records.set_base_offset(data, base, leader_epoch)
         max_timestamp = header.max_timestamp
@@ -159,6 +173,7 @@ class PartitionLog:
         if producer is not None:
             last = (header.base_sequence + header.record_count - 1) & _SEQUENCE_MASK
             producer.batches.append(_Written(header.base_sequence, last, base))
+            producer.last_timestamp = max_timestamp
             if header.is_transactional:
                 self._open.setdefault(header.producer_id, base)
         self.store(data, header.record_count, max_timestamp, leader_epoch)
@@ -191,9 +206,29 @@ class PartitionLog:
             self._aborted.append(Aborted(producer_id, began, self.end_offset))
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
-            self._producers[producer_id] = _Producer(epoch)
+            producer = self._producers[producer_id] = _Producer(epoch)
+        producer.coordinator_epoch, producer.last_timestamp = 0, timestamp  # there is one coordinator, the first
         self.store(memoryview(bytearray(marker)), 1, timestamp, leader_epoch)
         return len(marker)
+
+    def producers(self) -> list[ProducerState]:
+        """Who has written with a producer id."""
+        return [
+            ProducerState(
+                number,
+                each.epoch,
+                each.batches[-1].last_sequence if each.batches else -1,
+                each.last_timestamp,
+                each.coordinator_epoch,
+                self._open.get(number, -1),
+            )
+            for number, each in self._producers.items()
+        ]
+
+    def may_end(self, producer_id: int, epoch: int) -> bool:
+        """Whether a marker of this epoch isn't one of a producer that is fenced by now."""
+        known = self._producers.get(producer_id)
+        return known is None or epoch >= known.epoch
 
     def forget_producers(self, *, refuse: bool) -> None:
         """Lose what is known of all producer ids, as when their last batch has expired.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kafka_native.mock.server import Broker
     from kafka_native.mock.topics import Partition, Topic
+    from kafka_native.mock.transactions import Transactions
 
 
 class LogVerbs:
@@ -15,6 +16,7 @@ class LogVerbs:
 
     lock: threading.RLock
     topics: dict[str, Topic]
+    transactions: Transactions
     _brokers: dict[int, Broker]
 
     def begin_at(self, partition: Partition, offset: int) -> None:
@@ -50,6 +52,15 @@ class LogVerbs:
             found.log.reach(offset)
             self.begin_at(found, offset)
             found.wake()
+
+    def hang_transaction(self, transactional_id: str) -> None:
+        """Let the coordinator forget a transactional id: its open transaction hangs in the partitions written to.
+
+        That is what a lost marker, or a batch that came after it, leaves on brokers without KIP-890. KeyError: nothing
+        is known of the id.
+        """
+        with self.lock:
+            self.transactions.forget(transactional_id)
 
     def set_rack(self, broker: int, rack: str | None) -> None:
         """Let a broker stand in a rack; None for nowhere.

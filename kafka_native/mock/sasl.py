@@ -103,12 +103,14 @@ class Answer(NamedTuple):
 class Login:
     """One connection's way in; its thread alone uses it.
 
-    ``principal`` is who speaks. ``is_over``: the connection is closed after the response that is on its way.
+    ``principal`` is who speaks, ``is_by_token`` whether a delegation token says so. ``is_over``: the connection is
+    closed after the response that is on its way.
     """
 
     def __init__(self, sasl: SaslListener | None, broker: int) -> None:
         """Nobody has said anything; without SASL everybody may say everything."""
         self.principal = ANONYMOUS
+        self.is_by_token = False
         self._sasl = sasl
         self._broker = broker
         self._state = _State.OPEN if sasl is None else _State.BEGUN
@@ -197,6 +199,7 @@ class Login:
         lifetime_ms = self._sasl.lifetime_ms(exchange.expires)
         self._note(principal, None, exchange.extensions)
         self.principal = principal
+        self.is_by_token = exchange.extensions.get("tokenauth") == "true"
         self._is_known = True
         self._ends = time.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
         self._exchange = None

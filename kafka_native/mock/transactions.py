@@ -54,6 +54,7 @@ class Transactional:
     timeout_s: float
     state: State = State.EMPTY
     deadline: float = 0.0
+    started_ms: int = -1
     partitions: set[Key] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     offsets: dict[str, dict[Key, Committed]] = field(default_factory=dict)
@@ -63,10 +64,12 @@ class Transactional:
         if self.state is not State.ONGOING:
             self.state = State.ONGOING
             self.deadline = time.monotonic() + self.timeout_s
+            self.started_ms = int(time.time() * 1000)
 
     def end(self, *, commit: bool) -> None:
         """Have none any more."""
         self.state = State.COMMITTED if commit else State.ABORTED
+        self.started_ms = -1
         self.partitions.clear()
         self.groups.clear()
         self.offsets.clear()
@@ -94,6 +97,11 @@ class Transactions:
     def all(self) -> dict[str, Transactional]:
         """Everything that is known, by transactional id."""
         return dict(self._by_id)
+
+    def forget(self, transactional_id: str) -> None:
+        """Lose an id and its transaction: what is open in partitions hangs there. KeyError if it isn't known."""
+        found = self._by_id.pop(transactional_id)
+        self._by_producer.pop(found.producer_id, None)
 
     # --- producer ids ---
 

@@ -16,6 +16,7 @@ FAMILIES = (
     "acls",
     "configs",
     "coordinator",
+    "delegation_tokens",
     "fetch",
     "group_admin",
     "groups",

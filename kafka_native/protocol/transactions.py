@@ -9,6 +9,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    int8,
     int16,
     int32,
     int64,
@@ -167,3 +168,148 @@ class TxnOffsetCommitResponse(Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versio
 
     throttle_time_ms: int = int32("0+")
     topics: list[Topic] = array(Topic, "0+")
+
+
+class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
+    """End transactions in the partitions that a broker leads: what coordinators send, and who aborts one by hand."""
+
+    class Marker(Struct):
+        """How one transaction ends, and where."""
+
+        class Topic(Struct):
+            """Partitions of one topic."""
+
+            name: str = string("0+")
+            partition_indexes: list[int] = array(int32(), "0+")
+
+        producer_id: int = int64("0+")
+        producer_epoch: int = int16("0+")
+        transaction_result: bool = boolean("0+")  # False aborts
+        topics: list[Topic] = array(Topic, "0+")
+        coordinator_epoch: int = int32("0+")
+        transaction_version: int = int8("2+", ignorable=True)
+
+    markers: list[Marker] = array(Marker, "0+")
+
+
+class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
+    """Which markers were written."""
+
+    class Marker(Struct):
+        """The outcome for one transaction."""
+
+        class Topic(Struct):
+            """The outcome for one topic."""
+
+            class Partition(Struct):
+                """The outcome for one partition."""
+
+                partition_index: int = int32("0+")
+                error_code: int = int16("0+")
+
+            name: str = string("0+")
+            partitions: list[Partition] = array(Partition, "0+")
+
+        producer_id: int = int64("0+")
+        topics: list[Topic] = array(Topic, "0+")
+
+    markers: list[Marker] = array(Marker, "0+")
+
+
+class DescribeProducersRequest(Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
+    """Ask a broker who writes to partitions of its (KIP-664)."""
+
+    class Topic(Struct):
+        """Partitions of one topic."""
+
+        name: str = string("0+")
+        partition_indexes: list[int] = array(int32(), "0+")
+
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
+    """The producers that the partitions know."""
+
+    class Topic(Struct):
+        """The partitions of one topic."""
+
+        class Partition(Struct):
+            """A partition's, or the error that hides them."""
+
+            class Producer(Struct):
+                """A producer with an id, and the transaction that it has open here."""
+
+                producer_id: int = int64("0+")
+                producer_epoch: int = int32("0+")
+                last_sequence: int = int32("0+", default=-1)
+                last_timestamp: int = int64("0+", default=-1)
+                coordinator_epoch: int = int32("0+")
+                current_txn_start_offset: int = int64("0+", default=-1)
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            error_message: str | None = string("0+", nullable="0+", default=None)
+            active_producers: list[Producer] = array(Producer, "0+")
+
+        name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class DescribeTransactionsRequest(Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
+    """Ask a coordinator for transactional ids of its (KIP-664)."""
+
+    transactional_ids: list[str] = array(string(), "0+")
+
+
+class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
+    """What the transactional ids are doing."""
+
+    class TransactionState(Struct):
+        """A transactional id, or the error that hides it."""
+
+        class Topic(Struct):
+            """Partitions of one topic that the open transaction writes to."""
+
+            topic: str = string("0+")
+            partitions: list[int] = array(int32(), "0+")
+
+        error_code: int = int16("0+")
+        transactional_id: str = string("0+")
+        transaction_state: str = string("0+")
+        transaction_timeout_ms: int = int32("0+")
+        transaction_start_time_ms: int = int64("0+")  # -1: none is open
+        producer_id: int = int64("0+")
+        producer_epoch: int = int16("0+")
+        topics: list[Topic] = array(Topic, "0+")
+
+    throttle_time_ms: int = int32("0+")
+    transaction_states: list[TransactionState] = array(TransactionState, "0+")
+
+
+class ListTransactionsRequest(Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
+    """Ask a broker for the transactional ids that it coordinates; what isn't filtered by is empty."""
+
+    state_filters: list[str] = array(string(), "0+")
+    producer_id_filters: list[int] = array(int64(), "0+")
+    duration_filter: int = int64("1+", default=-1)  # KIP-994: only those that have run longer, in ms
+    transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)  # KIP-1152
+
+
+class ListTransactionsResponse(Response, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
+    """The transactional ids of one coordinator."""
+
+    class TransactionState(Struct):
+        """A transactional id."""
+
+        transactional_id: str = string("0+")
+        producer_id: int = int64("0+")
+        transaction_state: str = string("0+")
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    unknown_state_filters: list[str] = array(string(), "0+")
+    transaction_states: list[TransactionState] = array(TransactionState, "0+")

@@ -40,6 +40,18 @@ SAYS = {
         "errors of brokers: []",
         "left: False",
     ],
+    "hanging_transactions.py": [
+        "open: ['shop']",
+        "it writes to: [('orders', 0)]",
+        "hangs: orders [0] from offset 0",
+        "read: b'behind it'",
+    ],
+    "delegation_token.py": [
+        "made: User:job-7 asked for by User:alice",
+        "its HMAC is in the repr: False",
+        "brokers seen with it: 3",
+        "afterwards: _",
+    ],
     "arrow.py": ["100 rows of ", "['offset', 'key', 'value']", "10000 rows, 10 cities", "'key': 'city 0'"],
     "arrow_produce.py": [
         "100000 rows queued",

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.handlers import fetch, group_offsets, groups, metadata, offsets, produce, topics, transactions
+from kafka_native.mock.handlers import (
+    fetch,
+    group_offsets,
+    groups,
+    metadata,
+    offsets,
+    produce,
+    topics,
+    transactions,
+    transactions_seen,
+)
 from kafka_native.protocol import registry
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.fetch import FetchRequest
@@ -19,7 +29,13 @@ from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
-from kafka_native.protocol.transactions import AddPartitionsToTxnRequest, TxnOffsetCommitRequest
+from kafka_native.protocol.transactions import (
+    AddPartitionsToTxnRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
@@ -54,6 +70,12 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
         return transactions.add_refused(call, request, code)
     if isinstance(request, TxnOffsetCommitRequest):
         return transactions.commit_refused(request, code)
+    if isinstance(request, DescribeTransactionsRequest):
+        return transactions_seen.describe_refused(request, code)
+    if isinstance(request, DescribeProducersRequest):
+        return transactions_seen.producers_refused(request, code)
+    if isinstance(request, WriteTxnMarkersRequest):
+        return transactions_seen.markers_refused(request, code)
     if isinstance(request, JoinGroupRequest):
         name = None if call.version >= _FIRST_WITHOUT_PROTOCOL else ""
         return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=name)

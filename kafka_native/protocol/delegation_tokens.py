@@ -1,0 +1,121 @@
+"""Delegation tokens (KIP-48): made, renewed, ended, told. No repr shows an HMAC, which is a token's secret."""
+
+from __future__ import annotations
+
+from kafka_native.protocol.api_keys import ApiKey
+from kafka_native.protocol.schema import Request, Response, Struct, array, data, int16, int32, int64, string
+
+
+class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+    """Ask for a token of one's own, or, from version 3 on, for somebody else (KIP-373)."""
+
+    class Renewer(Struct):
+        """Somebody who may renew it, besides its owner."""
+
+        principal_type: str = string("0+")
+        principal_name: str = string("0+")
+
+    owner_principal_type: str | None = string("3+", nullable="3+")
+    owner_principal_name: str | None = string("3+", nullable="3+")
+    renewers: list[Renewer] = array(Renewer, "0+")
+    max_lifetime_ms: int = int64("0+")  # -1: the broker's default
+
+
+class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+    """The token."""
+
+    error_code: int = int16("0+")
+    principal_type: str = string("0+")
+    principal_name: str = string("0+")
+    token_requester_principal_type: str = string("3+")
+    token_requester_principal_name: str = string("3+")
+    issue_timestamp_ms: int = int64("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    max_timestamp_ms: int = int64("0+")
+    token_id: str = string("0+")
+    hmac: bytes = data("0+")
+    throttle_time_ms: int = int32("0+")
+
+    def __repr__(self) -> str:
+        return f"CreateDelegationTokenResponse(error_code={self.error_code}, token_id={self.token_id!r})"
+
+
+class RenewDelegationTokenRequest(Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+    """Let a token live on for a while."""
+
+    hmac: bytes = data("0+")
+    renew_period_ms: int = int64("0+")  # -1: the broker's default
+
+    def __repr__(self) -> str:
+        return f"RenewDelegationTokenRequest(renew_period_ms={self.renew_period_ms})"
+
+
+class RenewDelegationTokenResponse(Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+    """Until when."""
+
+    error_code: int = int16("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    throttle_time_ms: int = int32("0+")
+
+
+class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+    """Let a token end soon, or now."""
+
+    hmac: bytes = data("0+")
+    expiry_time_period_ms: int = int64("0+")  # negative: now
+
+    def __repr__(self) -> str:
+        return f"ExpireDelegationTokenRequest(expiry_time_period_ms={self.expiry_time_period_ms})"
+
+
+class ExpireDelegationTokenResponse(Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+    """When."""
+
+    error_code: int = int16("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    throttle_time_ms: int = int32("0+")
+
+
+class DescribeDelegationTokenRequest(Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+    """Ask for the tokens of owners; ``owners=None`` for all that one may know of."""
+
+    class Owner(Struct):
+        """An owner."""
+
+        principal_type: str = string("0+")
+        principal_name: str = string("0+")
+
+    owners: list[Owner] | None = array(Owner, "0+", nullable="0+")
+
+
+class DescribeDelegationTokenResponse(
+    Response, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
+    """The tokens."""
+
+    class Token(Struct):
+        """A token."""
+
+        class Renewer(Struct):
+            """Somebody who may renew it."""
+
+            principal_type: str = string("0+")
+            principal_name: str = string("0+")
+
+        principal_type: str = string("0+")
+        principal_name: str = string("0+")
+        token_requester_principal_type: str = string("3+")
+        token_requester_principal_name: str = string("3+")
+        issue_timestamp: int = int64("0+")
+        expiry_timestamp: int = int64("0+")
+        max_timestamp: int = int64("0+")
+        token_id: str = string("0+")
+        hmac: bytes = data("0+")
+        renewers: list[Renewer] = array(Renewer, "0+")
+
+        def __repr__(self) -> str:
+            return f"Token(token_id={self.token_id!r}, principal_name={self.principal_name!r})"
+
+    error_code: int = int16("0+")
+    tokens: list[Token] = array(Token, "0+")
+    throttle_time_ms: int = int32("0+")

@@ -1,0 +1,154 @@
+"""Transactions seen from outside, on a real Apache Kafka; its own tools say the same, and see what was done."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, TopicPartition
+from kafka_native.admin import AdminClient, TransactionState
+from kafka_native.errors import ErrorCode
+from kafka_native.protocol.transactions import InitProducerIdRequest
+from tests.broker.cluster import Cluster, NoBroker, start
+from tests.broker.support import TopicMaker, our_consumer, our_producer, wait_for
+from tests.mock import wire
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+
+WAIT_S = 60.0
+HOUR_MS = 3_600_000
+TOOL = "org.apache.kafka.tools.TransactionsCommand"
+
+Tool = Callable[..., bytes]
+
+
+@pytest.fixture(scope="module")
+def trusting() -> Iterator[Cluster]:
+    """One broker that writes what comes in a transaction without asking its coordinator, as those before 3.6."""
+    try:
+        cluster = start(1, changes={"transaction.partition.verification.enable": "false"})
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def rows(tool: Tool, cluster: Cluster, *command: str) -> list[dict[str, str]]:
+    """The table that kafka-transactions.sh prints."""
+    lines = tool(TOOL, "--bootstrap-server", cluster.bootstrap, *command).decode().splitlines()
+    head_at = next(number for number, line in enumerate(lines) if "\t" in line)
+    names, *found = ([each.strip() for each in line.split("\t")] for line in lines[head_at:])
+    return [dict(zip(names, each, strict=True)) for each in found]
+
+
+def test_transactions_are_listed_described_and_fenced(trusting: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic, name = new_topic(trusting), f"seen-{uuid.uuid4().hex[:8]}"
+    place = TopicPartition(topic, 0)
+    conf = {"bootstrap.servers": trusting.bootstrap}
+    with AdminClient(conf) as admin, our_producer(trusting, transactional_id=name) as producer:
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        producer.produce(topic, b"x", partition=0)
+        assert producer.flush(WAIT_S) == 0
+        described = admin.describe_transactions([name])[name].result(WAIT_S)
+        assert (described.state, described.topic_partitions) == (TransactionState.ONGOING, [place])
+        assert abs((described.transaction_start_time_ms or 0) / 1000 - time.time()) < WAIT_S
+        (row,) = rows(tool, trusting, "describe", "--transactional-id", name)
+        assert (int(row["ProducerId"]), int(row["ProducerEpoch"])) == (described.producer_id, described.producer_epoch)
+        assert (row["TransactionState"], row["TopicPartitions"]) == ("Ongoing", f"{topic}-0")
+        assert int(row["TransactionTimeoutMs"]) == described.transaction_timeout_ms
+
+        found = admin.list_transactions(
+            states={TransactionState.ONGOING},
+            producer_ids={described.producer_id},
+            duration_ms=0,
+            transactional_id_pattern="seen-.*",
+        ).result(WAIT_S)
+        assert found.errors == []
+        assert [(each.transactional_id, each.state) for each in found.valid] == [(name, TransactionState.ONGOING)]
+        assert admin.list_transactions(transactional_id_pattern="seen-").result(WAIT_S).valid == []
+        with_old = admin.list_transactions(duration_ms=HOUR_MS).result(WAIT_S)
+        assert name not in {each.transactional_id for each in with_old.valid}
+
+        (state,) = admin.describe_producers([place])[place].result(WAIT_S)
+        (row,) = rows(tool, trusting, "describe-producers", "--topic", topic, "--partition", "0")
+        assert int(row["CurrentTransactionStartOffset"]) == state.current_transaction_start_offset == 0
+        assert int(row["LastTimestamp"]) == state.last_timestamp
+        assert int(row["LatestCoordinatorEpoch"]) == (
+            -1 if state.coordinator_epoch is None else state.coordinator_epoch
+        )
+        nothing = admin.find_hanging_transactions([place], max_transaction_timeout_ms=0).result(WAIT_S)
+        assert (nothing.valid, nothing.errors) == ([], {}), "its coordinator knows of it"
+
+        fenced = admin.fence_producers([name])[name].result(WAIT_S)
+        assert fenced.producer_epoch > described.producer_epoch
+        with pytest.raises(KafkaException) as refused:
+            producer.commit_transaction(WAIT_S)
+        assert refused.value.args[0].code() in (KafkaError._FENCED, KafkaError._FATAL)
+        (row,) = rows(tool, trusting, "describe", "--transactional-id", name)
+        assert row["TransactionState"] in ("CompleteAbort", "Empty")
+        unknown = admin.describe_transactions(["never-was"])["never-was"]
+        with pytest.raises(KafkaException) as missing:
+            unknown.result(WAIT_S)
+        assert missing.value.args[0].code() == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def hang(cluster: Cluster, topic: str) -> int:
+    """Writes in a transaction that no coordinator knows of; the producer's id."""
+    where: Any = SimpleNamespace(address=lambda broker: cluster.bootstrap)
+    with wire.Wire(where) as connection:
+        identity = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
+        assert identity.error_code == 0
+        now_ms = int(time.time() * 1000)
+        data = wire.batch(
+            b"hanging",
+            timestamp=now_ms - HOUR_MS,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        request = wire.produce_request(topic, 0, data, acks=-1)
+        request.transactional_id, request.timeout_ms = "by-hand", 10_000
+        answer = connection.ask(request, 11).responses[0].partition_responses[0]
+        assert answer.error_code == 0, answer
+        producer_id: int = identity.producer_id
+        return producer_id
+
+
+def test_a_hanging_transaction_is_found_and_aborted(trusting: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(trusting, 2)
+    place = TopicPartition(topic, 0)
+    producer_id = hang(trusting, topic)
+    with our_producer(trusting) as producer:
+        producer.produce(topic, b"behind", partition=0)
+        assert producer.flush(WAIT_S) == 0
+    with AdminClient({"bootstrap.servers": trusting.bootstrap}) as admin:
+        for found in (
+            admin.find_hanging_transactions([place, TopicPartition(topic, 1)]).result(WAIT_S),
+            admin.find_hanging_transactions().result(WAIT_S),
+            admin.find_hanging_transactions(broker=1).result(WAIT_S),
+        ):
+            assert found.errors == {}
+            (hanging,) = found.valid
+            assert (hanging.topic_partition, hanging.producer.producer_id) == (place, producer_id)
+            assert hanging.producer.current_transaction_start_offset == 0
+        (row,) = rows(tool, trusting, "find-hanging", "--topic", topic)
+        assert (row["Topic"], row["Partition"], int(row["ProducerId"])) == (topic, "0", producer_id)
+        with our_consumer(trusting, group_id="committed", isolation_level="read_committed") as consumer:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            assert consumer.poll(2.0) is None, "nobody gets past it"
+            assert admin.abort_transaction(hanging.abort_spec).result(WAIT_S) is None
+            message = wait_for(lambda: consumer.poll(1.0), "the message behind it")
+            assert message.value() == b"behind"
+        assert admin.find_hanging_transactions([place]).result(WAIT_S).valid == []
+        assert rows(tool, trusting, "find-hanging", "--topic", topic) == []
+        stale = admin.abort_transaction(hanging.abort_spec)
+        assert stale.exception(WAIT_S) is None, "there is nothing to abort any more, which is no error"
