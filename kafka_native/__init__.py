@@ -22,6 +22,7 @@ from kafka_native.errors import (
 )
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
 from kafka_native.producer import Producer
+from kafka_native.share_consumer import ShareConsumer
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -53,6 +54,7 @@ from kafka_native.types import (
 
 if TYPE_CHECKING:
     from kafka_native.deserializing_consumer import DeserializingConsumer
+    from kafka_native.deserializing_share_consumer import DeserializingShareConsumer
     from kafka_native.serializing_producer import SerializingProducer
 
 __version__ = "0.1.0"
@@ -78,6 +80,7 @@ __all__ = [
     "ConsumerGroupType",
     "ConsumerInterceptor",
     "DeserializingConsumer",
+    "DeserializingShareConsumer",
     "ElectionType",
     "IllegalStateException",
     "IsolationLevel",
@@ -93,6 +96,7 @@ __all__ = [
     "ProducerInterceptor",
     "ProducerRecord",
     "SerializingProducer",
+    "ShareConsumer",
     "TableChange",
     "ThrottleEvent",
     "TopicCollection",
@@ -110,9 +114,17 @@ __all__ = [
 # What few programs use is imported when it is asked for, as are the modules that `import confluent_kafka` brings along.
 _LATER = {
     "DeserializingConsumer": "deserializing_consumer",
+    "DeserializingShareConsumer": "deserializing_share_consumer",
     "SerializingProducer": "serializing_producer",
 }
-_MODULES = {"cimpl", "deserializing_consumer", "error", "serialization", "serializing_producer"}
+_MODULES = {
+    "cimpl",
+    "deserializing_consumer",
+    "deserializing_share_consumer",
+    "error",
+    "serialization",
+    "serializing_producer",
+}
 
 
 def __getattr__(name: str) -> Any:

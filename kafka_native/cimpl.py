@@ -7,7 +7,7 @@ members of ``kafka_native``'s enums stand for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kafka_native._native.message import Message
 from kafka_native.admin import (
@@ -30,6 +30,7 @@ from kafka_native.admin import (
 from kafka_native.consumer import Consumer
 from kafka_native.errors import ConcurrentModificationException, IllegalStateException, KafkaError, KafkaException
 from kafka_native.producer import Producer
+from kafka_native.share_consumer import CommitCallback, ShareConsumer
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -49,7 +50,7 @@ from kafka_native.types import (
 
 DeliveryCallback: TypeAlias = Callable[[KafkaError | None, Message], object]
 RebalanceCallback: TypeAlias = Callable[[Consumer, list[TopicPartition]], object]
-AcknowledgementCommitCallback: TypeAlias = Callable[[dict[Any, Any], Exception | None], object]
+AcknowledgementCommitCallback: TypeAlias = CommitCallback
 
 ACL_OPERATION_UNKNOWN: Final = 0
 ACL_OPERATION_ANY: Final = 1
@@ -191,6 +192,7 @@ __all__ = [
     "NewTopic",
     "Producer",
     "RebalanceCallback",
+    "ShareConsumer",
     "TopicPartition",
     "Uuid",
     "consistent",

@@ -1,4 +1,4 @@
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from kafka_native._native.kn_engine cimport kn_chunk
 from kafka_native._native.kn_records cimport kn_record
@@ -18,6 +18,7 @@ cdef class Batch:
     cdef int32_t leader_epoch
     cdef int8_t timestamp_type
     cdef int8_t status  # a MessageStatus, NO_STATUS for consumed records
+    cdef int16_t delivery_count  # of records of a share group, NO_COUNT for others
     cdef float latency_s  # of the message that was produced at created_ms
     cdef int64_t created_ms  # Unix time; -1: timestamps don't say when messages were produced
 

@@ -20,6 +20,7 @@ cdef int32_t NO_PARTITION = -2147483648
 cdef int64_t NO_OFFSET = -1001
 cdef int32_t NO_EPOCH = -1
 cdef int NO_STATUS = -1
+cdef int NO_COUNT = -1
 
 
 class MessageStatus(IntEnum):
@@ -54,6 +55,7 @@ cdef class Batch:
         self.latency_s = -1.0
         self.created_ms = -1
         self.status = NO_STATUS
+        self.delivery_count = NO_COUNT
         return self
 
     cdef Batch copy(self):
@@ -66,6 +68,7 @@ cdef class Batch:
         other.latency_s = self.latency_s
         other.created_ms = self.created_ms
         other.status = self.status
+        other.delivery_count = self.delivery_count
         return other
 
 
@@ -127,6 +130,8 @@ cdef class Message:
             batch.latency_s = latency
         if leader_epoch is not None:
             batch.leader_epoch = leader_epoch
+        if delivery_count is not None:
+            batch.delivery_count = delivery_count
         if status is not None:
             batch.status = MessageStatus(status)
         if timestamp is not None:
@@ -208,8 +213,8 @@ cdef class Message:
         return None if self._batch.leader_epoch == NO_EPOCH else self._batch.leader_epoch
 
     def delivery_count(self):
-        """None: share groups (KIP-932) are where a record is delivered more than once."""
-        return None
+        """How often a share group has delivered this record, 1 for the first time (KIP-932); None for other messages."""
+        return None if self._batch.delivery_count == NO_COUNT else self._batch.delivery_count
 
     def set_topic(self, topic):
         """Replaces what `topic()` returns."""
@@ -276,7 +281,7 @@ cdef class Message:
             self.timestamp(),
             self.latency(),
             self.leader_epoch(),
-            None,
+            self.delivery_count(),
             self.status(),
         )
 

@@ -323,8 +323,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=2_147_483_647,
         state=State.EFFECTIVE,
-        note="consume(None)",
-        doc="How many messages consume() returns at most when it isn't told a number.",
+        note="consume(None), ShareConsumer",
+        doc="How many messages consume() returns at most when it isn't told a number; how many a share consumer asks "
+        "each leader for.",
     ),
     Property(
         "share.acknowledgement.mode",
@@ -332,9 +333,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         CONSUMER,
         MEDIUM,
         default="implicit",
-        state=State.INERT,
-        note="planned, with share groups",
-        doc="Whether a share consumer acknowledges by polling on, or explicitly.",
+        state=State.EFFECTIVE,
+        note="ShareConsumer",
+        doc="Whether a share consumer acknowledges by polling on (implicit), or explicitly (explicit).",
     ),
     Property(
         "auto.commit.enable",

@@ -431,6 +431,10 @@ _OF_CONSUMERS: Final = {
         "client/test_poll.py::test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records",
         "kafka_native/consumer.py",
     ),
+    "share.acknowledgement.mode": _at(
+        "client/test_share_consumer.py::test_in_explicit_mode_every_record_is_acknowledged_before_the_next_poll",
+        "kafka_native/share_consumer.py",
+    ),
     "auto.offset.reset": _at(
         "client/test_offsets.py::test_offset_that_is_gone_is_reset", "kafka_native/control/fetching.py::reset"
     ),

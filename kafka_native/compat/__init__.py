@@ -40,6 +40,7 @@ _OWN: Final = {
     "aio": "aio",
     "cimpl": "cimpl",
     "deserializing_consumer": "deserializing_consumer",
+    "deserializing_share_consumer": "deserializing_share_consumer",
     "error": "error",
     "serialization": "serialization",
     "serializing_producer": "serializing_producer",

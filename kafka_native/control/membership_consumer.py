@@ -1,34 +1,19 @@
 """Membership of a group in the consumer protocol (KIP-848): the coordinator assigns, and heartbeats carry everything.
 
-There are two kinds of heartbeat. A full one says all that there is to say (subscription, timeout, what is owned) and
-goes out as a call: to join, when the subscription or what is owned has changed, and after every failure, as its answer
-holds the whole assignment again. In between, the broker's own thread repeats a short one (`BrokerPool.beat()`), and
-what its answers say anew comes back here.
-
-- They take turns. Short ones begin with the answer to a full one, and whatever an answer to a short one changes ends
-  them and makes a full one due: so no answer to a heartbeat that was already replaced is ever missed, and none goes
-  out with an epoch that the coordinator has moved on from.
-- While the application keeps the interpreter to itself, that can't be helped: an answer waits here, and the broker's
-  thread goes on with the old epoch. A coordinator takes that one only from a member that owns no more than it should;
-  therefore short ones, too, name what is owned, though nothing has changed.
+How heartbeats take turns is in `heartbeats`; here is what becomes of what they assign.
 
 Thread: the control thread only.
 """
 
 from __future__ import annotations
 
-import base64
 import time
-import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER, Call, Reply
-from kafka_native.control.member import NO_GENERATION
-from kafka_native.control.membership import LEAVE_TIMEOUT_S, REPORT_EVERY_S, GroupSettings, Reports
+from kafka_native.control.calls import NEVER
+from kafka_native.control.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
+from kafka_native.control.membership import GroupSettings
 from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
@@ -44,49 +29,8 @@ if TYPE_CHECKING:
 
 Heartbeat: TypeAlias = ConsumerGroupHeartbeatRequest
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
 LEAVE_FOR_A_WHILE_EPOCH = -2
 """Of a static member: what it owned stays its own until the session times out."""
-
-FIRST_INTERVAL_S = 5.0
-"""Until the coordinator says another (its group.consumer.heartbeat.interval.ms)."""
-INTERVAL_LEAST_S = 0.1
-"""However short an interval the coordinator asks for."""
-ANSWER_LEAST_S = 10.0
-"""How long an answer may take, or three intervals if that is more; socket.timeout.ms at the most."""
-
-FENCED = frozenset({KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID})
-"""Somebody else may own the partitions already: they are lost, and the member joins anew under the same id."""
-
-FATAL = frozenset(
-    {
-        KafkaError.INVALID_REQUEST,
-        KafkaError.INVALID_GROUP_ID,
-        KafkaError.GROUP_ID_NOT_FOUND,
-        KafkaError.GROUP_MAX_SIZE_REACHED,
-        KafkaError.UNSUPPORTED_ASSIGNOR,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError._UNSUPPORTED_FEATURE,
-        KafkaError.UNRELEASED_INSTANCE_ID,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
-"""As in librdkafka. Asking again can't help, or (UNRELEASED_INSTANCE_ID) would take what another instance is using."""
-
-TRANSIENT = frozenset(
-    {
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.THROTTLING_QUOTA_EXCEEDED,
-    }
-)
-"""Tried again, and nobody is told."""
 
 _TOO_OLD = "the broker doesn't speak the consumer group protocol (KIP-848); use group.protocol=classic"
 _TEXTS = {
@@ -99,27 +43,11 @@ _TEXTS = {
 }
 
 
-class State(Enum):
-    """Where the member is on its way into the group and out."""
-
-    OUT = "not subscribed"
-    JOINING = "joining"
-    JOINED = "a member"
-    LOSING = "its partitions are lost, then it joins"
-    STALE = "out until the application polls again"
-    LEAVING = "its partitions are revoked, then it leaves"
-    FAILED = "a fatal error"
-
-
-@dataclass(slots=True, eq=False)
-class Beat:
-    """The short heartbeat that a broker's thread repeats."""
-
-    target: int
-
-
-class ConsumerMembership:
+class ConsumerMembership(Heartbeats):
     """One member of one group. See `control.membership.Membership`."""
+
+    api = "ConsumerGroupHeartbeat"
+    texts = _TEXTS
 
     def __init__(
         self,
@@ -141,42 +69,27 @@ class ConsumerMembership:
 
         ``on_error`` reaches the application through its next poll(), ``on_fatal`` ends the consumer.
         """
-        self._member = member
-        self._coordinator = coordinator
-        self._pool = pool
+        super().__init__(
+            member,
+            coordinator,
+            pool,
+            settings,
+            on_error=on_error,
+            on_fatal=on_fatal,
+            logger=logger,
+            clock=clock,
+        )
         self._metadata = metadata
         self._subscription = subscription
         self._rebalance = rebalance
-        self._settings = settings
-        self._backoff = Backoff(settings.retry_s, settings.retry_most_s)
         self._assignor = assignor
-        self._reports = Reports(member.group_id, on_error, clock)
-        self._on_fatal = on_fatal
-        self._logger = logger
-        self._clock = clock
-
-        self.state = State.OUT
-        self.interval_s = FIRST_INTERVAL_S
         self._subscribed_once = False
         self._regex_sent = False
-        self._serial = 0  # of this life in the group: what belongs to an earlier one is ignored
-        self._send_at = NEVER  # a full heartbeat is due
-        self._in_flight = False  # a full heartbeat is under way
-        self._urgent: list[Call] = []
-        self._beating: Beat | None = None
         self._owned: dict[Key, bytes] = {}  # with the topics' ids
         self._target: dict[bytes, list[int]] | None = None  # what the coordinator has assigned
         self._unnamed: set[bytes] = set()
         self._changing: set[Key] = set()  # what the step under way assigns
         self._in_step = False
-        self._on_left: list[Callable[[], None]] = []
-        self._join_again = False  # subscribed while leaving
-        self._said_goodbye = False
-        self._join_at = 0.0
-
-        member.member_id = member.member_id or new_member_id()
-        coordinator.on_found.append(self._on_coordinator)
-        coordinator.on_refused.append(on_error)
         subscription.on_change.append(self._on_topics)
         metadata.on_names.append(self._on_names)
 
@@ -244,46 +157,7 @@ class ConsumerMembership:
             self._rebalance.lose(lambda: None)
             self._revoked_all(True)
 
-    def close(self) -> None:
-        """Nothing more is sent; who waits for `leave()` hears of it."""
-        self._next_life()
-        self._stop_beat()
-        self._left()
-
     # --- heartbeats ---
-
-    def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
-        calls, self._urgent = self._urgent, []
-        if not self._heartbeats or self._in_flight:
-            return calls, NEVER
-        if now < self._send_at:
-            return calls, self._send_at
-        target = self._coordinator.want(now)
-        if target is None:
-            return calls, NEVER  # on_found tells
-        self._send_at = NEVER
-        self._in_flight = True
-        self._stop_beat()
-        serial, message = self._serial, self._full()
-        calls.append(
-            Call(
-                message,
-                target,
-                now + self._answer_s,
-                lambda reply: self._if_current(serial, lambda: self._on_full(message, reply)),
-            )
-        )
-        return calls, NEVER
-
-    @property
-    def _heartbeats(self) -> bool:
-        """Whether there is a member, or one to be, whose heartbeats go out."""
-        return self.state in (State.JOINING, State.JOINED) or (self.state is State.LEAVING and self._member.joined)
-
-    @property
-    def _answer_s(self) -> float:
-        return min(self._settings.timeout_s, max(ANSWER_LEAST_S, 3 * self.interval_s))
 
     def _short(self, epoch: int) -> Heartbeat:
         member = self._member
@@ -314,54 +188,16 @@ class ConsumerMembership:
             by_id.setdefault(topic_id, []).append(number)
         return [Heartbeat.TopicPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in by_id.items()]
 
-    def _beat(self) -> None:
-        """Lets the broker's thread go on with short heartbeats, unless a full one is due."""
-        target = self._coordinator.target
-        if target is None or self._send_at != NEVER:
-            return
-        beat = self._beating = Beat(target)
-        serial = self._serial
-        self._pool.beat(
-            target,
-            self._short(self._member.generation),
-            self.interval_s,
-            self._answer_s,
-            lambda reply: self._if_current(serial, lambda: self._on_beat(beat, reply)),
-        )
+    def _goodbye(self) -> Heartbeat:
+        message = self._short(LEAVE_EPOCH if self._member.instance_id is None else LEAVE_FOR_A_WHILE_EPOCH)
+        message.topic_partitions = None
+        return message
 
-    def _stop_beat(self) -> None:
-        if self._beating is not None:
-            self._pool.stop_beat(self._beating.target)
-            self._beating = None
-
-    def _on_coordinator(self) -> None:
-        """It was looked for, or is another one now: it hears everything, at once."""
-        if self._heartbeats:
-            self._stop_beat()
-            self._send_at = min(self._send_at, self._clock())
-
-    def _on_full(self, message: Heartbeat, reply: Reply) -> None:
-        self._in_flight = False
-        if isinstance(reply, KafkaError):
-            if reply.code() == KafkaError._INVALID_ARG and message.subscribed_topic_regex is not None:
-                self._match_here()
-            else:
-                self._failed(reply)
-        else:
-            self._on_answer(reply)
-
-    def _on_beat(self, beat: Beat, reply: Reply) -> None:
-        if beat is not self._beating:
-            return
-        if isinstance(reply, KafkaError):
-            self._beating = None
-            self._failed(reply)
-            return
-        before = self._member.generation, self.interval_s
-        self._on_answer(reply)
-        if self._beating and (reply.assignment is not None or before != (self._member.generation, self.interval_s)):
-            self._stop_beat()
-            self._send_at = min(self._send_at, self._clock())
+    def _refused(self, error: KafkaError, message: Heartbeat) -> bool:
+        if error.code() != KafkaError._INVALID_ARG or message.subscribed_topic_regex is None:
+            return False
+        self._match_here()
+        return True
 
     def _match_here(self) -> None:
         """The broker (Apache Kafka before 4.0) knows no patterns: they are matched here, as in the classic protocol."""
@@ -375,89 +211,23 @@ class ConsumerMembership:
             self._report(KafkaError(KafkaError.INVALID_REGULAR_EXPRESSION, str(error)))
         self._send_at = now
 
-    # --- answers ---
-
-    def _on_answer(self, reply: ConsumerGroupHeartbeatResponse) -> None:
-        if reply.error_code:
-            if reply.error_code == KafkaError.STALE_MEMBER_EPOCH and reply.member_epoch > 0:
-                self._member.generation = reply.member_epoch
-            text = reply.error_message
-            self._failed(KafkaError(reply.error_code, text) if text else KafkaError(reply.error_code))
-            return
-        self._coordinator.answered()
-        self._backoff.reset()
-        if reply.member_id:
-            self._member.member_id = reply.member_id
-        self._member.generation = reply.member_epoch
-        if self.state is State.JOINING:
-            self.state = State.JOINED
-        if reply.heartbeat_interval_ms > 0:
-            self.interval_s = max(reply.heartbeat_interval_ms / 1000, INTERVAL_LEAST_S)
+    def _take_answer(self, reply: ConsumerGroupHeartbeatResponse) -> None:
         if reply.assignment is not None and self.state is State.JOINED:
             self._target = {each.topic_id: list(each.partitions) for each in reply.assignment.topic_partitions}
         self._reconcile()
-        if self._beating is None:
-            self._beat()
-
-    def _failed(self, error: KafkaError) -> None:
-        """A heartbeat wasn't answered, or with an error."""
-        self._stop_beat()
-        now, code = self._clock(), error.code()
-        if self.state is State.LEAVING and code in FENCED | FATAL:
-            self._member.generation = JOIN_EPOCH  # out already; the callback isn't interrupted
-        elif code in FENCED:
-            self._logger.info("group %s: fenced (%s), joining again", self._member.group_id, error.name())
-            self._join_at = now if self.state is State.JOINED else now + self._backoff.next_s()
-            self._lose(State.LOSING)
-        elif code in FATAL:
-            self._fail(error)
-        elif code == KafkaError._DESTROY:
-            pass  # the client closes
-        elif self._coordinator.note(error):
-            self._send_at = now if self._coordinator.target is None else now + self._backoff.next_s()
-        elif code == KafkaError.INVALID_REGULAR_EXPRESSION:
-            self._report(error)
-            self._send_at = NEVER  # until the subscription is another one
-            if self._member.joined:
-                self._beat()
-        elif code in TRANSIENT:
-            self._send_at = now + self._backoff.next_s()
-        else:
-            self._report(error)
-            self._send_at = now + max(self.interval_s, self._backoff.next_s())
-
-    def _report(self, error: KafkaError) -> None:
-        self._reports.tell("ConsumerGroupHeartbeat", error, max(REPORT_EVERY_S, self.interval_s))
-
-    def _fail(self, error: KafkaError) -> None:
-        self._lose(State.FAILED)
-        text = f"group {self._member.group_id}: {_TEXTS.get(error.code()) or error.str()}"
-        self._on_fatal(KafkaError(error.code(), text, fatal=True))
 
     # --- lives ---
 
-    def _if_current(self, serial: int, work: Callable[[], None]) -> None:
-        if serial == self._serial:
-            work()
-
-    def _next_life(self) -> None:
-        """Answers and steps of the life before are of no interest any more. Short heartbeats go on until stopped."""
-        self._serial += 1
-        self._in_flight = False
+    def _forget(self) -> None:
         self._in_step = False
         self._changing = set()
-        self._send_at = NEVER
         self._metadata.unresolve(self._unnamed)
         self._unnamed = set()
         self._target = None
 
     def _join(self, at: float) -> None:
-        self._stop_beat()
-        self._next_life()
+        super()._join(at)
         self._owned.clear()
-        self.state = State.JOINING
-        self._member.generation = JOIN_EPOCH
-        self._send_at = at
 
     def _lose(self, then: State) -> None:
         """Out of the group, or as good as that: nothing is owned any more."""
@@ -482,33 +252,6 @@ class ConsumerMembership:
         self._said_goodbye = True
         if not was_in or not self._say_goodbye(self._clock(), lambda reply: self._left()):
             self._left()
-
-    def _say_goodbye(self, now: float, done: Callable[[Reply], None]) -> bool:
-        """Leaves: once, and only where the coordinator is known; otherwise the session times out."""
-        target = self._coordinator.target
-        if target is None:
-            return False
-        self._stop_beat()
-        epoch = LEAVE_EPOCH if self._member.instance_id is None else LEAVE_FOR_A_WHILE_EPOCH
-        message = self._short(epoch)
-        message.topic_partitions = None
-        serial = self._serial
-        deadline = now + min(self._settings.timeout_s, LEAVE_TIMEOUT_S)
-        self._urgent.append(
-            Call(message, target, deadline, lambda reply: self._if_current(serial, lambda: done(reply)))
-        )
-        return True
-
-    def _left(self) -> None:
-        self.state = State.OUT
-        self._said_goodbye = False
-        self._member.generation = NO_GENERATION
-        waiting, self._on_left = self._on_left, []
-        if self._join_again:
-            self._join_again = False
-            self._join(self._clock())
-        for done in waiting:
-            done()
 
     # --- from one assignment to the next ---
 
@@ -568,14 +311,6 @@ class ConsumerMembership:
         if unnamed:
             self._metadata.resolve(unnamed, self._clock())
         return found
-
-
-def new_member_id() -> str:
-    """An id that the client makes up for itself (KIP-1082): a random UUID in Kafka's own spelling."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        if not text.startswith("-"):  # would be taken for an option by command line tools
-            return text
 
 
 def server_regex(patterns: Iterable[str]) -> str:

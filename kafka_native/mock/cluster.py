@@ -23,11 +23,10 @@ from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
 from kafka_native.mock.log import Refused
 from kafka_native.mock.log_verbs import LogVerbs
 from kafka_native.mock.membership import Settings
-from kafka_native.mock.quorum import TRANSACTION_VERSION, Quorum
-from kafka_native.mock.quotas import Quotas
-from kafka_native.mock.resources import Resources
 from kafka_native.mock.security import ListenerSecurity, SecurityVerbs
 from kafka_native.mock.server import Broker
+from kafka_native.mock.share_groups import ShareGroups
+from kafka_native.mock.share_partitions import ShareSettings
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
 from kafka_native.mock.transactions import Transactions
 from kafka_native.protocol import ApiKey
@@ -132,14 +131,12 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
         settings = Settings(rebalance_delay, group_heartbeat, group_session)
         settings.max_size = group_max_size
         self.groups = Groups(self.lock, settings, self.topics)
+        self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session), self.topics)
         self.access = Access()
         security = security or ListenerSecurity()
         self.tls = security.tls(self.faults)
         self.sasl = security.sasl(self.lock, self.access, self.faults)
-        self.quotas = Quotas()
-        self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
-        self.resources = Resources()
-        self.holds_reassignments = False
+        self.transaction_version = transaction_version
         self.transactions = Transactions(self.write_marker, self._store_offsets)
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
@@ -277,18 +274,6 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
 
     # --- brokers and leaders ---
 
-    def hold_reassignments(self) -> None:
-        """Let partitions that are reassigned stay on their way until `finish_reassignments()`."""
-        with self.lock:
-            self.holds_reassignments = True
-
-    def finish_reassignments(self) -> None:
-        """Let every partition arrive that is on its way to other brokers; from now on they do at once."""
-        with self.lock:
-            self.holds_reassignments = False
-            for partition in self._partitions():
-                partition.end_move()
-
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
         """Let another broker lead a partition, in a new leader epoch; -1 lets nobody lead it."""
         if broker not in self._brokers and broker != NO_LEADER:
@@ -328,7 +313,6 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
             if broker in self._live:
                 return
             self._live.add(broker)
-            self.quorum.unregistered.discard(broker)
             for partition in self._partitions():
                 if partition.leader == NO_LEADER and broker in partition.replicas:
                     partition.lead(broker)
@@ -355,7 +339,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
 
         :param broker: Only requests to this broker; those for any broker come after those for one.
         :param topic: Only what requests say of this topic, one code each time; the rest of the request is served.
-            That is for Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and Metadata.
+            That is for Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, Metadata, ShareFetch and
+            ShareAcknowledge (wherever acknowledgements come).
         :param partition: Only this partition of the topic. Without it, whichever partition of it comes next, and in
             Metadata the topic as a whole.
         :param done: Do what is asked, and answer with the error nevertheless: a batch is stored and its producer
@@ -485,11 +470,6 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
     def live_brokers(self) -> list[Broker]:
         """The brokers that are up."""
         return [broker for broker in self._brokers.values() if broker.id in self._live]
-
-    @property
-    def transaction_version(self) -> int:
-        """The level of the feature of this name."""
-        return self.quorum.levels[TRANSACTION_VERSION]
 
     def rack_of(self, broker: int) -> str | None:
         """Where a broker stands."""

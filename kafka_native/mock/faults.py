@@ -29,6 +29,8 @@ OF_PARTITIONS = frozenset(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_FETCH,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
     }
 )
 """The APIs that can answer an error for one topic or partition while others are served."""

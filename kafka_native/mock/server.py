@@ -128,6 +128,7 @@ class Broker:
 
     def gone(self, connection: Connection) -> None:
         """A connection's thread has ended."""
+        self.cluster.share.connection_gone(connection)
         with self._lock:
             self._connections.discard(connection)
 

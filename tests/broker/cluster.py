@@ -42,6 +42,20 @@ TEST_OPTIONS = [*java.LEAN, "-Xms128m", "-Xmx512m"]
 BENCH_OPTIONS = ["-Xms1g", "-Xmx1g"]
 
 
+# What a killed member of a share group had comes again soon, and isn't given up.
+SHARE_GROUPS = {
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.session.timeout.ms": "6000",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.heartbeat.interval.ms": "1000",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": "3000",
+    "group.share.delivery.count.limit": "10",
+}
+
+
 class NoBroker(Exception):
     """There is no way to have a broker here; the text says why."""
 
@@ -117,6 +131,8 @@ def properties(
         "group.consumer.session.timeout.ms": "6000",
         "group.consumer.min.heartbeat.interval.ms": "500",
         "group.consumer.heartbeat.interval.ms": "1000",
+        # The topic of share groups' state fits on these brokers.
+        "share.coordinator.state.topic.replication.factor": str(count),
         # A killed broker is missed after these, and a deleted topic's files are gone soon.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
@@ -132,6 +148,7 @@ def properties(
         # Permissions can be made and deleted; everybody here may do everything all the same.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
+        **SHARE_GROUPS,
     }
 
 

@@ -22,15 +22,9 @@ from kafka_native.errors import KafkaError
 API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).resolve().parents[2]
 
-SHARE = "share groups (KIP-932)"
-
 # What is still to come, by the work that brings it. A name that exists may not stay in this list.
 PENDING = {
     "confluent_kafka.cimpl._AdminClientImpl": "never: AdminClient is one class here",
-    "confluent_kafka.cimpl.ShareConsumer": SHARE,
-    "confluent_kafka.ShareConsumer": SHARE,
-    "confluent_kafka.DeserializingShareConsumer": SHARE,
-    "confluent_kafka.deserializing_share_consumer": SHARE,
 }
 
 # Parameters that have another name or default here, and why that is no difference to a caller.
@@ -43,7 +37,7 @@ OTHER_PARAMETERS = {
 # Private modules of classes that are public a level above.
 PRIVATE = {"confluent_kafka.aio._AIOConsumer": "aio", "confluent_kafka.aio.producer._AIOProducer": "aio"}
 # Their only parameters are the configuration, as a dict, keywords or both: tests/client calls them so.
-CONFIGURED = {"Producer.__init__", "Consumer.__init__"}
+CONFIGURED = {"Producer.__init__", "Consumer.__init__", "ShareConsumer.__init__"}
 # Exceptions take no keywords, whatever the stub of confluent_kafka says; ours has one of its own.
 ANYTHING = {"KafkaException.__init__"}
 
@@ -155,7 +149,7 @@ def same_default(theirs: str | None, ours: inspect.Parameter) -> bool:
     if ours.default is inspect.Parameter.empty:
         return False
     if isinstance(ours.default, Enum):
-        return theirs == str(ours.default)
+        return theirs in ("...", str(ours.default))
     return theirs == "..." or bool(ast.literal_eval(theirs) == ours.default)
 
 

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from kafka_native.control.calls import NEVER
+from kafka_native.control.heartbeats import State, new_member_id
 from kafka_native.control.membership import Membership
-from kafka_native.control.membership_consumer import State, new_member_id, server_regex
+from kafka_native.control.membership_consumer import server_regex
 from kafka_native.errors import KafkaError
 
 from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response

@@ -52,15 +52,6 @@ SAYS = {
         "brokers seen with it: 3",
         "afterwards: _",
     ],
-    "cluster_admin.py": [
-        "made: 5 partitions, retention.ms 604800000",
-        "page: [0, 1] on the last broker: True",
-        "page: [4] on the last broker: True",
-        "in directories: 1",
-        "quotas of reports: {'consumer_byte_rate': 1000000.0}",
-        "features known: True",
-        "the active controller votes: True",
-    ],
     "arrow.py": ["100 rows of ", "['offset', 'key', 'value']", "10000 rows, 10 cities", "'key': 'city 0'"],
     "arrow_produce.py": [
         "100000 rows queued",
@@ -70,6 +61,7 @@ SAYS = {
     "produce.py": ["1000 messages delivered"],
     "consume.py": ["1000 messages read", "b'hello "],
     "groups.py": ["first has got [0, 1, 2, 3]", "first gives up", "1000 messages read by two members"],
+    "share_group.py": ["accepted: 90", "rejected: [9, 19, 29, ", "released once: [5, 15, 25, ", "failures: 0"],
     "commits.py": ["committed: ", "partitions committed and waited for: 4", "the tenth message, plus one: 10"],
     "wakeup.py": ["1000 messages, then a signal", "left the group"],
     "seek.py": [

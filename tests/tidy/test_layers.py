@@ -27,8 +27,8 @@ LAYERS = [
     {"control"},
     {"client"},
     {"assigning", "transacting"},
-    {"producer", "consumer", "admin"},
-    {"compacted", "deserializing_consumer", "serializing_producer"},
+    {"producer", "consumer", "share_consumer", "admin"},
+    {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"aio", "cimpl", "compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

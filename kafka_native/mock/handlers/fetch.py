@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka_native.mock.call import Call
+    from kafka_native.mock.cluster import MockCluster
     from kafka_native.mock.sessions import Session
     from kafka_native.mock.topics import Partition
 
@@ -151,16 +152,19 @@ class _Round:
     def _corrupted(
         self, answer: FetchResponse.Topic.Partition, wanted: Wanted, slices: list[memoryview]
     ) -> list[memoryview]:
-        """The same slices, or with a byte flipped at the end of the first batch where a test asked for it."""
-        cluster = self.call.cluster
-        found = cluster.topic_by_id(wanted.topic_id)
+        found = self.call.cluster.topic_by_id(wanted.topic_id)
         name = found.name if found is not None else wanted.topic
-        if not cluster.faults.take_corrupt(name, answer.partition_index):
-            return slices
-        data = bytearray(b"".join(slices))
-        end = min(12 + int.from_bytes(data[8:12], "big"), len(data))
-        data[end - 1] ^= 0x01
-        return [memoryview(data)]
+        return corrupted(self.call.cluster, name, answer.partition_index, slices)
+
+
+def corrupted(cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]) -> list[memoryview]:
+    """The same slices, or with a byte flipped at the end of the first batch where a test asked for it."""
+    if not cluster.faults.take_corrupt(topic, partition):
+        return slices
+    data = bytearray(b"".join(slices))
+    end = min(12 + int.from_bytes(data[8:12], "big"), len(data))
+    data[end - 1] ^= 0x01
+    return [memoryview(data)]
 
 
 def _has_news(wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]) -> bool:

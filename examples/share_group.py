@@ -1,0 +1,76 @@
+"""A share group: jobs of one partition go to two workers; what fails is released, what can't be done is rejected."""
+
+from __future__ import annotations
+
+import os
+
+from kafka_native import AcknowledgeType, Message, Producer, ShareConsumer
+
+bootstrap = os.environ.get("BOOTSTRAP", "localhost:9092")
+conf = {
+    "bootstrap.servers": bootstrap,
+    "group.id": "example-workers",
+    "share.acknowledgement.mode": "explicit",
+    "max.poll.records": 10,
+}
+
+
+def work(message: Message) -> AcknowledgeType:
+    """Does a job: one in ten makes no sense, and another fails when it is tried for the first time."""
+    number = int(message.value() or b"")
+    if number % 10 == 9:
+        return AcknowledgeType.REJECT  # never again
+    if number % 10 == 5 and message.delivery_count() == 1:
+        return AcknowledgeType.RELEASE  # to whoever is next
+    return AcknowledgeType.ACCEPT
+
+
+done: dict[AcknowledgeType, set[int]] = {each: set() for each in AcknowledgeType}
+failures = 0
+
+
+def told(offsets: dict, error: Exception | None) -> None:
+    """A broker has answered: with an error, these records are delivered again."""
+    global failures
+    if error is not None:
+        failures += 1
+        print("not taken:", error, offsets)
+
+
+def poll(worker: ShareConsumer) -> None:
+    """One batch of jobs; what became of them goes out with the next one."""
+    for message in worker.poll(0.2):
+        if error := message.error():
+            print("error:", error)
+            continue
+        outcome = work(message)
+        worker.acknowledge(message, outcome)
+        done[outcome].add(int(message.value() or b""))
+
+
+with ShareConsumer(conf) as first, ShareConsumer(conf) as second:
+    for worker in (first, second):
+        worker.set_acknowledgement_commit_callback(told)
+        worker.subscribe(["jobs"])
+        poll(worker)
+    # A new share group begins at a topic's end, unless its share.auto.offset.reset at the broker says otherwise. So the
+    # jobs are written once the group is there; the first one shows that it is.
+    with Producer({"bootstrap.servers": bootstrap}) as producer:
+        while not done[AcknowledgeType.ACCEPT]:
+            producer.produce("jobs", "0")
+            producer.flush()
+            poll(first)
+            poll(second)
+        for number in range(1, 100):
+            producer.produce("jobs", str(number))
+    while len(done[AcknowledgeType.ACCEPT]) + len(done[AcknowledgeType.REJECT]) < 100:
+        poll(first)
+        poll(second)
+    for worker in (first, second):
+        results = worker.commit_sync()
+        failures += sum(error is not None for error in results.values())
+
+print("accepted:", len(done[AcknowledgeType.ACCEPT]))
+print("rejected:", sorted(done[AcknowledgeType.REJECT]))
+print("released once:", sorted(done[AcknowledgeType.RELEASE]))
+print("failures:", failures)

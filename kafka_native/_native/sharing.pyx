@@ -1,0 +1,187 @@
+# cython: freethreading_compatible=False
+"""From a partition's answer to a ShareFetch to Messages: the records that this member has acquired, opened where they lie.
+
+Thread: the application's, in the share consumer's poll(); decompressing and checksums run without the interpreter lock.
+"""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from kafka_native._native.engine cimport Engine
+from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_new, kn_chunk_ref, kn_chunk_unref
+from kafka_native._native.kn_records cimport *
+from kafka_native._native.message cimport TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Batch, legacy_message_of, message_of
+
+GAP = 0
+ACCEPT = 1
+RELEASE = 2
+REJECT = 3
+UNDECIDED = 0xFF
+"""What becomes of a record, as the protocol says it; nobody has said yet."""
+
+cdef enum:
+    FATE_GAP = 0
+    FATE_RELEASE = 2
+    FATE_UNDECIDED = 0xFF
+
+
+cdef class _Opening:
+    """Walks the batches of one answer. Ranges and offsets both ascend, so there is one range at a time to look at."""
+
+    cdef list messages
+    cdef list failures
+    cdef list ranges
+    cdef list fates
+    cdef str topic
+    cdef int32_t partition
+    cdef int at  # the range that offsets are in, or before
+    cdef int64_t covered  # what becomes of all offsets up to this one is known
+
+    cdef void _fill_gaps(self, int64_t last):
+        # Offsets up to this one that no record was found for are no records: compacted away, or a transaction's marker.
+        cdef int64_t first, end, begin, stop
+        cdef int number
+        for number in range(self.at, len(self.ranges)):
+            first, end, _ = self.ranges[number]
+            if first > last:
+                break
+            begin = max(first, self.covered + 1)
+            stop = min(end, last)
+            if begin <= stop:
+                memset(PyByteArray_AS_STRING(self.fates[number]) + (begin - first), FATE_GAP, stop - begin + 1)
+        self.covered = max(self.covered, last)
+
+    cdef bint _holds(self, int64_t first, int64_t last):
+        # Whether any of these offsets, where a batch begins or a record is, is acquired.
+        if first - 1 > self.covered:
+            self._fill_gaps(first - 1)
+        while self.at < len(self.ranges) and (<int64_t>self.ranges[self.at][1]) < first:
+            self.at += 1
+        return self.at < len(self.ranges) and (<int64_t>self.ranges[self.at][0]) <= last
+
+    cdef int fail(self, int status, int64_t first, int64_t last) except -1:
+        # A batch that can't be used: its records stay as they are, to be released.
+        if first - 1 > self.covered:
+            self._fill_gaps(first - 1)
+        self.covered = max(self.covered, last)
+        self.failures.append((status, first))
+        return 0
+
+    cdef int take(self, const kn_batch_view *view, kn_chunk *chunk) except -1:
+        # The acquired records of an opened batch.
+        cdef kn_record_reader reader
+        cdef kn_record record
+        cdef const uint8_t *start
+        cdef Batch batch = None
+        cdef int64_t first = 0
+        cdef int64_t last = -1
+        cdef int64_t seen = view.base_offset - 1
+        cdef char *fate = NULL
+        cdef int status = kn_record_reader_init(&reader, view)
+        if status != KN_OK:
+            return self.fail(status, view.base_offset, view.last_offset)
+        while True:
+            start = reader.span.at
+            status = kn_record_reader_next(&reader, &record)
+            if status != KN_OK:
+                break
+            seen = record.offset
+            if batch is None or seen > last or seen < first:
+                batch = None
+                if not self._holds(seen, seen):
+                    continue
+                first, last, count = self.ranges[self.at]
+                fate = PyByteArray_AS_STRING(self.fates[self.at])
+                batch = self._batch_of(view, chunk, count)
+            if seen - 1 > self.covered:
+                self._fill_gaps(seen - 1)
+            self.covered = max(self.covered, seen)
+            fate[seen - first] = <char>FATE_UNDECIDED
+            if view.magic == 2:
+                self.messages.append(message_of(batch, start, &record))
+            else:
+                self.messages.append(legacy_message_of(batch, &record))
+        if status != KN_ERR_TRUNCATED:
+            return self.fail(status, seen + 1, view.last_offset)
+        self._fill_gaps(view.last_offset)
+        return 0
+
+    cdef Batch _batch_of(self, const kn_batch_view *view, kn_chunk *chunk, int16_t delivery_count):
+        cdef Batch made = Batch.of(kn_chunk_ref(chunk), self.topic, self.partition)
+        made.base_offset = view.base_offset
+        made.leader_epoch = view.partition_leader_epoch
+        at_append = view.attributes & KN_ATTR_LOG_APPEND_TIME
+        made.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
+        made.delivery_count = delivery_count
+        return made
+
+    cdef int walk(self, Engine engine, kn_chunk *chunk, bint check_crcs, size_t max_bytes) except -1:
+        cdef kn_span span = kn_span_of(chunk.buffer.data, chunk.buffer.size_bytes)
+        cdef const kn_codec_table *codecs = &engine.engine.codecs
+        cdef kn_batch_view view
+        cdef kn_buffer *opened
+        cdef kn_chunk *of_batch
+        cdef int status
+        while True:
+            status = kn_batch_view_next(&span, &view)
+            if status == KN_ERR_TRUNCATED:
+                return 0  # the rest of the ranges, if any, isn't here: it stays as it is, to be released
+            if status != KN_OK:
+                return self.fail(status, self.covered + 1, self.covered + 1)
+            if not self._holds(view.base_offset, view.last_offset):
+                continue
+            if kn_batch_view_is_control(&view):
+                self._fill_gaps(view.last_offset)
+                continue
+            opened = NULL
+            with nogil:
+                status = kn_batch_view_check(&view) if check_crcs else KN_OK
+                if status == KN_OK:
+                    status = kn_batch_view_open(&view, codecs, max_bytes, NULL, &opened)
+            if status != KN_OK:
+                self.fail(status, view.base_offset, view.last_offset)
+                continue
+            of_batch = kn_chunk_ref(chunk) if opened == NULL else kn_chunk_new(opened)
+            if of_batch == NULL:
+                raise MemoryError()
+            try:
+                self.take(&view, of_batch)
+            finally:
+                kn_chunk_unref(of_batch)
+
+
+def open_acquired(Engine engine not None, str topic not None, int32_t partition, records, list ranges not None, bint check_crcs, size_t max_bytes):
+    """Messages of the acquired records; for each range what becomes of its offsets so far; what couldn't be used.
+
+    ``ranges``: (first offset, last offset, delivery count), ascending. What becomes of an offset is a byte: UNDECIDED for a Message, GAP where there is
+    no record, RELEASE for what couldn't be used or wasn't there. ``max_bytes``: how large a batch may be when decompressed. Failures are
+    (status, offset).
+    """
+    cdef Py_buffer held
+    cdef kn_buffer *buffer
+    cdef kn_chunk *chunk
+    cdef _Opening opening = _Opening.__new__(_Opening)
+    if engine.engine == NULL:
+        raise RuntimeError("the engine is closed")
+    opening.messages = []
+    opening.failures = []
+    opening.ranges = ranges
+    opening.fates = [bytearray(b"\2") * (last - first + 1) for first, last, _ in ranges]
+    opening.topic = topic
+    opening.partition = partition
+    opening.covered = -1
+    PyObject_GetBuffer(records, &held, PyBUF_SIMPLE)
+    buffer = kn_buffer_take(NULL, <size_t>max(held.len, 1))
+    if buffer != NULL:
+        memcpy(buffer.data, held.buf, <size_t>held.len)
+        buffer.size_bytes = <size_t>held.len
+    PyBuffer_Release(&held)
+    chunk = NULL if buffer == NULL else kn_chunk_new(buffer)
+    if chunk == NULL:
+        raise MemoryError()
+    try:
+        opening.walk(engine, chunk, check_crcs, max_bytes)
+    finally:
+        kn_chunk_unref(chunk)
+    return opening.messages, opening.fates, opening.failures

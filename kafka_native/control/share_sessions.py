@@ -1,0 +1,528 @@
+"""Fetching for a share group: a share session with each leader, and acknowledgements on their way to it (KIP-932).
+
+What a broker hands out is acquired: it is this member's alone until it is acknowledged, or until its lock expires. So
+nothing is fetched ahead: a fetch goes out when the application waits for records, to each leader that has no request
+under way. Acknowledgements go along with it, or in a request of their own when nothing is to be fetched.
+
+A session counts its requests, so it has one under way at a time. One that the broker doesn't know any more, or whose
+connection has ended, is over, and the next request begins another one: what was acquired in the old one is delivered
+again, and acknowledgements of it fail instead of being taken for the next delivery's.
+
+Thread: the control thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafka_native.control.backoff import Backoff
+from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.share_membership import ShareKey
+from kafka_native.errors import KafkaError
+from kafka_native.protocol.share import (
+    AcknowledgementBatch,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.control.member import Member
+    from kafka_native.control.metadata import Metadata, Topic
+    from kafka_native.logs import Logger
+
+FINAL_EPOCH = -1
+LAST_EPOCH = 0x7FFFFFFF
+RELEASE = 2
+MOST_OFFSETS = 1 << 22
+"""Of one partition in one answer; brokers give a group 2,000 to 10,000 (group.share.partition.max.record.locks)."""
+
+MOVED = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+    }
+)
+"""Metadata are out of date, or will be: nobody is told."""
+PASSING = frozenset(
+    {
+        KafkaError.SHARE_SESSION_NOT_FOUND,
+        KafkaError.INVALID_SHARE_SESSION_EPOCH,
+        KafkaError.SHARE_SESSION_LIMIT_REACHED,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._UNKNOWN_BROKER,
+        KafkaError._RESOLVE,
+        KafkaError._DESTROY,
+    }
+)
+"""Another session is begun; connections' failures are told by the broker pool."""
+
+Batch: TypeAlias = tuple[int, int, bytes]
+"""First and last offset, and what became of the records: one byte for all of them, or one for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a fetch asks for, from the properties of the names in brackets."""
+
+    wait_ms: int
+    """fetch.wait.max.ms"""
+    min_bytes: int
+    """fetch.min.bytes"""
+    max_bytes: int
+    """fetch.max.bytes"""
+    max_records: int
+    """max.poll.records"""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One life of the session with one leader."""
+
+    node: int
+    epoch: int = 0
+    partitions: set[ShareKey] = field(default_factory=set)
+    waiting: list[Acknowledgement] = field(default_factory=list)
+    busy: bool = False
+    asked: bool = False  # a fetch has gone out since the application wanted records
+    closing: bool = False
+    over: bool = False
+
+    def advance(self) -> None:
+        """A request was answered."""
+        self.epoch = self.epoch + 1 if self.epoch < LAST_EPOCH else 1
+
+    def take(self) -> list[Acknowledgement]:
+        """What the next request acknowledges: one piece a partition, for ranges of two might overlap."""
+        taken: dict[ShareKey, Acknowledgement] = {}
+        self.waiting = [each for each in self.waiting if taken.setdefault(each.key, each) is not each]
+        return list(taken.values())
+
+
+@dataclass(slots=True, eq=False)
+class Acquired:
+    """Records of one partition that are this member's for a while, as they came."""
+
+    session: Session
+    key: ShareKey
+    topic: str
+    records: bytes | memoryview
+    ranges: list[tuple[int, int, int]]
+    """First and last offset and delivery count, in the order of the offsets."""
+    until: float
+    """When the lock expires, on the monotonic clock."""
+
+
+@dataclass(slots=True, eq=False)
+class Acknowledgement:
+    """What became of records of one partition. ``batches`` are in the order of their offsets and don't overlap."""
+
+    session: Session
+    key: ShareKey
+    topic: str
+    """Empty for what the application has never seen."""
+    batches: list[Batch]
+    on_done: Callable[[KafkaError | None], None] = lambda error: None
+
+
+Outcome: TypeAlias = tuple[Acknowledgement, KafkaError | None]
+
+
+class ShareSessions:
+    """Fetches what is assigned and takes acknowledgements to where records came from."""
+
+    def __init__(
+        self,
+        member: Member,
+        metadata: Metadata,
+        limits: Limits,
+        *,
+        timeout_s: float,
+        backoff: Callable[[], Backoff],
+        on_records: Callable[[list[Acquired]], None],
+        on_outcomes: Callable[[list[Outcome]], None],
+        on_error: Callable[[str | None, int | None, KafkaError], None],
+        waits: Callable[[], bool],
+        log: Logger,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``on_outcomes`` hears of acknowledgements, ``on_error`` reaches the application through its next poll().
+
+        ``waits``: whether the application waits for records right now.
+        """
+        self._member = member
+        self._metadata = metadata
+        self._limits = limits
+        self._timeout_s = timeout_s
+        self._make_backoff = backoff
+        self._on_records = on_records
+        self._on_outcomes = on_outcomes
+        self._on_error = on_error
+        self._waits = waits
+        self._log = log
+        self._clock = clock
+        self.assigned: set[ShareKey] = set()
+        self._wanted = False
+        self._sessions: dict[int, Session] = {}
+        self._by_leader: dict[int, set[ShareKey]] = {}
+        self._look_at = NEVER  # who leads what is to be looked at
+        self._pauses: dict[ShareKey, tuple[float, Backoff]] = {}
+        self._holds: dict[int, tuple[float, Backoff]] = {}
+        self._told: dict[ShareKey | int, int] = {}
+        self._on_ended: list[tuple[set[Session], Callable[[], None]]] = []
+        metadata.on_topic.append(self._on_topic)
+
+    # --- what the consumer does ---
+
+    def assign(self, keys: Iterable[ShareKey]) -> None:
+        """From now on these are fetched, and no others."""
+        self.assigned = set(keys)
+        self._pauses = {key: pause for key, pause in self._pauses.items() if key in self.assigned}
+        self._look_at = 0.0
+        self._log.debug("share group %s: %d partitions assigned", self._member.group_id, len(self.assigned))
+
+    def fetch(self) -> None:
+        """The application wants records: each leader is asked once, and again while the application waits."""
+        self._wanted = True
+        for session in self._sessions.values():
+            session.asked = False
+
+    def acknowledge(self, told: Iterable[Acknowledgement]) -> None:
+        """Takes these to the brokers. Those of a session that is over fail at once."""
+        late: list[Outcome] = []
+        for each in told:
+            if each.session.over or each.session.closing:
+                late.append((each, _over()))
+            else:
+                each.session.waiting.append(each)
+        self._settle(late)
+
+    def end(self, done: Callable[[], None]) -> None:
+        """Ends all sessions: what is acknowledged goes out, the rest is released; then ``done``."""
+        self._wanted = False
+        for session in self._sessions.values():
+            session.closing = True
+        self._on_ended.append((set(self._sessions.values()), done))
+        self._tell_ended()
+
+    def close(self) -> None:
+        """Nothing more is sent."""
+        for session in list(self._sessions.values()):
+            self._finish(session, _over())
+
+    # --- who leads what ---
+
+    def _on_topic(self, topic: Topic) -> None:
+        self._look_at = 0.0
+
+    def _topics(self) -> dict[bytes, Topic]:
+        return {topic.id: topic for topic in self._metadata.topics.values() if topic.known}
+
+    def _look(self, now: float) -> None:
+        """Sorts what is assigned by leaders; what has none now is looked at again in a while."""
+        topics, again, missing = self._topics(), NEVER, False
+        found: dict[int, set[ShareKey]] = {}
+        for key in self.assigned:
+            until, _ = self._pauses.get(key, (0.0, None))
+            topic = topics.get(key[0])
+            leader = -1 if topic is None or key[1] >= len(topic.partitions) else topic.partitions[key[1]].leader
+            if now < until:
+                again = min(again, until)
+            elif leader < 0:
+                missing = True
+                again = min(again, now + self._pause(key))
+            else:
+                found.setdefault(leader, set()).add(key)
+        if missing:
+            self._metadata.refresh(now)
+        self._by_leader = found
+        self._look_at = again
+
+    def _pause(self, key: ShareKey) -> float:
+        """Leaves a partition alone for a while, longer each time; how long."""
+        _, backoff = self._pauses.get(key, (0.0, None))
+        backoff = backoff or self._make_backoff()
+        delay_s = backoff.next_s()
+        self._pauses[key] = (self._clock() + delay_s, backoff)
+        return delay_s
+
+    # --- requests ---
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `calls.Manager`."""
+        if now >= self._look_at:
+            self._look(now)
+        wake_up = self._look_at
+        if self._wanted:
+            for node in self._by_leader.keys() - self._sessions.keys():
+                self._sessions[node] = Session(node)
+        calls = []
+        for session in list(self._sessions.values()):
+            held_until, _ = self._holds.get(session.node, (0.0, None))
+            if session.busy:
+                continue
+            if session.epoch == 0 and not session.closing and now < held_until:
+                wake_up = min(wake_up, held_until)
+                continue
+            call = self._next(session, now)
+            if call is not None:
+                session.busy = True
+                calls.append(call)
+        return calls, wake_up
+
+    def _next(self, session: Session, now: float) -> Call | None:
+        """The request that is due, if any."""
+        if session.closing:
+            if session.epoch == 0:
+                self._finish(session, None)
+                return None
+            return self._acknowledge(session, FINAL_EPOCH, now)
+        wanted = self._by_leader.get(session.node, set())
+        fetches = self._wanted and not session.asked and bool(wanted)
+        if session.waiting and (not fetches or any(each.key not in wanted for each in session.waiting)):
+            return self._acknowledge(session, session.epoch, now)
+        return self._fetch(session, set(wanted), now) if fetches else None
+
+    def _fetch(self, session: Session, wanted: set[ShareKey], now: float) -> Call:
+        request = ShareFetchRequest.FetchTopic
+        taken = session.take()
+        batches: dict[ShareKey, list[AcknowledgementBatch]] = {key: [] for key in wanted - session.partitions}
+        batches.update((each.key, _batches(each)) for each in taken)
+        topics = [
+            request(
+                topic_id=topic_id,
+                partitions=[
+                    request.FetchPartition(partition_index=number, acknowledgement_batches=batches[topic_id, number])
+                    for number in numbers
+                ],
+            )
+            for topic_id, numbers in _by_topic(batches)
+        ]
+        forgotten = [
+            ShareFetchRequest.ForgottenTopic(topic_id=topic_id, partitions=numbers)
+            for topic_id, numbers in _by_topic(session.partitions - wanted)
+        ]
+        limits = self._limits
+        message = ShareFetchRequest(
+            group_id=self._member.group_id,
+            member_id=self._member.member_id,
+            share_session_epoch=session.epoch,
+            max_wait_ms=limits.wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.max_bytes,
+            max_records=limits.max_records,
+            batch_size=limits.max_records,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        session.asked = True
+        deadline = now + limits.wait_ms / 1000 + self._timeout_s
+        return Call(message, session.node, deadline, lambda reply: self._on_fetched(session, taken, wanted, reply))
+
+    def _acknowledge(self, session: Session, epoch: int, now: float) -> Call:
+        request = ShareAcknowledgeRequest.AcknowledgeTopic
+        taken = session.take()
+        batches = {each.key: _batches(each) for each in taken}
+        topics = [
+            request(
+                topic_id=topic_id,
+                partitions=[
+                    request.AcknowledgePartition(
+                        partition_index=number, acknowledgement_batches=batches[topic_id, number]
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic_id, numbers in _by_topic(batches)
+        ]
+        if epoch == FINAL_EPOCH and session.waiting:
+            epoch = session.epoch  # not the last one yet: a partition has more
+        message = ShareAcknowledgeRequest(
+            group_id=self._member.group_id,
+            member_id=self._member.member_id,
+            share_session_epoch=epoch,
+            topics=topics,
+        )
+        last = epoch == FINAL_EPOCH
+        deadline = now + self._timeout_s
+        return Call(message, session.node, deadline, lambda reply: self._on_acknowledged(session, taken, last, reply))
+
+    # --- answers ---
+
+    def _on_fetched(self, session: Session, taken: list[Acknowledgement], wanted: set[ShareKey], reply: Reply) -> None:
+        if not self._answered(session, taken, reply):
+            return
+        session.partitions = wanted
+        response: ShareFetchResponse = reply
+        if any(not _sound(each.acquired_records) for topic in response.responses for each in topic.partitions):
+            text = "the broker's answer to ShareFetch names acquired records that can't be"
+            self._session_failed(session, KafkaError(KafkaError._BAD_MSG, text))
+            self._settle([(each, _silent()) for each in taken])
+            return
+        lock_ms = response.acquisition_lock_timeout_ms
+        until = self._clock() + lock_ms / 1000 if lock_ms > 0 else NEVER
+        names = {topic_id: topic.name for topic_id, topic in self._topics().items()}
+        answers: dict[ShareKey, KafkaError | None] = {}
+        found = []
+        for topic in response.responses:
+            for each in topic.partitions:
+                key = (topic.topic_id, each.partition_index)
+                answers[key] = _error(each.acknowledge_error_code, each.acknowledge_error_message)
+                if each.error_code:
+                    self._partition_failed(session, key, _error(each.error_code, each.error_message), each)
+                else:
+                    self._pauses.pop(key, None)
+                    self._told.pop(key, None)
+                ranges = [(one.first_offset, one.last_offset, one.delivery_count) for one in each.acquired_records]
+                name = names.get(key[0])
+                if ranges and name is None:  # of a topic that isn't wanted any more
+                    batches = [(first, last, bytes([RELEASE])) for first, last, _ in ranges]
+                    session.waiting.append(Acknowledgement(session, key, "", batches))
+                elif ranges and name is not None:
+                    found.append(Acquired(session, key, name, each.records or b"", ranges, until))
+        self._settle([(each, answers.get(each.key, _silent())) for each in taken])
+        if found:
+            self._wanted = False
+            self._on_records(found)
+        elif self._waits():
+            session.asked = False
+
+    def _on_acknowledged(self, session: Session, taken: list[Acknowledgement], last: bool, reply: Reply) -> None:
+        if not self._answered(session, taken, reply):
+            return
+        response: ShareAcknowledgeResponse = reply
+        answers = {
+            (topic.topic_id, each.partition_index): _error(each.error_code, each.error_message)
+            for topic in response.responses
+            for each in topic.partitions
+        }
+        self._settle([(each, answers.get(each.key, _silent())) for each in taken])
+        if any(error is not None and error.code() in MOVED for error in answers.values()):
+            self._metadata.refresh(self._clock())
+        if last:
+            self._finish(session, None)
+
+    def _answered(self, session: Session, taken: list[Acknowledgement], reply: Reply) -> bool:
+        """Whether there is an answer to look into; otherwise the session is over."""
+        session.busy = False
+        if session.over:
+            self._settle([(each, _over()) for each in taken])
+            return False
+        error = reply if isinstance(reply, KafkaError) else _error(reply.error_code, reply.error_message)
+        if error is None:
+            session.advance()
+            self._holds.pop(session.node, None)
+            self._told.pop(session.node, None)
+            return True
+        self._settle([(each, error) for each in taken])
+        self._session_failed(session, error)
+        return False
+
+    def _session_failed(self, session: Session, error: KafkaError) -> None:
+        node, now = session.node, self._clock()
+        self._log.debug("share session with broker %d is over: %s", node, error.str())
+        _, backoff = self._holds.get(node, (0.0, None))
+        backoff = backoff or self._make_backoff()
+        self._holds[node] = (now + backoff.next_s(), backoff)
+        if error.code() not in PASSING and self._told.get(node) != error.code():
+            self._told[node] = error.code()
+            text = f"group {self._member.group_id}: fetching from broker {node} failed: {error.str()}"
+            self._on_error(None, None, KafkaError(error.code(), text))
+        if error.code() < 0:  # no answer at all
+            self._metadata.refresh(now)
+        self._finish(session, _over())
+
+    def _partition_failed(self, session: Session, key: ShareKey, error: KafkaError | None, answer: Any) -> None:
+        assert error is not None
+        code, now = error.code(), self._clock()
+        topic = self._topics().get(key[0])
+        self._look_at = 0.0
+        if code in MOVED:
+            if topic is None or code != KafkaError.NOT_LEADER_FOR_PARTITION:
+                self._metadata.refresh(now)
+            else:
+                hint = answer.current_leader
+                self._metadata.on_hint(topic.name, key[1], hint.leader_id, hint.leader_epoch, now)
+                leader = self._metadata.leader(topic.name, key[1])
+                if leader is not None and leader.leader not in (-1, session.node):
+                    return  # and it is fetched there
+        elif self._told.get(key) != code:
+            self._told[key] = code
+            self._on_error(None if topic is None else topic.name, key[1], error)
+        self._pause(key)
+
+    def _settle(self, outcomes: list[Outcome]) -> None:
+        if outcomes:
+            for each, error in outcomes:
+                each.on_done(error)
+            self._on_outcomes(outcomes)
+
+    def _finish(self, session: Session, error: KafkaError | None) -> None:
+        """A session is over: what still waits for it fails."""
+        session.over = True
+        if self._sessions.get(session.node) is session:
+            del self._sessions[session.node]
+        waiting, session.waiting = session.waiting, []
+        self._settle([(each, error or _over()) for each in waiting])
+        for sessions, _ in self._on_ended:
+            sessions.discard(session)
+        self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        ended = [done for sessions, done in self._on_ended if not sessions]
+        self._on_ended = [each for each in self._on_ended if each[0]]
+        for done in ended:
+            done()
+
+
+def _sound(ranges: list[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData.AcquiredRecords]) -> bool:
+    """Whether ranges ascend and stand for no more records than a member may have."""
+    before, count = -1, 0
+    for each in ranges:
+        if not before < each.first_offset <= each.last_offset:
+            return False
+        before = each.last_offset
+        count += each.last_offset - each.first_offset + 1
+    return count <= MOST_OFFSETS
+
+
+def _by_topic(keys: Iterable[ShareKey]) -> list[tuple[bytes, list[int]]]:
+    found: dict[bytes, list[int]] = {}
+    for topic_id, number in sorted(keys):
+        found.setdefault(topic_id, []).append(number)
+    return list(found.items())
+
+
+def _batches(told: Acknowledgement) -> list[AcknowledgementBatch]:
+    return [
+        AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(types))
+        for first, last, types in told.batches
+    ]
+
+
+def _error(code: int, text: str | None) -> KafkaError | None:
+    if not code:
+        return None
+    return KafkaError(code, text) if text else KafkaError(code)
+
+
+def _over() -> KafkaError:
+    text = "the share session in which these records were acquired is over: they are delivered again"
+    return KafkaError(KafkaError.SHARE_SESSION_NOT_FOUND, text)
+
+
+def _silent() -> KafkaError:
+    return KafkaError(KafkaError._BAD_MSG, "the broker's answer says nothing of this partition's acknowledgements")

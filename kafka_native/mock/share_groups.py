@@ -1,0 +1,243 @@
+"""The coordinator of share groups (KIP-932) and what their members have open at the brokers: sessions.
+
+Every method is called under the cluster's lock unless it says that it takes it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.membership import GroupError
+from kafka_native.mock.share_partitions import SharePartition, ShareSettings, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_native.mock.server import Connection
+    from kafka_native.mock.topics import Topic
+    from kafka_native.protocol.share import ShareGroupHeartbeatRequest
+
+Key = tuple[bytes, int]
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+FIRST_EPOCH = 0
+FINAL_EPOCH = -1
+_LAST_EPOCH = 0x7FFFFFFF
+
+
+class ShareMember:
+    """One member of a group."""
+
+    def __init__(self, member_id: str) -> None:
+        """It is new."""
+        self.id = member_id
+        self.epoch = 0
+        self.topics: list[str] = []
+        self.assigned: set[Key] = set()
+        self.told: set[Key] | None = None
+        self.last_seen = time.monotonic()
+
+
+class ShareGroup:
+    """A share group: its members, and what it has of each partition."""
+
+    def __init__(self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic]) -> None:
+        """Make an empty group; ``topics`` are the cluster's."""
+        self.id = group_id
+        self.epoch = 0
+        self.members: dict[str, ShareMember] = {}
+        self.partitions: dict[Key, SharePartition] = {}
+        self._settings = settings
+        self._topics = topics
+        self._seen: object = None
+
+    def heartbeat(self, request: ShareGroupHeartbeatRequest) -> tuple[ShareMember, bool]:
+        """Let a member join or stay; it, and whether its assignment is to be told. Raises ``GroupError``."""
+        self.tick()
+        joins = request.member_epoch == JOIN_EPOCH
+        member = self.members.get(request.member_id)
+        if member is None:
+            if not joins:
+                text = f"Member {request.member_id} is not a member of group {self.id}."
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
+            limit = self._settings.max_size
+            if limit is not None and len(self.members) >= limit:
+                raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            member = self.members[request.member_id] = ShareMember(request.member_id)
+        elif not joins and request.member_epoch > member.epoch:
+            text = f"The share group member has a greater member epoch ({request.member_epoch}) than known."
+            raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
+        if request.subscribed_topic_names is not None:
+            member.topics = sorted(set(request.subscribed_topic_names))
+        member.last_seen = time.monotonic()
+        self._assign()
+        member.epoch = self.epoch
+        tells = joins or request.subscribed_topic_names is not None or member.told != member.assigned
+        if tells:
+            member.told = set(member.assigned)
+        return member, tells
+
+    def leave(self, member_id: str) -> None:
+        """Let a member go. Raises ``GroupError``."""
+        if self.members.pop(member_id, None) is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        self._assign()
+
+    def tick(self) -> None:
+        """Take out members whose session is over."""
+        now = time.monotonic()
+        for member in list(self.members.values()):
+            if now - member.last_seen > self._settings.session_seconds:
+                del self.members[member.id]
+
+    def _assign(self) -> None:
+        """Spread partitions over members; with fewer partitions than members, several share one."""
+        wanted = {name for member in self.members.values() for name in member.topics if name in self._topics}
+        seen = (
+            sorted((member.id, tuple(member.topics)) for member in self.members.values()),
+            sorted((self._topics[name].id, len(self._topics[name].partitions)) for name in wanted),
+        )
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self.epoch += 1
+        for member in self.members.values():
+            member.assigned = set()
+        for name in sorted(wanted):
+            topic = self._topics[name]
+            readers = [member for _, member in sorted(self.members.items()) if name in member.topics]
+            for at in range(max(len(topic.partitions), len(readers))):
+                number = at % len(topic.partitions)
+                readers[at % len(readers)].assigned.add((topic.id, number))
+                self.partition(topic, number)
+
+    def partition(self, topic: Topic, number: int) -> SharePartition:
+        """What the group has of a partition, from now on if it wasn't there."""
+        key = (topic.id, number)
+        if key not in self.partitions:
+            self.partitions[key] = SharePartition(topic.partitions[number], self._settings)
+        return self.partitions[key]
+
+
+class ShareSession:
+    """What one member has open at one broker."""
+
+    def __init__(self, group: ShareGroup, member_id: str, connection: Connection) -> None:
+        """It begins; the first request has been counted."""
+        self.group = group
+        self.member_id = member_id
+        self.connection = connection
+        self.next_epoch = 1
+        self.partitions: dict[Key, None] = {}
+
+    def release(self) -> None:
+        """Give back all that the member has got here."""
+        for each in self.group.partitions.values():
+            each.release(self.member_id)
+
+
+class ShareGroups:
+    """The share groups of the cluster, and the sessions of all brokers."""
+
+    def __init__(self, lock: threading.RLock, settings: ShareSettings, topics: Mapping[str, Topic]) -> None:
+        """No groups yet; ``lock`` and ``topics`` are the cluster's."""
+        self._lock = lock
+        self._topics = topics
+        self._groups: dict[str, ShareGroup] = {}
+        self._sessions: dict[tuple[int, str, str], ShareSession] = {}
+        self.settings = settings
+
+    # --- for tests: these take the lock ---
+
+    def members(self, group_id: str) -> list[str]:
+        """The ids of a group's members."""
+        with self._lock:
+            group = self._groups.get(group_id)
+            return [] if group is None else list(group.members)
+
+    def start_offset(self, group_id: str, topic: str, partition: int) -> int:
+        """Below this all records of a partition are done with."""
+        with self._lock:
+            return self._partition(group_id, topic, partition).start
+
+    def record(self, group_id: str, topic: str, partition: int, offset: int) -> tuple[State, int]:
+        """What is of a record, and how often it was delivered."""
+        with self._lock:
+            found = self._partition(group_id, topic, partition)
+            found.refresh(time.monotonic())
+            return found.state_of(offset)
+
+    def expire_locks(self, group_id: str) -> None:
+        """Let all locks of a group expire now."""
+        with self._lock:
+            for each in self._groups[group_id].partitions.values():
+                each.expire()
+
+    def expel(self, group_id: str, member_id: str) -> None:
+        """Take a member out of its group without its doing."""
+        with self._lock:
+            self._groups[group_id].leave(member_id)
+
+    def clear_sessions(self) -> None:
+        """Let all brokers forget their share sessions; what was acquired is released."""
+        with self._lock:
+            for each in self._sessions.values():
+                each.release()
+            self._sessions.clear()
+
+    def session_count(self, broker: int | None = None) -> int:
+        """How many sessions a broker keeps, or all do."""
+        with self._lock:
+            return sum(broker in (None, key[0]) for key in self._sessions)
+
+    def connection_gone(self, connection: Connection) -> None:
+        """A connection has ended, and with it the sessions that it had."""
+        with self._lock:
+            for key, session in list(self._sessions.items()):
+                if session.connection is connection:
+                    del self._sessions[key]
+                    session.release()
+
+    def _partition(self, group_id: str, topic: str, partition: int) -> SharePartition:
+        return self._groups[group_id].partition(self._topics[topic], partition)
+
+    # --- for handlers ---
+
+    def find(self, group_id: str, *, make: bool) -> ShareGroup:
+        """A group. Raises ``GroupError``."""
+        group = self._groups.get(group_id)
+        if group is None and make:
+            group = self._groups[group_id] = ShareGroup(group_id, self.settings, self._topics)
+        if group is None:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=f"Group {group_id} not found.")
+        return group
+
+    def session(
+        self, broker: int, group_id: str, member_id: str, epoch: int, connection: Connection
+    ) -> tuple[ShareSession | None, ErrorCode]:
+        """The session of a request, opened by the first one; or why there is none."""
+        key = (broker, group_id, member_id)
+        if epoch == FIRST_EPOCH:
+            self._sessions.pop(key, None)
+            if sum(each[0] == broker for each in self._sessions) >= self.settings.session_limit:
+                return None, ErrorCode.SHARE_SESSION_LIMIT_REACHED
+            group = self.find(group_id, make=True)
+            self._sessions[key] = ShareSession(group, member_id, connection)
+            return self._sessions[key], ErrorCode.NO_ERROR
+        session = self._sessions.get(key)
+        if session is None:
+            return None, ErrorCode.SHARE_SESSION_NOT_FOUND
+        if epoch == FINAL_EPOCH:
+            return session, ErrorCode.NO_ERROR
+        if epoch != session.next_epoch:
+            return None, ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        session.next_epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
+        return session, ErrorCode.NO_ERROR
+
+    def close(self, broker: int, session: ShareSession) -> None:
+        """End a session: what its member hasn't acknowledged is released."""
+        self._sessions.pop((broker, session.group.id, session.member_id), None)
+        session.release()

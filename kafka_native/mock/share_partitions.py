@@ -1,0 +1,206 @@
+"""What a share group has of one partition (KIP-932): which records are whose, delivered how often, and done with.
+
+Records from ``start`` to ``end`` are in flight or available again; what is below is done, what is above was never
+delivered. Every method is called under the cluster's lock. There is no timer: whoever looks lets locks expire.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_native._native import records
+from kafka_native._reference.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka_native.mock.topics import Partition
+    from kafka_native.protocol.share import AcknowledgementBatch
+
+GAP, ACCEPT, RELEASE, REJECT = range(4)
+
+
+class State(Enum):
+    """Of one record."""
+
+    AVAILABLE = "Available"
+    ACQUIRED = "Acquired"
+    ACKNOWLEDGED = "Acknowledged"
+    ARCHIVED = "Archived"
+
+
+_DONE = frozenset({State.ACKNOWLEDGED, State.ARCHIVED})
+_FATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.ARCHIVED}
+
+
+class ShareSettings:
+    """What all share groups go by; tests change it."""
+
+    def __init__(self, heartbeat_seconds: float, session_seconds: float) -> None:
+        """Kafka's defaults, but for the heartbeats."""
+        self.heartbeat_seconds = heartbeat_seconds
+        self.session_seconds = session_seconds
+        self.lock_seconds = 30.0
+        self.delivery_limit = 5
+        self.auto_offset_reset = "latest"
+        self.most_in_flight = 2000
+        self.session_limit = 2000
+        self.max_size: int | None = None
+
+
+class _Record:
+    __slots__ = ("count", "member", "state", "until")
+
+    def __init__(self) -> None:
+        self.state = State.AVAILABLE
+        self.member = ""
+        self.count = 0
+        self.until = 0.0
+
+
+class Range(NamedTuple):
+    """Neighbouring records that a member has acquired, delivered as often."""
+
+    first: int
+    last: int
+    deliveries: int
+
+
+class SharePartition:
+    """The records of one partition as one group sees them."""
+
+    def __init__(self, partition: Partition, settings: ShareSettings) -> None:
+        """Begin at the log's start or end, as the setting says."""
+        log = partition.log
+        self._partition = partition
+        self._settings = settings
+        self.start = self.end = log.start_offset if settings.auto_offset_reset == "earliest" else log.end_offset
+        self._records: dict[int, _Record] = {}
+        self._leader_epoch = partition.leader_epoch
+
+    # --- looking ---
+
+    def state_of(self, offset: int) -> tuple[State, int]:
+        """What is of a record, and how often it was delivered; AVAILABLE and 0 if it never was."""
+        if offset < self.start:
+            return State.ACKNOWLEDGED, 0
+        record = self._records.get(offset)
+        return (State.AVAILABLE, 0) if record is None else (record.state, record.count)
+
+    def next_expiry(self) -> float:
+        """When the next lock expires."""
+        held = (each.until for each in self._records.values() if each.state is State.ACQUIRED)
+        return min(held, default=float("inf"))
+
+    # --- acquiring ---
+
+    def refresh(self, now: float) -> None:
+        """Let happen what is due: locks expire, a new leader knows of no locks, and the log has lost its beginning."""
+        moved = self._leader_epoch != self._partition.leader_epoch
+        self._leader_epoch = self._partition.leader_epoch
+        for record in self._records.values():
+            if record.state is State.ACQUIRED and (moved or now >= record.until):
+                self._make_available(record)
+        begin = self._partition.log.start_offset
+        for offset in range(self.start, min(begin, self.end)):
+            self._records.pop(offset, None)
+        self.start = max(self.start, begin)
+        self.end = max(self.end, self.start)
+        self._advance()
+
+    def expire(self) -> None:
+        """Let all locks expire now."""
+        self.refresh(float("inf"))
+        self._partition.wake()
+
+    def acquire(
+        self, member: str, max_records: int, max_bytes: int, now: float
+    ) -> tuple[list[memoryview], list[Range]]:
+        """Batches, and which of their records are the member's from now on."""
+        self.refresh(now)
+        log = self._partition.log
+        free = (offset for offset in range(self.start, self.end) if self._is_free(offset))
+        first = next(free, self.end)
+        if first >= log.end_offset or (first == self.end and self.end - self.start >= self._settings.most_in_flight):
+            return [], []
+        slices, _ = log.read(first, max_bytes)
+        if not slices:
+            return [], []
+        last = records.batch_headers(b"".join(slices))[-1].last_offset
+        taken: list[int] = []
+        for offset in range(first, last + 1):
+            if len(taken) >= max_records:
+                break
+            if self._is_free(offset):
+                record = self._records.setdefault(offset, _Record())
+                record.state, record.member, record.count = State.ACQUIRED, member, record.count + 1
+                record.until = now + self._settings.lock_seconds
+                taken.append(offset)
+                self.end = max(self.end, offset + 1)
+        return slices, self._ranges(taken)
+
+    def _is_free(self, offset: int) -> bool:
+        record = self._records.get(offset)
+        return record is None or record.state is State.AVAILABLE
+
+    def _ranges(self, offsets: list[int]) -> list[Range]:
+        found: list[Range] = []
+        for offset in offsets:
+            count = self._records[offset].count
+            if found and found[-1].last == offset - 1 and found[-1].deliveries == count:
+                found[-1] = found[-1]._replace(last=offset)
+            else:
+                found.append(Range(offset, offset, count))
+        return found
+
+    # --- what becomes of them ---
+
+    def acknowledge(self, member: str, batches: Iterable[AcknowledgementBatch], now: float) -> ErrorCode:
+        """Take acknowledgements, all of them or none."""
+        self.refresh(now)
+        fates: dict[int, int] = {}
+        before = -1
+        for each in batches:
+            count, types = each.last_offset - each.first_offset + 1, each.acknowledge_types
+            if each.first_offset <= before or count < 1 or len(types) not in (1, count):
+                return ErrorCode.INVALID_REQUEST
+            if any(kind not in range(4) for kind in types):
+                return ErrorCode.INVALID_REQUEST
+            before = each.last_offset
+            if each.last_offset >= self.end:
+                return ErrorCode.INVALID_RECORD_STATE
+            # What is done with is no matter any more, whoever says so.
+            for at in range(max(self.start - each.first_offset, 0), count):
+                fates[each.first_offset + at] = types[at if len(types) > 1 else 0]
+        for offset in fates:
+            record = self._records.get(offset)
+            if record is None or record.state is not State.ACQUIRED or record.member != member:
+                return ErrorCode.INVALID_RECORD_STATE
+        for offset, fate in fates.items():
+            if fate == RELEASE:
+                self._make_available(self._records[offset])
+            else:
+                self._records[offset].state = _FATES[fate]
+        self._advance()
+        self._partition.wake()
+        return ErrorCode.NO_ERROR
+
+    def release(self, member: str) -> None:
+        """Give back all that a member has."""
+        for record in self._records.values():
+            if record.state is State.ACQUIRED and record.member == member:
+                self._make_available(record)
+        self._advance()
+        self._partition.wake()
+
+    def _make_available(self, record: _Record) -> None:
+        """Let anybody have it again, unless it was delivered too often."""
+        over = record.count >= self._settings.delivery_limit
+        record.state = State.ARCHIVED if over else State.AVAILABLE
+        record.member = ""
+
+    def _advance(self) -> None:
+        while self.start < self.end and self._records[self.start].state in _DONE:
+            del self._records[self.start]
+            self.start += 1

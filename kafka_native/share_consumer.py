@@ -1,0 +1,632 @@
+"""ShareConsumer: takes records from topics as from queues, beside the other members of a share group (KIP-932)."""
+
+from __future__ import annotations
+
+import operator
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.message import Message
+from kafka_native._native.sharing import ACCEPT, GAP, UNDECIDED, open_acquired
+from kafka_native.client import Client, Unmade
+from kafka_native.config import Config, parse
+from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.control.share_consuming import ShareConsuming, ShareHooks
+from kafka_native.control.share_membership import ShareKey
+from kafka_native.control.share_sessions import Acknowledgement, Acquired, Batch, Outcome, Session
+from kafka_native.deadlines import deadline_of, left_s
+from kafka_native.errors import (
+    STATUS_TOO_LARGE,
+    ConcurrentModificationException,
+    IllegalStateException,
+    KafkaError,
+    KafkaException,
+    from_status,
+)
+from kafka_native.statistics import ClientMetrics
+from kafka_native.types import AcknowledgeType, Messages, TopicPartition
+
+CLOSED_TEXT = "Share consumer closed"
+CLOSE_S = 30.0
+"""How long close() waits for acknowledgements and the coordinator unless it is told another time; as Java."""
+
+NOT_APPLICABLE = (
+    "allow.auto.create.topics",
+    "auto.commit.interval.ms",
+    "auto.offset.reset",
+    "consume.callback.max.messages",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "fetch.error.backoff.ms",
+    "fetch.queue.backoff.ms",
+    "group.instance.id",
+    "group.protocol",
+    "group.protocol.type",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "interceptors",
+    "isolation.level",
+    "offset.store.method",
+    "offset.store.path",
+    "offset.store.sync.interval.ms",
+    "on_commit",
+    "partition.assignment.strategy",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "session.timeout.ms",
+    "topic.blacklist",
+)
+"""Properties of a consumer that mean nothing here: the group's settings at the broker say it, or there is no such."""
+
+SENT = 0xFE  # what becomes of a record: it has been told
+_DECIDED = re.compile(rb"[\x00-\x03]+")
+
+CommitCallback: TypeAlias = Callable[[dict[TopicPartition, set[int]], KafkaException | None], object]
+
+
+@dataclass(slots=True, eq=False)
+class _Range:
+    """Neighbouring records that were acquired together; ``fates`` has a byte for each (`_native.sharing`)."""
+
+    session: Session
+    key: ShareKey
+    first: int
+    fates: bytearray
+
+
+class _Inbox:
+    """What the control thread has for the application. It keeps the consumer alive in no way."""
+
+    def __init__(self, client: Client) -> None:
+        self._engine = client.engine
+        self.fetched: deque[Acquired] = deque()
+        self.polls = 0
+        self.inside = False
+        self.woken = False
+        self.callback: CommitCallback | None = None
+
+    # --- for the control thread ---
+
+    def on_records(self, acquired: list[Acquired]) -> None:
+        self.fetched.extend(acquired)
+        self._engine.kick()
+
+    def on_outcomes(self, outcomes: list[Outcome]) -> None:
+        seen = [each for each in outcomes if each[0].topic]
+        if seen and self.callback is not None:
+            self._engine.callbacks.append(partial(self._tell, seen))
+        self._engine.kick()
+
+    def on_error(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
+        self._engine.notices.append((topic, partition, -1, error))
+        self._engine.kick()
+
+    def on_polls(self) -> tuple[int, bool]:
+        return self.polls, self.inside
+
+    # --- for the application's thread ---
+
+    def ready(self) -> bool:
+        return bool(self.fetched or self._engine.notices or self.woken)
+
+    def _tell(self, outcomes: list[Outcome]) -> None:
+        """Calls the acknowledgement commit callback: once for what has worked, once for each error."""
+        groups: dict[tuple[int, str] | None, tuple[KafkaException | None, dict[TopicPartition, set[int]]]] = {}
+        for told, error in outcomes:
+            kind = None if error is None else (error.code(), error.str())
+            _, offsets = groups.setdefault(kind, (None if error is None else KafkaException(error), {}))
+            offsets.setdefault(TopicPartition(told.topic, told.key[1]), set()).update(_offsets(told.batches))
+        for raised, offsets in groups.values():
+            if self.callback is not None:
+                self.callback(offsets, raised)
+
+
+class ShareConsumer:
+    """Takes records from topics, each for itself: share groups are Kafka's queues (KIP-932).
+
+        with ShareConsumer({"bootstrap.servers": "localhost:9092", "group.id": "workers"}) as consumer:
+            consumer.subscribe(["jobs"])
+            for message in consumer:
+                work_on(message.value())
+
+    All members of a group may read the same partitions. What `poll()` returns is *acquired*: no other member gets it
+    until it is acknowledged, or until its lock expires (the group's ``share.record.lock.duration.ms``, 30 s by
+    default); then it is delivered again, to any member, at most ``group.share.delivery.count.limit`` times.
+    `Message.delivery_count()` says how often it was.
+
+    ``share.acknowledgement.mode``: with ``implicit`` (the default), records are accepted by the next `poll()` or
+    commit. With ``explicit``, each one has to be acknowledged (`acknowledge()`) before the next `poll()`. What isn't
+    acknowledged when the consumer is closed is released, and delivered again.
+
+    A share consumer belongs to one thread at a time; only `wakeup()` may come from any other. Callbacks are made by
+    `poll()`, `commit_sync()`, `commit_async()` and `close()`, and may not call the consumer. After ``fork()`` the child
+    has to make a consumer of its own.
+    """
+
+    _client: Client = Unmade()  # type: ignore[assignment]
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
+        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
+
+        :raises ValueError: There is no ``group.id``, or a property is set that means nothing to a share consumer.
+        """
+        given = {**(config or {}), **kwargs}
+        # What a coordinator decides in the consumer protocol, as session timeouts, it decides here, too.
+        settings = parse({"group.protocol": "consumer", **given}, "consumer")
+        _check(settings, given)
+        everything = {
+            **connection_settings(settings),
+            **producer_settings(settings, 0, False),
+            **consumer_settings(settings),
+        }
+        self._explicit = settings.text("share.acknowledgement.mode") == "explicit"
+        self._check_crcs = settings.flag("check.crcs")
+        self._decompressed_max_bytes = settings.integer("decompressed.batch.max.bytes")
+        self._client = Client(settings, "consumer", everything)
+        self._inbox = inbox = _Inbox(self._client)
+        self._topics: list[str] = []
+        self._held: dict[tuple[str, int], list[_Range]] = {}
+        self._batch: Iterator[Message] = iter(())
+        self._entered = threading.Lock()
+        self._entered_by = 0
+        # Waits and makes callbacks, as for a Consumer; it takes no messages.
+        self._core = ConsumerCore()
+        self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
+        hooks = ShareHooks(
+            on_records=inbox.on_records,
+            on_outcomes=inbox.on_outcomes,
+            on_error=inbox.on_error,
+            on_fatal=self._client.on_fatal,
+            polls=inbox.on_polls,
+        )
+        self._consuming = ShareConsuming(self._client.main, settings, hooks)
+        self._client.main.start()
+
+    # --- the group ---
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Joins the group and takes records of these topics. Replaces the subscription; an empty list ends it.
+
+        :raises TypeError: ``topics`` isn't a list of str.
+        :raises ValueError: A name is empty or there twice, or is a regular expression: share groups have none.
+        :raises IllegalStateException: The consumer is closed.
+        """
+        with self._entering("subscribe"):
+            names = _names(topics)
+            if not names:
+                self._unsubscribe()
+                return
+            self._check_fatal()
+            self._topics = names
+            self._client.main.post(lambda: self._consuming.subscribe(names, time.monotonic()))
+
+    def unsubscribe(self) -> None:
+        """Leaves the group. What is acknowledged is committed, what isn't is released. Harmless when not subscribed.
+
+        :raises IllegalStateException: The consumer is closed.
+        """
+        with self._entering("unsubscribe"):
+            self._unsubscribe()
+
+    def _unsubscribe(self) -> None:
+        if self._topics:
+            self._topics = []
+            self._leave(self._consuming.unsubscribe, CLOSE_S)
+
+    def subscription(self) -> list[str]:
+        """The topics that are subscribed to."""
+        with self._entering("subscription"):
+            return list(self._topics)
+
+    # --- records ---
+
+    def poll(self, timeout: float = -1) -> Messages:
+        """Acquires records, and tells the brokers what became of the ones before.
+
+        With ``share.acknowledgement.mode=implicit``, all that the last poll returned is accepted. It returns what is
+        there as soon as there is anything: about ``max.poll.records`` from each leader of partitions.
+
+        :param timeout: Seconds to wait for the first record; negative waits for ever, 0 doesn't wait.
+        :return: The messages, perhaps none; none after `wakeup()`. Check `Message.error()`: errors of partitions, and
+        batches that can't be used (which are released), come as Messages, too.
+        :raises IllegalStateException: Nothing is subscribed to, not all records of the last poll are acknowledged
+        (``explicit``), or the consumer is closed.
+        :raises ConcurrentModificationException: Another thread is using the consumer.
+        :raises KafkaException: _FATAL, after a fatal error.
+        """
+        seconds = _seconds(timeout)
+        with self._entering("poll"):
+            if not self._topics:
+                raise IllegalStateException("Consumer is not subscribed to any topics")
+            if self._explicit and self._undecided():
+                text = "not all records of the last poll are acknowledged (share.acknowledgement.mode=explicit)"
+                raise IllegalStateException(text)
+            if not self._client.engine.notices:
+                self._check_fatal()
+            return Messages(self._poll(seconds))
+
+    def _poll(self, timeout: float) -> list[Message]:
+        inbox, main, sessions = self._inbox, self._client.main, self._consuming.sessions
+        deadline = deadline_of(timeout)
+        inbox.polls += 1
+        inbox.inside = True
+        try:
+            while True:
+                told = self._collect(accept=not self._explicit)
+
+                def begin(told: list[Acknowledgement] = told) -> None:
+                    sessions.acknowledge(told)
+                    if not inbox.fetched:
+                        sessions.fetch()
+
+                main.post(begin)
+                in_time = self._core._serve_until(inbox.ready, left_s(deadline))
+                messages = self._take()
+                if messages or inbox.woken or not in_time:
+                    inbox.woken = False
+                    return messages
+        finally:
+            inbox.inside = False
+
+    def _take(self) -> list[Message]:
+        """Opens what has come."""
+        found = []
+        fetched, notices = self._inbox.fetched, self._client.engine.notices
+        while notices:
+            topic, partition, _, error = notices.popleft()
+            found.append(Message(topic=topic, partition=partition, error=error))
+        while fetched:
+            acquired = fetched.popleft()
+            if acquired.session.over or time.monotonic() >= acquired.until:
+                self._client.logger.debug("%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1])
+                continue  # it is, or will be, delivered again: to whom, the broker knows
+            number = acquired.key[1]
+            messages, fates, failures = open_acquired(
+                self._client.engine,
+                acquired.topic,
+                number,
+                acquired.records,
+                acquired.ranges,
+                self._check_crcs,
+                self._decompressed_max_bytes,
+            )
+            found += messages
+            found += [_unusable(acquired.topic, number, *each) for each in failures]
+            ranges = self._held.setdefault((acquired.topic, number), [])
+            for (first, _, _), fate in zip(acquired.ranges, fates, strict=True):
+                ranges.append(_Range(acquired.session, acquired.key, first, fate))
+        return found
+
+    def __iter__(self) -> ShareConsumer:
+        """Itself."""
+        return self
+
+    def __next__(self) -> Message:
+        """Waits for the next message that is no error; an error is raised as KafkaException.
+
+        A new `poll()` is made when all messages of the last one are through. Ends after `wakeup()`.
+        """
+        while True:
+            message = next(self._batch, None)
+            if message is None:
+                messages = self.poll()
+                if messages.is_empty():
+                    raise StopIteration
+                self._batch = iter(messages)
+            elif (error := message.error()) is not None:
+                raise KafkaException(error)
+            else:
+                return message
+
+    def wakeup(self) -> None:
+        """Ends the wait of `poll()` or an iteration, or else keeps the next one from waiting. From any thread."""
+        self._inbox.woken = True
+        self._client.engine.kick()
+
+    # --- acknowledging ---
+
+    def acknowledge(self, message: Message, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
+        """Says what became of a record, with ``share.acknowledgement.mode=explicit``.
+
+        The broker hears it with the next `poll()`, commit or `close()`; until then it can be said otherwise.
+
+        :param message: From the last `poll()`.
+        :param ack_type: ACCEPT: it is done. RELEASE: deliver it again. REJECT: it can't be dealt with, deliver it no
+        more.
+        :raises IllegalStateException: It isn't this consumer's (any more), or the mode is ``implicit``.
+        :raises TypeError: ``message`` is no Message.
+        :raises ValueError: ``ack_type`` is none of these, or the message has no topic, partition or offset.
+        """
+        if not isinstance(message, Message):
+            raise TypeError(f"argument 1 must be Message, not {type(message).__name__}")
+        with self._entering("acknowledge"):
+            self._decide(message.topic(), message.partition(), message.offset(), ack_type, "message")
+
+    def acknowledge_offset(
+        self, topic: str, partition: int, offset: int, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
+    ) -> None:
+        """The same as `acknowledge()`, for who knows where a record is but hasn't the Message any more."""
+        if not isinstance(topic, str):
+            raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+        number, at = operator.index(partition), operator.index(offset)
+        with self._entering("acknowledge_offset"):
+            self._decide(topic, number, at, ack_type, "offset")
+
+    def _decide(self, topic: str | None, partition: int | None, offset: int | None, ack_type: int, what: str) -> None:
+        kind = operator.index(ack_type)
+        known = topic is not None and partition is not None and offset is not None and partition >= 0 and offset >= 0
+        if kind not in tuple(AcknowledgeType) or not known:
+            why = "the type is ACCEPT, RELEASE or REJECT" if known else "a topic, a partition and an offset are needed"
+            raise ValueError(f"Failed to acknowledge {what}: {why}")
+        if not self._explicit:
+            text = "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
+            raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        for each in reversed(self._held.get((topic, partition), [])):
+            at = offset - each.first
+            if 0 <= at < len(each.fates) and each.fates[at] not in (GAP, SENT):
+                each.fates[at] = kind
+                return
+        text = f"{topic} [{partition}] offset {offset} isn't in this consumer's hands"
+        raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+
+    def commit_sync(self, timeout: float = 60) -> dict[TopicPartition, KafkaException | None]:
+        """Tells the brokers what became of records, and waits until they know.
+
+        With ``share.acknowledgement.mode=implicit`` all that the last `poll()` returned is accepted.
+
+        :param timeout: Seconds; negative waits for ever. What isn't answered by then may be taken all the same.
+        :return: The outcome for each partition: None, or what went wrong (_TIMED_OUT). Then its records are delivered
+        again sooner or later. Empty: there was nothing to tell.
+        :raises IllegalStateException: The consumer is closed.
+        """
+        seconds = _seconds(timeout)
+        with self._entering("commit_sync"):
+            told = self._collect(accept=not self._explicit)
+            results: dict[TopicPartition, KafkaException | None] = {}
+            left = [len(told)]
+
+            def done(where: TopicPartition, error: KafkaError | None) -> None:
+                left[0] -= 1
+                results[where] = results.get(where) or (None if error is None else KafkaException(error))
+
+            for each in told:
+                each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
+            if told:
+                self._client.main.post(lambda: self._consuming.sessions.acknowledge(told))
+            self._core._serve_until(lambda: left[0] == 0, seconds)
+            late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
+            wheres = {TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in told}
+            return {where: results.get(where, late) for where, late in wheres.items()}
+
+    def commit_async(self) -> None:
+        """Tells the brokers what became of records, as `commit_sync()` does, and doesn't wait: see the callback.
+
+        :raises IllegalStateException: The consumer is closed.
+        """
+        with self._entering("commit_async"):
+            told = self._collect(accept=not self._explicit)
+            if told:
+                self._client.main.post(lambda: self._consuming.sessions.acknowledge(told))
+            self._core._serve_until(lambda: True, 0.0)
+
+    def set_acknowledgement_commit_callback(self, callback: CommitCallback | None) -> None:
+        """Has ``callback(offsets, exception)`` called whenever a broker has answered to acknowledgements.
+
+        ``offsets`` maps each TopicPartition to the set of offsets; ``exception`` is a KafkaException, or None where all
+        went well. It comes from `poll()`, `commit_sync()`, `commit_async()` and `close()`, which raise what it raises.
+
+        :param callback: None for none.
+        :raises TypeError: It can't be called.
+        :raises IllegalStateException: The consumer is closed, or this is called from within the callback.
+        """
+        if callback is not None and not callable(callback):
+            raise TypeError("callback must be callable or None")
+        with self._entering("set_acknowledgement_commit_callback"):
+            self._inbox.callback = callback
+
+    def _undecided(self) -> bool:
+        return any(UNDECIDED in each.fates for ranges in self._held.values() for each in ranges)
+
+    def _collect(self, *, accept: bool) -> list[Acknowledgement]:
+        """What is decided and not told yet; from now on it counts as told. ``accept``: what isn't decided, too."""
+        told: dict[tuple[str, ShareKey, int], Acknowledgement] = {}
+        for (topic, _), ranges in list(self._held.items()):
+            for each in ranges:
+                batches = _batches(each, accept=accept)
+                if batches:
+                    name = (topic, each.key, id(each.session))
+                    piece = told.setdefault(name, Acknowledgement(each.session, each.key, topic, []))
+                    piece.batches += batches
+            kept = [each for each in ranges if UNDECIDED in each.fates]
+            if kept:
+                self._held[topic, ranges[0].key[1]] = kept
+            else:
+                del self._held[topic, ranges[0].key[1]]
+        for piece in told.values():
+            piece.batches.sort()
+        return list(told.values())
+
+    # --- the client ---
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        with self._entering("set_sasl_credentials"):
+            self._client.set_sasl_credentials(username, password)
+
+    def metrics(self) -> ClientMetrics:
+        """What this client has counted; see `Producer.metrics`."""
+        return self._client.metrics(CLOSED_TEXT)
+
+    def fatal_error(self) -> KafkaError | None:
+        """What has ended this consumer for good, None: nothing."""
+        return self._client.fatal
+
+    def close(self, timeout: float = CLOSE_S) -> None:
+        """Commits what is acknowledged, releases the rest, leaves the group and ends the background threads.
+
+        Harmless when called again. The acknowledgement commit callback is called.
+
+        :param timeout: Seconds that this may take, or else it is closed as it is; negative waits for ever.
+        """
+        if self._client.closed:
+            return
+        with self._entering("close"):
+            try:
+                self._topics = []
+                self._leave(self._consuming.close, timeout)
+            finally:
+                self._client.close()
+
+    def _leave(self, begin: Callable[[Callable[[], None], float], None], timeout: float) -> None:
+        """Has the control thread end sessions and membership, and makes the callbacks; then raises what they did."""
+        told = self._collect(accept=False)
+        self._held.clear()
+        self._batch = iter(())
+        ended = threading.Event()
+        engine = self._client.engine
+
+        def done() -> None:
+            ended.set()
+            engine.kick()
+
+        def start() -> None:
+            self._consuming.sessions.acknowledge(told)
+            begin(done, time.monotonic())
+
+        self._client.main.post(start)
+        deadline = deadline_of(timeout)
+        raised: Exception | None = None
+        while True:
+            try:
+                in_time = self._core._serve_until(ended.is_set, left_s(deadline))
+                break
+            except Exception as error:
+                raised = raised or error
+        self._inbox.fetched.clear()
+        if not in_time:
+            self._client.logger.warning("leaving the share group took longer than %g s", timeout)
+        if raised is not None:
+            raise raised
+
+    @contextmanager
+    def _entering(self, call: str) -> Iterator[None]:
+        """One thread at a time, and not from within a callback."""
+        if self._client.forked:
+            self._client.check_open(CLOSED_TEXT)
+        if self._client.closed:
+            raise IllegalStateException(CLOSED_TEXT)
+        if self._entered_by == threading.get_ident():
+            raise IllegalStateException(f"{call}() can't be called from within a callback of the share consumer")
+        if not self._entered.acquire(blocking=False):
+            raise ConcurrentModificationException("another thread is using the share consumer")
+        self._entered_by = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._entered_by = 0
+            self._entered.release()
+
+    def _check_fatal(self) -> None:
+        if self._client.fatal is not None:
+            raise KafkaException(self._client.fatal_error())
+
+    def __enter__(self) -> ShareConsumer:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def __del__(self) -> None:
+        """One that was dropped without close() ends its threads; the brokers learn of it by its silence."""
+        client = vars(self).get("_client")
+        if client is not None and not client.closed:
+            client.close()
+
+    def __repr__(self) -> str:
+        """Name and state."""
+        if "_client" not in vars(self):
+            return object.__repr__(self)
+        state = "closed" if self._client.closed else f"{len(self._consuming.sessions.assigned)} partitions assigned"
+        return f"<ShareConsumer {self._client.name} ({state})>"
+
+
+def _unused(*_: Any) -> Any:
+    """For what only a Consumer's core asks."""
+
+
+def _check(settings: Config, given: Mapping[str, Any]) -> None:
+    for name in NOT_APPLICABLE:
+        if name in given or (settings.is_set(name) and name != "group.protocol"):
+            raise ValueError(f"Failed to create share consumer: `{name}` is not applicable for share consumer")
+    mode = settings.text("share.acknowledgement.mode")
+    if mode not in ("implicit", "explicit"):
+        text = f'Invalid value "{mode}" for configuration property "share.acknowledgement.mode": implicit or explicit'
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    if not settings.text("group.id"):
+        raise ValueError("Failed to create consumer: group.id must be set")
+
+
+def _names(topics: list[str]) -> list[str]:
+    """The topics of a subscription, checked."""
+    if not isinstance(topics, list) or not all(isinstance(each, str) for each in topics):
+        raise TypeError("expected list of topic unicode strings")
+    if not all(topics) or len(set(topics)) < len(topics):
+        raise ValueError("Failed to subscribe: each name of a topic has to be there, and once")
+    if any(each.startswith("^") for each in topics):
+        raise ValueError("Failed to subscribe: share groups have no regular expressions")
+    return list(topics)
+
+
+def _seconds(timeout: float) -> float:
+    if not hasattr(timeout, "__float__"):
+        raise TypeError(f"must be real number, not {type(timeout).__name__}")
+    return float(timeout)
+
+
+def _batches(each: _Range, *, accept: bool) -> list[Batch]:
+    """What is to be told of a range, which counts as told from now on."""
+    if accept:
+        each.fates = each.fates.replace(bytes([UNDECIDED]), bytes([ACCEPT]))
+    found = []
+    for run in _DECIDED.finditer(each.fates):
+        types = bytes(run.group())
+        one = types.count(types[0]) == len(types)
+        found.append((each.first + run.start(), each.first + run.end() - 1, types[:1] if one else types))
+    for first, last, _ in found:
+        at = first - each.first
+        each.fates[at : at + last - first + 1] = bytes([SENT]) * (last - first + 1)
+    return found
+
+
+def _offsets(batches: list[Batch]) -> Iterator[int]:
+    """The offsets of records that were acknowledged: what is no record doesn't count."""
+    for first, last, types in batches:
+        if len(types) == 1:
+            yield from range(first, last + 1) if types[0] != GAP else ()
+        else:
+            yield from (first + at for at, kind in enumerate(types) if kind != GAP)
+
+
+def _unusable(topic: str, partition: int, status: int, offset: int) -> Message:
+    """A Message for a batch that can't be used."""
+    cause = from_status(status)
+    code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else cause.code()
+    text = f"{cause.str()} in {topic} [{partition}] at offset {offset}; its records are released"
+    return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code, text))

@@ -1,0 +1,306 @@
+"""Share groups (KIP-932) of Apache Kafka: members that are killed, and others' clients in the same group."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import confluent_kafka
+import pytest
+
+from kafka_native import IllegalStateException, KafkaError, ShareConsumer, TopicPartition
+from tests.broker import java
+from tests.broker.cluster import Cluster, quiet
+from tests.broker.support import TopicMaker, our_producer, wait_for
+
+COUNT = 3000
+Tool = Callable[..., bytes]
+
+
+def new_group(kafka: Cluster, topic: str, tool: Tool) -> str:
+    """A group that begins with what is there already; Kafka keeps that with the group."""
+    group = f"share-{topic}"
+    change = ["--alter", "--entity-type", "groups", "--entity-name", group]
+    setting = "share.auto.offset.reset=earliest"
+    tool("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, *change, "--add-config", setting)
+    return group
+
+
+def produce(kafka: Cluster, topic: str, first: int, end: int) -> None:
+    with our_producer(kafka) as producer:
+        for number in range(first, end):
+            producer.produce(topic, str(number), key=str(number))
+
+
+@contextmanager
+def sharing(kafka: Cluster, group: str, topic: str, **conf: Any) -> Iterator[ShareConsumer]:
+    config = {name.replace("_", "."): value for name, value in conf.items()}
+    with ShareConsumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, **config}) as consumer:
+        consumer.subscribe([topic])
+        yield consumer
+
+
+class Line(NamedTuple):
+    """What a member has logged."""
+
+    at: float
+    what: str
+    number: int
+    deliveries: int
+
+
+class Crew:
+    """Members as processes, which are killed and started again."""
+
+    def __init__(self, kafka: Cluster, group: str, topic: str, folder: Path) -> None:
+        self._arguments = [kafka.bootstrap, group, topic]
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._killed: list[Path] = []
+        self.kills = 0
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    def start(self) -> None:
+        log = self._folder / f"member-{len(list(self._folder.iterdir()))}"
+        log.touch()
+        command = [sys.executable, "-m", "tests.broker.share_member", *self._arguments, str(log)]
+        self._processes.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
+
+    def kill_one(self, choice: random.Random) -> None:
+        """Ends one at whatever it is doing, and starts another in its place."""
+        process = self._processes.pop(choice.randrange(len(self._processes)))
+        assert process.poll() is None, "a member has ended by itself"
+        process.kill()
+        process.wait()
+        self._killed.append(Path(str(process.args[-1])))  # type: ignore[index]
+        self.kills += 1
+        self.start()
+
+    def limbo(self) -> set[int]:
+        """What killed members had in hand: the broker may have taken an acknowledgement that wasn't logged any more."""
+        found: set[int] = set()
+        for path in self._killed:
+            lines = _lines(path)
+            known = {(line.number, line.deliveries) for line in lines if line.what != "got"}
+            found |= {line.number for line in lines if (line.number, line.deliveries) not in known}
+        return found
+
+    def lines(self) -> list[Line]:
+        """What all of them have logged so far, in the order of time; a line that is cut off by a kill doesn't count."""
+        return sorted(line for path in self._folder.iterdir() for line in _lines(path))
+
+
+def _lines(path: Path) -> list[Line]:
+    *whole, _ = path.read_text().split("\n")
+    parts = [line.split() for line in whole]
+    return [Line(float(at), what, int(number), int(deliveries)) for at, what, number, deliveries in parts]
+
+
+def is_done(kafka: Cluster, group: str, tool: Tool) -> bool:
+    """Whether nothing is left for the group to do, as Kafka's own tool says."""
+    name = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+    text = tool(name, "--bootstrap-server", kafka.bootstrap, "--describe", "--group", group).decode()
+    rows = [line.split() for line in text.splitlines() if line.startswith(group)]
+    return bool(rows) and all(row[-1] == "0" for row in rows)
+
+
+@pytest.mark.slow
+def test_members_that_are_killed_lose_nothing(
+    kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka, 3)
+    group = new_group(kafka, topic, tool)
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    choice = random.Random(seed)
+    with Crew(kafka, group, topic, tmp_path) as crew:
+        for _ in range(3):
+            crew.start()
+        for first in range(0, COUNT, 500):
+            produce(kafka, topic, first, first + 500)
+            seen = len(crew.lines())
+            wait_for(lambda seen=seen: len(crew.lines()) > seen + 50, "members work")  # type: ignore[misc]
+            if crew.kills < 4:
+                crew.kill_one(choice)
+
+        wait_for(lambda: is_done(kafka, group, tool), "everything is accepted or rejected", 90)
+        lines, limbo = crew.lines(), crew.limbo()
+    by_what = {what: [line for line in lines if line.what == what] for what in ("accepted", "rejected", "released")}
+    accepted, rejected = ({line.number for line in by_what[what]} for what in ("accepted", "rejected"))
+    assert accepted | rejected | limbo == set(range(COUNT))
+    assert not {each for each in accepted if not each % 10}
+    assert not {each for each in rejected if each % 10}
+    assert len(limbo - accepted - rejected) <= crew.kills * 150
+    last_seen = {line.number: line.at for line in lines if line.what == "got"}  # later ones take the place of earlier
+    for line in by_what["rejected"] + by_what["accepted"]:
+        assert last_seen[line.number] <= line.at, f"{line} came again"
+    assert {line.number % 10 for line in by_what["released"]} == {7}
+    most = {line.number: line.deliveries for line in lines if line.what == "got"}
+    assert all(most[line.number] >= 2 for line in by_what["released"])
+    assert crew.kills == 4
+
+
+def test_confluent_kafka_and_ours_share_a_group(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(kafka, 1)
+    group = new_group(kafka, topic, tool)
+    theirs = confluent_kafka.ShareConsumer(quiet({"bootstrap.servers": kafka.bootstrap, "group.id": group}))
+    theirs.subscribe([topic])
+    found: list[list[int]] = [[], []]
+    try:
+        with sharing(kafka, group, topic, max_poll_records=100) as ours:
+            produced = 0
+
+            def both() -> bool:
+                nonlocal produced
+                if not all(found):
+                    produce(kafka, topic, produced, produced + 100)
+                    produced += 100
+                for each, consumer in zip(found, (ours, theirs), strict=True):
+                    each += [int(message.value()) for message in consumer.poll(0.2) if message.error() is None]
+                return all(found) and sum(map(len, found)) >= produced
+
+            wait_for(both, "each has had some, and together all")
+            assert set(ours.commit_sync().values()) <= {None}
+            theirs.commit_sync()
+    finally:
+        theirs.close()
+    assert sorted(found[0] + found[1]) == list(range(produced))
+
+
+def test_javas_share_consumer_and_ours_share_a_group(
+    kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka, 2)
+    group = new_group(kafka, topic, tool)
+    output = tmp_path / "java"
+    name = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+    arguments = ["--bootstrap-server", kafka.bootstrap, "--topic", topic, "--group", group]
+    with output.open("wb") as out:
+        process = subprocess.Popen(java.java_command(name, *arguments), stdout=out, stderr=subprocess.STDOUT)
+    ours: set[int] = set()
+
+    def theirs() -> set[int]:
+        return {int(line) for line in output.read_text().split("\n")[:-1] if line.isdigit()}
+
+    try:
+        with sharing(kafka, group, topic) as consumer:
+            produced = 0
+
+            def shared() -> bool:
+                nonlocal produced
+                if produced < 20_000 and not (theirs() and ours):
+                    produce(kafka, topic, produced, produced + 100)
+                    produced += 100
+                ours.update(int(each.value() or b"") for each in consumer.poll(0.3) if each.error() is None)
+                return bool(theirs() and ours) and ours | theirs() == set(range(produced))
+
+            wait_for(shared, "Java and we have read everything together", 90)
+            assert set(consumer.commit_sync().values()) <= {None}
+    finally:
+        process.terminate()
+        process.wait(20)
+    assert not ours & theirs(), "nothing was delivered to both"
+
+
+def test_a_lock_that_expires_lets_a_record_come_again(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(kafka, 1)
+    group = new_group(kafka, topic, tool)
+    produce(kafka, topic, 0, 10)
+    with sharing(kafka, group, topic) as slow, sharing(kafka, group, topic) as quick:
+        first = wait_for(lambda: [*slow.poll(0.5)], "records")
+        again = wait_for(lambda: [*quick.poll(0.5)], "the same records, once their locks have expired")
+        assert {each.delivery_count() for each in first} == {1}
+        assert {each.delivery_count() for each in again} == {2}
+        (error,) = slow.commit_sync().values()
+        assert error is not None
+        assert error.args[0].code() == KafkaError.INVALID_RECORD_STATE
+        assert quick.commit_sync() == {TopicPartition(topic, 0): None}
+
+
+def test_explicit_acknowledgements_and_markers_of_transactions(
+    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+) -> None:
+    topic = new_topic(kafka, 1)
+    group = new_group(kafka, topic, tool)
+    with our_producer(kafka, transactional_id=f"tx-{topic}") as producer:
+        producer.init_transactions()
+        for start in (0, 5):
+            producer.begin_transaction()
+            for number in range(start, start + 5):
+                producer.produce(topic, str(number))
+            producer.commit_transaction()
+    heard: list[Any] = []
+    with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append((offsets, error)))
+        messages: list[Any] = []
+        while len(messages) < 10:
+            for each in consumer.poll(1):
+                consumer.acknowledge(each)
+                messages.append(each)
+        with pytest.raises(IllegalStateException):
+            consumer.acknowledge_offset(topic, 0, 5)  # a marker
+        assert set(consumer.commit_sync().values()) <= {None}
+    assert [int(each.value()) for each in messages] == list(range(10))
+    told = {offset for offsets, error in heard if error is None for offset in offsets[TopicPartition(topic, 0)]}
+    assert told == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
+
+
+def test_a_topic_that_is_made_anew_is_read(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(kafka, 1)
+    group = new_group(kafka, topic, tool)
+    produce(kafka, topic, 0, 5)
+    with sharing(kafka, group, topic, topic_metadata_refresh_interval_ms=500) as consumer:
+        assert len(wait_for(lambda: [*consumer.poll(0.5)], "records")) == 5
+        assert set(consumer.commit_sync().values()) == {None}
+        admin = kafka.admin()
+        admin.delete_topics([topic])[topic].result(30)
+        wait_for(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
+        made = confluent_kafka.admin.NewTopic(topic, 2, 1)
+        wait_for(lambda: admin.create_topics([made])[topic].exception(30) is None, "the topic is back")
+        produce(kafka, topic, 5, 12)
+        seen: set[int] = set()
+
+        def all_seen() -> bool:
+            seen.update(int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None)
+            return seen == set(range(5, 12))
+
+        wait_for(all_seen, "the records of the new topic")
+
+
+def test_a_broker_that_restarts_takes_nothing_with_it(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(owned3, 3)
+    group = new_group(owned3, topic, tool)
+    produce(owned3, topic, 0, 600)
+    seen: set[int] = set()
+    with sharing(owned3, group, topic, max_poll_records=50) as consumer:
+
+        def reads(count: int) -> bool:
+            seen.update(int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None)
+            return len(seen) >= count
+
+        wait_for(lambda: reads(100), "records")
+        broker = owned3.brokers[1]
+        broker.kill()
+        try:
+            produce(owned3, topic, 600, 900)
+            wait_for(lambda: reads(900), "everything", 90)
+        finally:
+            broker.start()
+            owned3.wait_until_up()
+        started = time.monotonic()
+        produce(owned3, topic, 900, 1000)
+        wait_for(lambda: reads(1000), "everything after it is back", 90)
+        assert time.monotonic() - started < 90

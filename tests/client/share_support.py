@@ -1,0 +1,63 @@
+"""Share consumers of the cluster under test, and what they take."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafka_native import Message, ShareConsumer
+from kafka_native.mock import MockCluster
+from tests.client.support import Client
+
+WAIT_S = 20.0
+_numbers = itertools.count()
+
+
+def new_group(client: Client) -> str:
+    """A name for a group; groups of this cluster begin with what is there already."""
+    settings = client.cluster.share.settings
+    settings.auto_offset_reset, settings.delivery_limit, settings.lock_seconds = "earliest", 5, 30.0
+    return f"share-{next(_numbers)}"
+
+
+@contextmanager
+def sharing(client: Client, group: str, *topics: str, **conf: Any) -> Iterator[ShareConsumer]:
+    """A member of a group; properties with underscores for dots."""
+    settings = {name.replace("_", "."): value for name, value in conf.items()}
+    base = {"bootstrap.servers": client.bootstrap, "group.id": group, "reconnect.backoff.ms": 20}
+    with ShareConsumer({**base, "fetch.wait.max.ms": 50, **settings}) as consumer:
+        if topics:
+            consumer.subscribe(list(topics))
+        yield consumer
+
+
+def values(messages: list[Message]) -> list[bytes]:
+    """Of messages that are no errors."""
+    assert [each.error() for each in messages if each.error()] == []
+    return [each.value() or b"" for each in messages]
+
+
+def take(consumer: ShareConsumer, count: int, timeout_s: float = WAIT_S) -> list[Message]:
+    """At least so many messages of several polls, which accept the ones before (implicit mode)."""
+    found: list[Message] = []
+    deadline = time.monotonic() + timeout_s
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} messages in {timeout_s} s"
+        found += consumer.poll(0.5)
+    return found
+
+
+def until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> None:
+    """Returns once the condition holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not in {timeout_s} s"
+        time.sleep(0.005)
+
+
+def done_up_to(cluster: MockCluster, group: str, topic: str, partition: int = 0) -> int:
+    """All records below are accepted, or rejected."""
+    return cluster.share.start_offset(group, topic, partition)

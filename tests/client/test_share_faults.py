@@ -1,0 +1,343 @@
+"""ShareConsumer when brokers, sessions, leaders and answers fail: nothing is lost, and failures are told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_native import AcknowledgeType, KafkaError, Message, ShareConsumer
+from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.mock.share_partitions import State
+from kafka_native.protocol import ApiKey
+from tests.client.share_support import WAIT_S, done_up_to, new_group, sharing, take, until, values
+from tests.client.support import Client, fill
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    """One for each test: they break it."""
+    with MockCluster(brokers=3, group_heartbeat=0.1) as running:
+        yield running
+
+
+@pytest.fixture
+def client(cluster: MockCluster) -> Client:
+    return Client(cluster)
+
+
+def code_of(consumer: ShareConsumer) -> int:
+    """What the only partition of a commit has failed with."""
+    (error,) = consumer.commit_sync(WAIT_S).values()
+    assert error is not None
+    code: int = error.args[0].code()
+    return code
+
+
+def take_all(consumer: ShareConsumer, count: int) -> list[Message]:
+    """Until each of so many different values was there, however often."""
+    found: dict[bytes, Message] = {}
+    deadline = time.monotonic() + WAIT_S
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count}"
+        found.update((each.value() or b"", each) for each in consumer.poll(0.2) if each.error() is None)
+    return list(found.values())
+
+
+def test_a_session_that_is_lost_is_begun_anew_and_old_acknowledgements_fail(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    with sharing(client, group, topic) as consumer:
+        take(consumer, 5)
+        client.cluster.share.clear_sessions()
+        assert code_of(consumer) == KafkaError.SHARE_SESSION_NOT_FOUND
+        assert {each.delivery_count() for each in take(consumer, 5)} == {2}
+        assert set(consumer.commit_sync().values()) == {None}
+        assert done_up_to(client.cluster, group, topic) == 5
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.INVALID_SHARE_SESSION_EPOCH, KafkaError.SHARE_SESSION_LIMIT_REACHED, CLOSE_CONNECTION]
+)
+def test_a_fetch_that_fails_is_tried_in_another_session(client: Client, code: int) -> None:
+    topic, group = client.topic(), new_group(client)
+    client.cluster.push_request_errors(ApiKey.SHARE_FETCH, [code] * 2)
+    fill(client, topic, 5)
+    with sharing(client, group, topic) as consumer:
+        assert len(values(take(consumer, 5))) == 5
+
+
+def test_an_acknowledgement_whose_connection_breaks_fails_and_its_records_come_again(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    heard: list[Any] = []
+    with sharing(client, group, topic) as consumer:
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append((offsets, error)))
+        take(consumer, 5)
+        client.cluster.push_request_errors(ApiKey.SHARE_ACKNOWLEDGE, [CLOSE_CONNECTION])
+        assert code_of(consumer) == KafkaError._TRANSPORT
+        assert {each.delivery_count() for each in take(consumer, 5)} == {2}
+        assert heard[0][1].args[0].code() == KafkaError._TRANSPORT
+        assert list(heard[0][0].values()) == [{0, 1, 2, 3, 4}]
+
+
+def test_acknowledgements_of_a_fetch_that_breaks_fail(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    heard: list[Any] = []
+    with sharing(client, group, topic) as consumer:
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append(error))
+        take(consumer, 5)
+        client.cluster.push_request_errors(ApiKey.SHARE_FETCH, [CLOSE_CONNECTION])
+        assert {each.delivery_count() for each in take(consumer, 5)} == {2}
+        assert heard[0].args[0].code() == KafkaError._TRANSPORT
+
+
+def test_a_refused_piggybacked_acknowledgement_is_told_to_the_callback(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 2)
+    heard: list[Any] = []
+    with sharing(client, group, topic) as consumer:
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append(error))
+        take(consumer, 2)
+        code = KafkaError.KAFKA_STORAGE_ERROR
+        client.cluster.push_request_errors(ApiKey.SHARE_ACKNOWLEDGE, [code], topic=topic)
+        until(lambda: consumer.poll(0.05) is None or heard, "the callback")
+        assert heard[0].args[0].code() == code
+
+
+def test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    with sharing(client, group, topic) as consumer:
+        take(consumer, 5)
+        client.cluster.move_leader(topic, 0, 3)
+        assert code_of(consumer) == KafkaError.NOT_LEADER_FOR_PARTITION
+        assert {each.delivery_count() for each in take(consumer, 5)} == {2}
+        fill(client, topic, 5, start=5)
+        assert len(take(consumer, 5)) == 5
+        assert set(consumer.commit_sync().values()) == {None}
+        assert done_up_to(client.cluster, group, topic) == 10
+
+
+def test_without_leader_hints_metadata_tell(client: Client) -> None:
+    client.cluster.leader_hints = False
+    test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(client)
+
+
+def test_a_broker_that_goes_takes_nothing_with_it(client: Client) -> None:
+    topic, group = client.topic(6), new_group(client)
+    fill(client, topic, 600)
+    with sharing(client, group, topic, max_poll_records=20) as consumer:
+        first = take(consumer, 100)
+        client.cluster.broker_down(1)
+        rest = take_all(consumer, 200)
+        client.cluster.broker_up(1)
+        fill(client, topic, 10, start=600)
+        until(lambda: consumer.poll(0.2).is_empty() and _done(client, group, topic) == 610, "all are accepted")
+    assert len(first) + len(rest) >= 300
+
+
+def _done(client: Client, group: str, topic: str) -> int:
+    count = len(client.cluster.topics[topic].partitions)
+    return sum(done_up_to(client.cluster, group, topic, number) for number in range(count))
+
+
+def test_a_topic_that_is_made_anew_is_read_from_its_beginning(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    with sharing(client, group, topic, topic_metadata_refresh_interval_ms=100) as consumer:
+        take(consumer, 5)
+        assert set(consumer.commit_sync().values()) == {None}
+        client.cluster.delete_topic(topic)
+        client.cluster.create_topic(topic, 2)
+        fill(client, topic, 7, start=5)
+        found = take_all(consumer, 7)
+        assert sorted(map(int, values(found))) == list(range(5, 12))
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH])
+def test_a_fenced_member_joins_again_and_loses_nothing(client: Client, code: int) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    with sharing(client, group, topic) as consumer:
+        take(consumer, 5)
+        client.cluster.push_request_errors(ApiKey.SHARE_GROUP_HEARTBEAT, [code])
+        client.cluster.clear_requests()
+        client.cluster.wait_for_requests(ApiKey.SHARE_GROUP_HEARTBEAT, 3)
+        fill(client, topic, 5, start=5)
+        take_all(consumer, 5)
+        consumer.commit_sync()
+        assert done_up_to(client.cluster, group, topic) == 10
+
+
+def test_another_coordinator_is_found(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    with sharing(client, group, topic) as consumer:
+        consumer.poll(0.1)
+        until(lambda: consumer.poll(0) is not None and client.cluster.share.members(group), "the member")
+        client.cluster.push_request_errors(ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.NOT_COORDINATOR] * 2)
+        client.cluster.clear_requests()
+        client.cluster.wait_for_requests(ApiKey.FIND_COORDINATOR, 1)
+        fill(client, topic, 5)
+        take(consumer, 5)
+
+
+def test_a_group_that_may_not_be_used_ends_the_consumer(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    client.cluster.push_request_errors(ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+    with sharing(client, group, topic) as consumer:
+        (message,) = take(consumer, 1)
+        error = message.error()
+        assert error is not None
+        assert error.code() == KafkaError._FATAL
+        assert "authorization" in error.str().lower()
+
+
+def test_a_topic_that_may_not_be_read_is_told_and_tried_again(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    code = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    client.cluster.push_request_errors(ApiKey.SHARE_FETCH, [code] * 2, topic=topic)
+    with sharing(client, group, topic) as consumer:
+        found = take(consumer, 6)
+        errors = [each for each in found if each.error()]
+        assert [(each.topic(), each.partition()) for each in errors] == [(topic, 0)], "told once"
+        assert errors[0].error().code() == code  # type: ignore[union-attr]
+        assert len(found) == 6
+
+
+def test_a_topic_that_is_not_there_is_told(client: Client) -> None:
+    client.cluster.auto_create_topics = False
+    with sharing(client, new_group(client), "nowhere", topic_metadata_propagation_max_ms=200) as consumer:
+        (message,) = take(consumer, 1)
+        assert message.topic() == "nowhere"
+        assert message.error().code() == KafkaError._UNKNOWN_TOPIC  # type: ignore[union-attr]
+
+
+def test_a_damaged_batch_is_told_and_its_records_come_again(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    client.cluster.corrupt_next_fetch(topic, 0)
+    with sharing(client, group, topic) as consumer:
+        found = take(consumer, 6)
+        errors = [each for each in found if each.error()]
+        assert len(errors) == 1
+        assert errors[0].error().code() == KafkaError._BAD_MSG  # type: ignore[union-attr]
+        assert "released" in errors[0].error().str()  # type: ignore[union-attr]
+        good = [each for each in found if not each.error()]
+        assert [each.offset() for each in good] == list(range(5))
+        assert {each.delivery_count() for each in good} == {2}
+
+
+@pytest.mark.parametrize(
+    "ranges", [[(0, 1 << 60)], [(-5, 3)], [(3, 1)], [(0, 3), (2, 4)], [(0, 2), (1, 1)]], ids=lambda each: str(each)
+)
+def test_acquired_records_that_can_not_be_are_refused(client: Client, ranges: list[tuple[int, int]]) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    hit = []
+
+    def lie(response: Any) -> None:
+        for each in response.responses[0].partitions:
+            kind = type(each.acquired_records[0])
+            each.acquired_records = [kind(first_offset=a, last_offset=b, delivery_count=1) for a, b in ranges]
+            hit.append(each)
+
+    client.cluster.edit_responses(ApiKey.SHARE_FETCH, lie)
+    with sharing(client, group, topic) as consumer:
+        client.cluster.share.settings.lock_seconds = 0.2
+        found = take(consumer, 6)
+        assert hit
+        errors = [each.error() for each in found if each.error()]
+        assert [error.code() for error in errors if error] == [KafkaError._BAD_MSG]
+        assert len({each.offset() for each in found if not each.error()}) == 5
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_again(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    client.cluster.close_mid_frame(None, 60, ApiKey.SHARE_FETCH)
+    with sharing(client, group, topic) as consumer:
+        assert {each.delivery_count() for each in take(consumer, 5)} == {2}
+
+
+def test_records_that_come_after_a_poll_has_ended_are_for_the_next_one(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    with sharing(client, group, topic, fetch_wait_max_ms=5000) as consumer:
+        consumer.poll(0.5)
+        client.cluster.wait_for_requests(ApiKey.SHARE_FETCH, 1)
+        fill(client, topic, 5)
+        until(lambda: consumer._inbox.fetched, "records")
+        assert consumer.poll(0).count() == 5
+
+
+def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever_gets_them_next(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    client.cluster.share.settings.lock_seconds = 0.3
+    with sharing(client, group, topic, fetch_wait_max_ms=5000) as consumer:
+        consumer.poll(0.5)
+        client.cluster.wait_for_requests(ApiKey.SHARE_FETCH, 1)
+        fill(client, topic, 5)
+        until(lambda: consumer._inbox.fetched, "records")
+        until(lambda: client.cluster.share.record(group, topic, 0, 0)[0] is State.AVAILABLE, "the locks' end")
+        client.cluster.share.settings.lock_seconds = 30
+        assert {each.delivery_count() for each in take(consumer, 5)} == {2}
+
+
+def test_an_application_that_does_not_poll_leaves_and_comes_back(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    with sharing(client, group, topic, max_poll_interval_ms=300) as consumer:
+        until(lambda: consumer.poll(0.01) is not None and client.cluster.share.members(group), "the member")
+        until(lambda: not client.cluster.share.members(group), "it is out")
+        fill(client, topic, 5)
+        found = take(consumer, 6)
+        errors = [each.error() for each in found if each.error()]
+        assert [error.code() for error in errors if error] == [KafkaError._MAX_POLL_EXCEEDED]
+        assert len(found) == 6
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_is_read(client: Client, codec: str) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 500, **{"compression.type": codec})
+    with sharing(client, group, topic) as consumer:
+        assert sorted(map(int, values(take(consumer, 500)))) == list(range(500))
+
+
+def test_markers_of_transactions_are_no_records_and_are_done_with(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    with client.producer(**{"transactional.id": "t"}) as producer:
+        producer.init_transactions()
+        for start in (0, 5):
+            producer.begin_transaction()
+            for number in range(start, start + 5):
+                producer.produce(topic, str(number))
+            producer.commit_transaction()
+    with sharing(client, group, topic) as consumer:
+        assert [each.offset() for each in take(consumer, 10)] == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
+        consumer.commit_sync()
+        assert done_up_to(client.cluster, group, topic) == 12
+
+
+def test_close_tells_what_was_acknowledged_and_releases_the_rest(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 4)
+    with sharing(client, group, topic, share_acknowledgement_mode="explicit") as consumer:
+        messages = take(consumer, 4)
+        consumer.acknowledge(messages[0])
+        consumer.acknowledge(messages[2], AcknowledgeType.REJECT)
+    states = [client.cluster.share.record(group, topic, 0, at)[0] for at in range(4)]
+    assert states == [State.ACKNOWLEDGED, State.AVAILABLE, State.ARCHIVED, State.AVAILABLE]
+
+
+def test_close_comes_to_an_end_without_any_broker(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 4)
+    with sharing(client, group, topic) as consumer:
+        take(consumer, 4)
+        for broker in (1, 2, 3):
+            client.cluster.broker_down(broker)
+        consumer.close(2)
