@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafka_native.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from kafka_native.admin._client import AdminClient
 from kafka_native.admin._cluster import DescribeClusterResult
-from kafka_native.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from kafka_native.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, ConfigType
 from kafka_native.admin._group import (
     ConsumerGroupDescription,
     ConsumerGroupListing,
@@ -25,6 +25,35 @@ from kafka_native.admin._metadata import (
     PartitionMetadata,
     TopicMetadata,
 )
+from kafka_native.admin._partition_calls import TopicPartitionsPages
+from kafka_native.admin._partitions import (
+    LogDirDescription,
+    NewPartitionReassignment,
+    PartitionDescription,
+    PartitionReassignment,
+    ReplicaInfo,
+    TopicPartitionReplica,
+    TopicPartitionsCursor,
+    TopicPartitionsDescription,
+    TopicPartitionsPage,
+)
+from kafka_native.admin._quorum import (
+    FeatureMetadata,
+    FeatureUpdate,
+    FinalizedVersionRange,
+    QuorumInfo,
+    QuorumNode,
+    RaftVoterEndpoint,
+    ReplicaState,
+    SupportedVersionRange,
+    UpgradeType,
+)
+from kafka_native.admin._quotas import (
+    ClientQuotaAlteration,
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    ClientQuotaFilterComponent,
+)
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._resource import ResourcePatternType, ResourceType
 from kafka_native.admin._scram import (
@@ -36,7 +65,7 @@ from kafka_native.admin._scram import (
     UserScramCredentialUpsertion,
 )
 from kafka_native.admin._tokens import DelegationToken, KafkaPrincipal, TokenInformation
-from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription
+from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
 from kafka_native.admin._transactions import (
     AbortTransactionSpec,
     FindHangingTransactionsResult,
@@ -88,15 +117,23 @@ __all__ = [
     "AdminClient",
     "AlterConfigOpType",
     "BrokerMetadata",
+    "ClientQuotaAlteration",
+    "ClientQuotaEntity",
+    "ClientQuotaFilter",
+    "ClientQuotaFilterComponent",
     "ClusterMetadata",
     "ConfigEntry",
     "ConfigResource",
     "ConfigSource",
+    "ConfigType",
     "ConsumerGroupDescription",
     "ConsumerGroupListing",
     "DelegationToken",
     "DeletedRecords",
     "DescribeClusterResult",
+    "FeatureMetadata",
+    "FeatureUpdate",
+    "FinalizedVersionRange",
     "FindHangingTransactionsResult",
     "GroupMember",
     "GroupMetadata",
@@ -107,24 +144,41 @@ __all__ = [
     "ListConsumerGroupsResult",
     "ListOffsetsResultInfo",
     "ListTransactionsResult",
+    "LogDirDescription",
     "MemberAssignment",
     "MemberDescription",
+    "NewPartitionReassignment",
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
+    "PartitionDescription",
     "PartitionMetadata",
+    "PartitionReassignment",
     "ProducerIdAndEpoch",
     "ProducerState",
+    "QuorumInfo",
+    "QuorumNode",
+    "RaftVoterEndpoint",
+    "ReplicaInfo",
+    "ReplicaState",
     "ResourcePatternType",
     "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
+    "SupportedVersionRange",
     "TokenInformation",
     "TopicDescription",
     "TopicMetadata",
+    "TopicMetadataAndConfig",
+    "TopicPartitionReplica",
+    "TopicPartitionsCursor",
+    "TopicPartitionsDescription",
+    "TopicPartitionsPage",
+    "TopicPartitionsPages",
     "TransactionDescription",
     "TransactionListing",
     "TransactionState",
+    "UpgradeType",
     "UserScramCredentialAlteration",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from kafka_native.admin._convert import member_of
-from kafka_native.admin._resource import ResourcePatternType, ResourceType
+from kafka_native.admin._resource import WITHOUT_PERMISSIONS, ResourcePatternType, ResourceType
 from kafka_native.types import OrderedEnum
 
 
@@ -88,7 +88,7 @@ class AclBinding:
             if value is None:
                 raise ValueError(f"Expected {field} to be not None")
             member = member_of(value, kind, field)
-            if (field, member.name) in self._forbidden:
+            if (field, member.name) in self._forbidden or member in WITHOUT_PERMISSIONS:
                 raise ValueError(f"Cannot use enum {field}, value {member.name} in this class")
             setattr(self, field, member)
         self.restype: ResourceType

@@ -69,6 +69,14 @@ def broker_id(given: Any) -> int:
     return number
 
 
+def node_id(given: Any) -> int:
+    """The id of a broker or controller."""
+    number = broker_id(given)
+    if number < 0:
+        raise ValueError(f"there is no broker {number}")
+    return number
+
+
 def check_partitions(given: Iterable[Any]) -> None:
     """TypeError and ValueError for what can't be a partition."""
     for each in given:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from kafka_native.admin._cluster_calls import ClusterCalls
 from kafka_native.admin._group_calls import GroupCalls
+from kafka_native.admin._partition_calls import PartitionCalls
+from kafka_native.admin._quorum_calls import QuorumCalls
+from kafka_native.admin._quota_calls import QuotaCalls
 from kafka_native.admin._security_calls import SecurityCalls
 from kafka_native.admin._token_calls import TokenCalls
 from kafka_native.admin._topic_calls import TopicCalls
 from kafka_native.admin._transaction_calls import TransactionCalls
 
 
-class AdminClient(TopicCalls, ClusterCalls, GroupCalls, SecurityCalls, TransactionCalls, TokenCalls):
+class AdminClient(
+    TopicCalls,
+    PartitionCalls,
+    ClusterCalls,
+    QuorumCalls,
+    GroupCalls,
+    SecurityCalls,
+    TokenCalls,
+    TransactionCalls,
+    QuotaCalls,
+):
     """Manages a cluster: topics, settings, groups, offsets.
 
         admin = AdminClient({"bootstrap.servers": "localhost:9092"})

@@ -9,9 +9,10 @@ from functools import partial
 from kafka_native.admin import _config_errands as config_errands
 from kafka_native.admin import _topic_errands as topic_errands
 from kafka_native.admin._calls import CLOSED_TEXT, Calls
-from kafka_native.admin._checks import broker_id, flag, list_of
+from kafka_native.admin._checks import broker_id, flag, list_of, set_of
 from kafka_native.admin._cluster import DescribeClusterResult
 from kafka_native.admin._config import ConfigEntry, ConfigResource
+from kafka_native.admin._resource import ResourceType
 from kafka_native.types import ClusterMetadata
 
 
@@ -51,17 +52,25 @@ class ClusterCalls(Calls):
         return self._begin([(None, None)], make, steps_of, self._request_timeout(request_timeout))[None]
 
     def describe_configs(
-        self, resources: list[ConfigResource], *, request_timeout: float = -1, broker: int = -1
+        self,
+        resources: list[ConfigResource],
+        *,
+        include_documentation: bool = False,
+        request_timeout: float = -1,
+        broker: int = -1,
     ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
-        """Tells the settings of topics, brokers and groups.
+        """Tells the settings of topics, brokers and groups, log levels of brokers (KIP-412), client metrics resources.
 
         :param resources: Whose. A broker is asked for its own.
+        :param include_documentation: Also tell what each is for (KIP-569); a broker before 2.6 can't be asked for it
+            (_INVALID_ARG).
         :param broker: The broker to ask for all of them; -1: whoever it belongs to.
         :return: A future a resource: its settings by name.
         """
         items = [(each, config_errands.described(each)) for each in list_of(resources, ConfigResource)]
         steps_of = partial(config_errands.of_resources, broker_id(broker))
-        return self._begin(items, config_errands.describe_configs, steps_of, self._request_timeout(request_timeout))
+        make = partial(config_errands.describe_configs, flag("include_documentation", include_documentation))
+        return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     def alter_configs(
         self,
@@ -96,6 +105,8 @@ class ClusterCalls(Calls):
     ) -> dict[ConfigResource, Future[None]]:
         """Changes some settings of topics, brokers and groups, and leaves the others alone (KIP-339).
 
+        Also the log levels of a broker (KIP-412), and client metrics resources, which come to be by it (KIP-714).
+
         :param resources: Whose; their ``incremental_configs`` are the changes.
         :param broker: The broker to ask; -1: whoever it belongs to.
         :return: A future a resource: None when it is done.
@@ -104,3 +115,20 @@ class ClusterCalls(Calls):
         make = partial(config_errands.incremental_alter_configs, bool(validate_only))
         steps_of = partial(config_errands.of_resources, broker_id(broker))
         return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
+
+    def list_config_resources(
+        self, config_resource_types: set[ResourceType] | None = None, *, request_timeout: float = -1
+    ) -> Future[list[ConfigResource]]:
+        """Lists what has settings (KIP-1142).
+
+        :param config_resource_types: Only these kinds; None or empty for all. A broker before 4.1 knows CLIENT_METRICS
+            only, and for others the call fails with _UNSUPPORTED_FEATURE.
+        :return: One future: the resources; a kind that only a newer broker knows is UNKNOWN.
+        """
+        kinds = set_of("config_resource_types", config_resource_types, ResourceType)
+        unfit = sorted(each.name for each in kinds if each not in config_errands.ON_WIRE)
+        if unfit:
+            raise ValueError(f"{unfit[0]} is no kind of what has settings")
+        items = [(None, list(kinds))]
+        timeout_s = self._request_timeout(request_timeout)
+        return self._begin(items, config_errands.ask_resources, config_errands.list_resources, timeout_s)[None]

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups."""
+"""Settings: of topics, brokers, groups and the rest that has some."""
 
 from __future__ import annotations
 
@@ -27,7 +27,24 @@ class ConfigSource(Enum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
     GROUP_CONFIG = 8
+
+
+class ConfigType(Enum):
+    """What kind of value a setting has (KIP-569)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class ConfigEntry:
@@ -66,6 +83,10 @@ class ConfigEntry:
         self.is_synonym = bool(is_synonym)
         self.synonyms = dict(synonyms)
         self.incremental_operation = incremental_operation
+        self.config_type = ConfigType.UNKNOWN
+        """What kind of value it has, as `describe_configs()` tells it; UNKNOWN of brokers before 2.6 (KIP-569)."""
+        self.documentation: str | None = None
+        """What it is for, where ``include_documentation`` was asked for, of brokers since 2.6 (KIP-569)."""
 
     def __repr__(self) -> str:
         return f"ConfigEntry({self})"
@@ -78,7 +99,7 @@ class ConfigResource:
     """A resource with settings. Equal and hashed by kind and name.
 
     :param restype: The kind: a `ResourceType`, its name in any case or its number.
-    :param name: The name: a topic's, a group's, a broker's id as text.
+    :param name: The name: a topic's, a group's, a broker's id as text (also of BROKER_LOGGER, its log levels).
     :param set_config: Settings for `alter_configs()`.
     :param described_configs: Its settings, as the broker told them.
     :param error: What went wrong with it.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from kafka_native.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from kafka_native.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, ConfigType
 from kafka_native.admin._convert import member_of
 from kafka_native.admin._resource import ResourceType
 from kafka_native.admin._topic_errands import told
@@ -17,27 +17,37 @@ from kafka_native.protocol.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 from kafka_native.protocol.schema import Request
 
 Kind: TypeAlias = tuple[int, str]
 
 # The protocol's numbers of what has settings; the API's are librdkafka's.
-ON_WIRE = {ResourceType.TOPIC: 2, ResourceType.BROKER: 4, ResourceType.GROUP: 32}
+ON_WIRE = {
+    ResourceType.TOPIC: 2,
+    ResourceType.BROKER: 4,
+    ResourceType.BROKER_LOGGER: 8,
+    ResourceType.CLIENT_METRICS: 16,
+    ResourceType.GROUP: 32,
+}
+OF_BROKERS = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 def broker_of(resource: ConfigResource, broker: int) -> int | None:
     """The broker whose matter it is, None for anybody's: also of "", which is what holds for all brokers."""
     if broker >= 0:
         return broker
-    return int(resource.name) if resource.restype is ResourceType.BROKER and resource.name else None
+    return int(resource.name) if resource.restype in OF_BROKERS and resource.name else None
 
 
 def _problem(resource: ConfigResource) -> KafkaError | None:
     """Why it can't be asked for."""
     if resource.restype not in ON_WIRE:
-        return KafkaError(KafkaError._INVALID_ARG, f"{resource}: only topics, brokers and groups have settings")
-    if resource.restype is ResourceType.BROKER and not (resource.name.isdecimal() or not resource.name):
+        return KafkaError(KafkaError._INVALID_ARG, f"{resource}: it has no settings")
+    for_all = resource.restype is ResourceType.BROKER and not resource.name
+    if resource.restype in OF_BROKERS and not (resource.name.isdecimal() or for_all):
         return KafkaError(KafkaError._INVALID_ARG, f"Expected an int32 broker_id for {resource}")
     return None
 
@@ -85,9 +95,9 @@ def _change(entry: ConfigEntry) -> IncrementalAlterConfigsRequest.Resource.Confi
     )
 
 
-def describe_configs(resources: list[Any]) -> Request:
+def describe_configs(documentation: bool, resources: list[Any]) -> Request:
     """The request."""
-    return DescribeConfigsRequest(resources=resources, include_synonyms=True)
+    return DescribeConfigsRequest(resources=resources, include_synonyms=True, include_documentation=documentation)
 
 
 def alter_configs(validate_only: bool, resources: list[Any]) -> Request:
@@ -138,7 +148,7 @@ def _entry_of(config: DescribeConfigsResponse.Resource.Config) -> ConfigEntry:
     default = ConfigSource.DEFAULT_CONFIG.value
     source = config.config_source
     synonyms = {each.name: ConfigEntry(each.name, each.value, each.source, is_synonym=True) for each in config.synonyms}
-    return ConfigEntry(
+    entry = ConfigEntry(
         config.name,
         config.value,
         max(source, ConfigSource.UNKNOWN_CONFIG.value),
@@ -147,3 +157,28 @@ def _entry_of(config: DescribeConfigsResponse.Resource.Config) -> ConfigEntry:
         is_sensitive=config.is_sensitive,
         synonyms=synonyms,
     )
+    entry.config_type = next((each for each in ConfigType if each.value == config.config_type), ConfigType.UNKNOWN)
+    entry.documentation = config.documentation
+    return entry
+
+
+def ask_resources(wanted: list[list[ResourceType]]) -> Request:
+    """The request, with the one list of kinds; an empty one for all."""
+    (kinds,) = wanted
+    return ListConfigResourcesRequest(resource_types=sorted(ON_WIRE[each] for each in kinds))
+
+
+def list_resources(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """ListConfigResources (KIP-1142), to any broker."""
+    kinds = {number: kind for kind, number in ON_WIRE.items()}
+
+    def outcomes(reply: ListConfigResourcesResponse, target: int | None) -> dict[None, Any]:
+        found = [
+            ConfigResource(kinds.get(each.resource_type, ResourceType.UNKNOWN), each.resource_name)
+            for each in reply.config_resources
+        ]
+        return {None: told(reply.error_code) or found}
+
+    return errand.rounds(items, errand.anywhere, make, outcomes, settle, change=False)

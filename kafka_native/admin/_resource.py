@@ -14,6 +14,13 @@ class ResourceType(OrderedEnum):
     GROUP = 3
     BROKER = 4
     TRANSACTIONAL_ID = 5
+    BROKER_LOGGER = 8
+    """The log levels of a broker (KIP-412): it has settings, and no permissions."""
+    CLIENT_METRICS = 16
+    """What clients are asked to tell of themselves (KIP-714): it has settings, and no permissions."""
+
+
+WITHOUT_PERMISSIONS = frozenset({ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS})
 
 
 class ResourcePatternType(OrderedEnum):

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from kafka_native.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
-from kafka_native.admin._resource import ResourcePatternType, ResourceType
+from kafka_native.admin._resource import WITHOUT_PERMISSIONS, ResourcePatternType, ResourceType
 from kafka_native.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -138,8 +138,9 @@ def find_acls(
 
 def _binding(resource: Any, acl: Any) -> AclBinding:
     """A permission as a broker tells it; what a newer broker says is UNKNOWN."""
+    kind = _known(resource.resource_type, ResourceType)
     return AclBinding(
-        _known(resource.resource_type, ResourceType),
+        ResourceType.UNKNOWN if kind in WITHOUT_PERMISSIONS else kind,
         resource.resource_name,
         _known(resource.pattern_type, ResourcePatternType),
         acl.principal,

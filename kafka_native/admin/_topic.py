@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any
 
 from kafka_native.admin._acl import AclOperation
+from kafka_native.admin._config import ConfigEntry
 from kafka_native.admin._convert import members_of
+from kafka_native.errors import KafkaError
 from kafka_native.types import TopicPartitionInfo, Uuid
 
 
@@ -116,6 +119,22 @@ class NewPartitions:
         if not isinstance(other, NewPartitions):
             return NotImplemented
         return (self.topic, self.new_total_count) < (other.topic, other.new_total_count)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadataAndConfig:
+    """A topic that was made, as `create_topics()` tells it with ``include_metadata`` (KIP-525)."""
+
+    error: KafkaError | None
+    """Why the rest isn't told: TOPIC_AUTHORIZATION_FAILED, or _UNSUPPORTED_FEATURE of a broker before 2.4."""
+    topic_id: Uuid | None = None
+    """Its id; None of a broker before 2.8, and where nothing was made."""
+    num_partitions: int | None = None
+    """How many partitions it has."""
+    replication_factor: int | None = None
+    """How many replicas each has."""
+    config: dict[str, ConfigEntry] = field(default_factory=dict)
+    """Its settings by name."""
 
 
 class TopicDescription:

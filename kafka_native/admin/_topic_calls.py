@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
+from typing import Any, Literal, overload
 
 from kafka_native.admin import _offset_errands as offset_errands
 from kafka_native.admin import _topic_errands as topic_errands
@@ -12,7 +13,7 @@ from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import check_partitions, flag, list_of
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from kafka_native.admin._records import DeletedRecords
-from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription
+from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
 from kafka_native.errors import KafkaError
 from kafka_native.types import ElectionType, IsolationLevel, TopicCollection, TopicPartition
 
@@ -20,23 +21,50 @@ from kafka_native.types import ElectionType, IsolationLevel, TopicCollection, To
 class TopicCalls(Calls):
     """Calls about topics, their partitions and the records in them."""
 
+    @overload
     def create_topics(
         self,
         new_topics: list[NewTopic],
         *,
         validate_only: bool = False,
+        include_metadata: Literal[False] = False,
         request_timeout: float = -1,
         operation_timeout: float = -1,
-    ) -> dict[str, Future[None]]:
+    ) -> dict[str, Future[None]]: ...
+
+    @overload
+    def create_topics(
+        self,
+        new_topics: list[NewTopic],
+        *,
+        validate_only: bool = False,
+        include_metadata: Literal[True],
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> dict[str, Future[TopicMetadataAndConfig]]: ...
+
+    def create_topics(
+        self,
+        new_topics: list[NewTopic],
+        *,
+        validate_only: bool = False,
+        include_metadata: bool = False,
+        request_timeout: float = -1,
+        operation_timeout: float = -1,
+    ) -> Any:
         """Makes topics.
 
         :param new_topics: The topics.
-        :return: A future a topic, by name: None when it is there; KafkaException, for instance TOPIC_ALREADY_EXISTS.
+        :param include_metadata: Also tell what was made, or with ``validate_only`` what would be (KIP-525).
+        :return: A future a topic, by name: None when it is there, or its `TopicMetadataAndConfig`; KafkaException, for
+            instance TOPIC_ALREADY_EXISTS.
         """
         topics = [(each.topic, topic_errands.new_topic(each)) for each in list_of(new_topics, NewTopic)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         make = partial(topic_errands.create_topics, bool(validate_only), timeout_ms)
-        return self._begin(topics, make, topic_errands.change_topics, timeout_s)
+        metadata = flag("include_metadata", include_metadata)
+        steps_of = partial(topic_errands.change_topics, metadata=metadata)
+        return self._begin(topics, make, steps_of, timeout_s)
 
     def delete_topics(
         self, topics: list[str], *, request_timeout: float = -1, operation_timeout: float = -1

@@ -7,7 +7,8 @@ from typing import Any
 
 from kafka_native.admin._acl import AclOperation
 from kafka_native.admin._cluster import DescribeClusterResult
-from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription
+from kafka_native.admin._config import ConfigEntry, ConfigSource
+from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
 from kafka_native.control.errands import Errand, Settle, Steps
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import (
@@ -17,7 +18,7 @@ from kafka_native.protocol.metadata import (
     MetadataResponse,
 )
 from kafka_native.protocol.partitions import ElectLeadersRequest, ElectLeadersResponse
-from kafka_native.protocol.schema import Request
+from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -41,7 +42,12 @@ def operations_of(bits: int) -> list[AclOperation | str | int] | None:
     """What a client may do, from the protocol's bits; what a newer broker says beside is left out."""
     if bits == NOT_ASKED:
         return None
-    return [each for each in AclOperation if each.value > AclOperation.ANY.value and bits >> each.value & 1]
+    return list(allowed(bits))
+
+
+def allowed(bits: int) -> tuple[AclOperation, ...]:
+    """As `operations_of()`, where the broker says something."""
+    return tuple(each for each in AclOperation if each.value > AclOperation.ANY.value and bits >> each.value & 1)
 
 
 def new_topic(topic: NewTopic) -> CreateTopicsRequest.Topic:
@@ -88,15 +94,44 @@ def create_partitions(validate_only: bool, timeout_ms: int, topics: list[Any]) -
 
 
 def change_topics(
-    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+    make: Callable[[list[Any]], Request],
+    items: dict[Any, Any],
+    settle: Settle,
+    errand: Errand,
+    *,
+    metadata: bool = False,
 ) -> Steps[None]:
-    """The requests above, to the controller."""
+    """The requests above, to the controller; of topics that are made, their ``metadata`` if they are wanted."""
 
-    def outcomes(reply: Any, target: int | None) -> dict[str, KafkaError | None]:
+    def outcomes(reply: Any, target: int | None) -> dict[str, Any]:
         topics = reply.topics if isinstance(reply, CreateTopicsResponse) else _results(reply)
-        return {each.name: told(each.error_code, each.error_message) for each in topics}
+        return {
+            each.name: told(each.error_code, each.error_message) or (_made(each) if metadata else None)
+            for each in topics
+        }
 
     return errand.rounds(items, errand.controller, make, outcomes, settle, change=True)
+
+
+def _made(topic: CreateTopicsResponse.Topic) -> TopicMetadataAndConfig:
+    topic_id = None if topic.topic_id == ZERO_UUID else Uuid.from_bytes(topic.topic_id)
+    if topic.topic_config_error_code:
+        return TopicMetadataAndConfig(KafkaError(topic.topic_config_error_code), topic_id)
+    if topic.num_partitions < 0:  # before version 5
+        text = "the broker doesn't tell what it has made"
+        return TopicMetadataAndConfig(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text), topic_id)
+    config = {
+        each.name: ConfigEntry(
+            each.name,
+            each.value,
+            max(each.config_source, ConfigSource.UNKNOWN_CONFIG.value),
+            is_read_only=each.read_only,
+            is_default=each.config_source == ConfigSource.DEFAULT_CONFIG.value,
+            is_sensitive=each.is_sensitive,
+        )
+        for each in topic.configs or ()
+    }
+    return TopicMetadataAndConfig(None, topic_id, topic.num_partitions, topic.replication_factor, config)
 
 
 def _results(reply: DeleteTopicsResponse | CreatePartitionsResponse) -> list[Any]:

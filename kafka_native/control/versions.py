@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kafka_native.control.calls import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
+from kafka_native.protocol.configs import ListConfigResourcesRequest
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.delegation_tokens import CreateDelegationTokenRequest
 from kafka_native.protocol.groups import LeaveGroupRequest
@@ -20,6 +21,7 @@ from kafka_native.protocol.offsets import (
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
 )
+from kafka_native.protocol.quorum import UpdateFeaturesRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.topics import DeleteTopicsRequest
 from kafka_native.protocol.transactions import ListTransactionsRequest
@@ -44,6 +46,12 @@ FIRST_WITH_MEMBERS = 3
 """Of LeaveGroup: several members leave at once, by their instance ids, too (KIP-345)."""
 FIRST_FOR_CLIENTS = 2
 """Of OffsetForLeaderEpoch: before, it is for brokers only."""
+CLIENT_METRICS = 16
+"""As a kind of resource of ListConfigResources."""
+FIRST_WITH_ALL_RESOURCES = 1
+"""Of ListConfigResources: before, it is about client metrics only."""
+ONLY_UP = 1
+"""As the type of an update in UpdateFeatures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,8 @@ class ApiRanges:
             first = FIRST_FOR_OTHERS
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
+        elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [CLIENT_METRICS]:
+            first = FIRST_WITH_ALL_RESOURCES
         return self.highest(message.api_key, (first, last))
 
     @property
@@ -160,6 +170,20 @@ def adapted(message: Request, version: int) -> Request:
             message.member_id = ""
         else:
             message.members = []
+    elif isinstance(message, ListConfigResourcesRequest) and version < FIRST_WITH_ALL_RESOURCES:
+        message = copy.copy(message)
+        message.resource_types = []  # it is about nothing else
+    elif isinstance(message, UpdateFeaturesRequest) and version < 1:
+        message = copy.copy(message)
+        update = UpdateFeaturesRequest.FeatureUpdate
+        message.feature_updates = [
+            update(
+                feature=each.feature,
+                max_version_level=each.max_version_level,
+                allow_downgrade=each.upgrade_type != ONLY_UP,
+            )
+            for each in message.feature_updates
+        ]
     return message
 
 

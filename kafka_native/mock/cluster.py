@@ -23,6 +23,9 @@ from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
 from kafka_native.mock.log import Refused
 from kafka_native.mock.log_verbs import LogVerbs
 from kafka_native.mock.membership import Settings
+from kafka_native.mock.quorum import TRANSACTION_VERSION, Quorum
+from kafka_native.mock.quotas import Quotas
+from kafka_native.mock.resources import Resources
 from kafka_native.mock.security import ListenerSecurity, SecurityVerbs
 from kafka_native.mock.server import Broker
 from kafka_native.mock.share_groups import ShareGroups
@@ -136,7 +139,10 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
         security = security or ListenerSecurity()
         self.tls = security.tls(self.faults)
         self.sasl = security.sasl(self.lock, self.access, self.faults)
-        self.transaction_version = transaction_version
+        self.quotas = Quotas()
+        self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
+        self.resources = Resources()
+        self.holds_reassignments = False
         self.transactions = Transactions(self.write_marker, self._store_offsets)
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
@@ -145,9 +151,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
         self._kept_bytes = 0
         self._brokers: dict[int, Broker] = {}
         try:
-            for index in range(brokers):
-                own_port = port + index if port else 0
-                node = index + 1
+            for node in range(1, brokers + 1):
+                own_port = port + node - 1 if port else 0
                 self._brokers[node] = Broker(self, node, HOST, own_port, session_limit=fetch_session_limit)
             for broker, rack in zip(self._brokers.values(), racks, strict=False):
                 broker.rack = rack
@@ -274,6 +279,18 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
 
     # --- brokers and leaders ---
 
+    def hold_reassignments(self) -> None:
+        """Let partitions that are reassigned stay on their way until `finish_reassignments()`."""
+        with self.lock:
+            self.holds_reassignments = True
+
+    def finish_reassignments(self) -> None:
+        """Let every partition arrive that is on its way to other brokers; from now on they do at once."""
+        with self.lock:
+            self.holds_reassignments = False
+            for partition in self._partitions():
+                partition.end_move()
+
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
         """Let another broker lead a partition, in a new leader epoch; -1 lets nobody lead it."""
         if broker not in self._brokers and broker != NO_LEADER:
@@ -313,6 +330,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
             if broker in self._live:
                 return
             self._live.add(broker)
+            self.quorum.unregistered.discard(broker)
             for partition in self._partitions():
                 if partition.leader == NO_LEADER and broker in partition.replicas:
                     partition.lead(broker)
@@ -470,6 +488,11 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
     def live_brokers(self) -> list[Broker]:
         """The brokers that are up."""
         return [broker for broker in self._brokers.values() if broker.id in self._live]
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of the feature of this name."""
+        return self.quorum.levels[TRANSACTION_VERSION]
 
     def rack_of(self, broker: int) -> str | None:
         """Where a broker stands."""

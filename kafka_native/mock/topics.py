@@ -51,16 +51,52 @@ class Partition:
         self.topic = topic
         self.index = index
         self.replicas = list(replicas)
+        self.adding: list[int] = []  # brokers to come and to go, while a move is under way
+        self.removing: list[int] = []
+        self._target: list[int] = []
+        self._settled: list[int] = []
         self._live = live
         self.leader = next(iter(self.in_sync()), NO_LEADER)
         self.leader_epoch = 0
         self.log = PartitionLog()
         self.waiters: set[Waiter] = set()
         self.lags: dict[int, int] = {}  # how many records a follower lacks
+        self.directories: dict[int, str] = {}  # where brokers keep it that were told
 
     def in_sync(self) -> list[int]:
-        """The replicas that are up: each of them is in sync."""
-        return [node for node in self.replicas if node in self._live]
+        """The replicas that are up and there: each of them is in sync."""
+        return [node for node in self.replicas if node in self._live and node not in self.adding]
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it is on its way to other brokers."""
+        return bool(self._target)
+
+    @property
+    def settled_replicas(self) -> list[int]:
+        """The replicas without a move that is under way."""
+        return self._settled if self._target else self.replicas
+
+    def begin_move(self, target: Sequence[int]) -> None:
+        """Set out for other brokers, from where it was before a move that is under way."""
+        self._settled, self._target = list(self.settled_replicas), list(target)
+        self.adding = [node for node in target if node not in self._settled]
+        self.removing = [node for node in self._settled if node not in target]
+        self.replicas = [*target, *self.removing]
+
+    def end_move(self) -> None:
+        """Arrive, if it is on its way; the leader goes over where it was on a broker that is left."""
+        if self._target:
+            self._settle(self._target)
+
+    def cancel_move(self) -> None:
+        """Stay where it was."""
+        self._settle(self._settled)
+
+    def _settle(self, replicas: list[int]) -> None:
+        self.replicas, self._target, self.adding, self.removing = replicas, [], [], []
+        if self.leader not in replicas:
+            self.lead(next(iter(self.in_sync()), NO_LEADER))
 
     def end_at(self, broker: int) -> int:
         """Where the log ends that a replica has."""

@@ -1,4 +1,4 @@
-"""ElectLeaders, the reassignment of partitions, and DescribeLogDirs: partitions as an administrator sees them."""
+"""ElectLeaders, the reassignment of partitions, and log directories: partitions as an administrator sees them."""
 
 from __future__ import annotations
 
@@ -170,3 +170,40 @@ class DescribeLogDirsResponse(Response, api_key=ApiKey.DESCRIBE_LOG_DIRS, versio
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("3+", ignorable=True)
     results: list[LogDir] = array(LogDir, "0+")
+
+
+class AlterReplicaLogDirsRequest(Request, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"):
+    """Move replicas of a broker to other log directories of it."""
+
+    class Dir(Struct):
+        """A log directory and what it shall hold."""
+
+        class Topic(Struct):
+            """Partitions of one topic."""
+
+            name: str = string("0+")
+            partitions: list[int] = array(int32(), "0+")
+
+        path: str = string("0+")
+        topics: list[Topic] = array(Topic, "0+")
+
+    dirs: list[Dir] = array(Dir, "0+")
+
+
+class AlterReplicaLogDirsResponse(Response, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+"):
+    """Which moves were begun."""
+
+    class Topic(Struct):
+        """The outcome for one topic."""
+
+        class Partition(Struct):
+            """The outcome for one partition."""
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+
+        topic_name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    throttle_time_ms: int = int32("0+")
+    results: list[Topic] = array(Topic, "0+")

@@ -24,6 +24,8 @@ FAMILIES = (
     "offsets",
     "partitions",
     "produce",
+    "quorum",
+    "quotas",
     "sasl",
     "share",
     "telemetry",

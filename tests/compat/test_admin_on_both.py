@@ -30,6 +30,10 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
+ONLY_OURS = {"config_type", "documentation"}
+"""Of a ConfigEntry: what librdkafka doesn't tell (KIP-569)."""
+
+
 def shown(value: Any) -> Any:
     """A value in a form that doesn't depend on whose it is: futures' results, fields of objects, codes of errors."""
     if isinstance(value, dict):
@@ -47,7 +51,8 @@ def shown(value: Any) -> Any:
         return shown(value.result()) if error is None else (type(error).__name__, shown(error.args[0]))
     if type(value).__name__ in {"Uuid", "str", "int", "float", "bool", "NoneType", "bytes"}:
         return str(value)
-    return (type(value).__name__, {name: shown(each) for name, each in sorted(vars(value).items())})
+    fields = {name: shown(each) for name, each in sorted(vars(value).items()) if name not in ONLY_OURS}
+    return (type(value).__name__, fields)
 
 
 def acl(admin: Any, name: str, principal: str, operation: str = "read", pattern: str = "literal") -> Any:

@@ -52,6 +52,15 @@ SAYS = {
         "brokers seen with it: 3",
         "afterwards: _",
     ],
+    "cluster_admin.py": [
+        "made: 5 partitions, retention.ms 604800000",
+        "page: [0, 1] on the last broker: True",
+        "page: [4] on the last broker: True",
+        "in directories: 1",
+        "quotas of reports: {'consumer_byte_rate': 1000000.0}",
+        "features known: True",
+        "the active controller votes: True",
+    ],
     "arrow.py": ["100 rows of ", "['offset', 'key', 'value']", "10000 rows, 10 cities", "'key': 'city 0'"],
     "arrow_produce.py": [
         "100000 rows queued",

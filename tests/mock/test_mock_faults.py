@@ -17,6 +17,7 @@ from tests.mock.wire import Closed, Wire, batch, fetch_request, fetched, produce
 
 # These have an error neither for the whole request nor for each part that a test can ask for.
 WITHOUT_PLACE = {
+    ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.DELETE_RECORDS,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,

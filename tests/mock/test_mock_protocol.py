@@ -25,6 +25,13 @@ from kafka_native.protocol.offsets import (
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
 )
+from kafka_native.protocol.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+)
+from kafka_native.protocol.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
+from kafka_native.protocol.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
@@ -101,6 +108,27 @@ def make_list_offsets(version: int, topic: str, topic_id: bytes) -> Request:
     return ListOffsetsRequest(topics=[ListOffsetsRequest.Topic(name=topic, partitions=parts)])
 
 
+def make_reassignments(version: int, topic: str, topic_id: bytes) -> Request:
+    kind = AlterPartitionReassignmentsRequest.Topic
+    parts = [
+        kind.Partition(partition_index=index, replicas=nodes) for index, nodes in ((0, [2, 3]), (1, None), (9, []))
+    ]
+    return AlterPartitionReassignmentsRequest(topics=[kind(name=topic, partitions=parts)])
+
+
+def make_quotas(version: int, topic: str, topic_id: bytes) -> Request:
+    kind = AlterClientQuotasRequest.Entry
+    entities = [[kind.Entity(entity_type=of, entity_name=None)] for of in ("user", "nobody")]
+    ops = [kind.Op(key="producer_byte_rate", value=1e9)]
+    return AlterClientQuotasRequest(entries=[kind(entity=entity, ops=ops) for entity in entities])
+
+
+def make_log_dirs(version: int, topic: str, topic_id: bytes) -> Request:
+    kind = AlterReplicaLogDirsRequest.Dir
+    topics = [kind.Topic(name=name, partitions=[0]) for name in (topic, "none")]
+    return AlterReplicaLogDirsRequest(dirs=[kind(path="/mock/broker-1/data-1", topics=topics)])
+
+
 MAKE: dict[ApiKey, Make] = {
     ApiKey.PRODUCE: make_produce,
     ApiKey.FETCH: make_fetch,
@@ -152,6 +180,27 @@ MAKE: dict[ApiKey, Make] = {
             for name in (topic, "none")
         ]
     ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: make_reassignments,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda *_: DescribeClientQuotasRequest(
+        components=[DescribeClientQuotasRequest.Component(entity_type="user", match_type=2, match=None)]
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: make_quotas,
+    ApiKey.DESCRIBE_QUORUM: lambda *_: DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequest.Topic(
+                topic_name="__cluster_metadata",
+                partitions=[DescribeQuorumRequest.Topic.Partition(partition_index=index) for index in (0, 1)],
+            )
+        ]
+    ),
+    ApiKey.UPDATE_FEATURES: lambda *_: UpdateFeaturesRequest(
+        feature_updates=[
+            UpdateFeaturesRequest.FeatureUpdate(feature=name, max_version_level=2)
+            for name in ("transaction.version", "none")
+        ]
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda *_: DescribeLogDirsRequest(topics=None),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: make_log_dirs,
     ApiKey.OFFSET_DELETE: lambda *_: OffsetDeleteRequest(group_id="g"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _, topic, *__: DescribeTopicPartitionsRequest(
         topics=[DescribeTopicPartitionsRequest.Topic(name=name) for name in (topic, "none")],

@@ -18,9 +18,13 @@ from kafka_native.mock.handlers import (
     fetch,
     group_offsets,
     groups,
+    log_dirs,
     metadata,
     offsets,
     produce,
+    quorum,
+    quotas,
+    reassignments,
     refusals,
     sasl,
     share_groups,
@@ -82,6 +86,8 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DELETE_ACLS: access.delete_acls,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.ALTER_CONFIGS: configs.alter_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
+    ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
     ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.CREATE_DELEGATION_TOKEN: tokens.create,
@@ -91,20 +97,29 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DELETE_GROUPS: groups.delete_groups,
     ApiKey.ELECT_LEADERS: topics.elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: topics.list_partition_reassignments,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
     ApiKey.OFFSET_DELETE: group_offsets.offset_delete,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: access.describe_user_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: access.alter_user_scram_credentials,
+    ApiKey.DESCRIBE_QUORUM: quorum.describe_quorum,
+    ApiKey.UPDATE_FEATURES: quorum.update_features,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: transactions_seen.describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: transactions_seen.describe_transactions,
     ApiKey.LIST_TRANSACTIONS: transactions_seen.list_transactions,
+    ApiKey.UNREGISTER_BROKER: quorum.unregister_broker,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
+    ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
     ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.heartbeat,
     ApiKey.SHARE_FETCH: share_groups.share_fetch,
     ApiKey.SHARE_ACKNOWLEDGE: share_groups.share_acknowledge,
+    ApiKey.ADD_RAFT_VOTER: quorum.add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: quorum.remove_raft_voter,
 }
 
 
@@ -158,5 +173,8 @@ class Incoming:
             return CLOSE if closes else refusals.refuse(self.call, self.request, pushed.code)
         if self.api_key in THROTTLED and reply is not None and not isinstance(reply, Close):
             message: Any = reply.message if isinstance(reply, Reply) else reply
-            message.throttle_time_ms = self.call.cluster.faults.take_throttle(self.call.broker.id)
+            message.throttle_time_ms = max(
+                self.call.cluster.faults.take_throttle(self.call.broker.id),
+                quotas.throttle_ms(self.call, self.request, reply),
+            )
         return reply

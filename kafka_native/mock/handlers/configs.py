@@ -1,10 +1,11 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs, for topics and brokers."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.resources import BROKER_LOGGER, CLIENT_METRICS, DEFAULTS, GROUP, SOURCES
 from kafka_native.mock.topics import TOPIC_DEFAULTS
 from kafka_native.protocol.configs import (
     AlterConfigsRequest,
@@ -13,6 +14,8 @@ from kafka_native.protocol.configs import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 
 if TYPE_CHECKING:
@@ -26,10 +29,11 @@ BROKER = 4
 _FROM_TOPIC = 1
 _FROM_DEFAULT = 5
 _SET, _DELETE = 0, 1
+_BOOLEAN, _STRING, _LONG = 1, 2, 5
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """The settings of topics and brokers."""
+    """The settings of topics, brokers and the rest that has some."""
     response = DescribeConfigsResponse()
     for resource in request.resources:
         answer = DescribeConfigsResponse.Resource(
@@ -48,7 +52,8 @@ def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeCon
                 value=value,
                 is_default=source == _FROM_DEFAULT,
                 config_source=source,
-                documentation=None,
+                config_type=_type_of(value),
+                documentation=f"The setting {name}." if request.include_documentation else None,
             )
             for name, (value, source) in values.items()
             if wanted is None or name in wanted
@@ -72,21 +77,40 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
             "message.max.bytes": (str(cluster.message_max_bytes), _FROM_DEFAULT),
             "num.partitions": (str(cluster.default_partitions), _FROM_DEFAULT),
         }
+    if kind in DEFAULTS and name and not _is_elsewhere(call, kind, name):
+        values = cluster.resources.values(kind, name)
+        return {key: (value, SOURCES[kind] if is_set else _FROM_DEFAULT) for key, (value, is_set) in values.items()}
     return ErrorCode.INVALID_REQUEST
+
+
+def _is_elsewhere(call: Call, kind: int, name: str) -> bool:
+    """Whether another broker has to be asked: for its log levels."""
+    return kind == BROKER_LOGGER and name != str(call.broker.id)
+
+
+def _type_of(value: str) -> int:
+    if value in ("true", "false"):
+        return _BOOLEAN
+    return _LONG if value.removeprefix("-").isdigit() else _STRING
 
 
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace all settings of topics."""
     response = AlterConfigsResponse()
     for topic, resource in _changes(call, request, response):
+        assert topic is not None
         topic.configs = {each.name: each.value for each in resource.configs if each.value is not None}
     return response
 
 
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Change settings of topics."""
+    """Change settings of topics and of the rest that can be changed while the cluster runs."""
     response = IncrementalAlterConfigsResponse()
     for topic, resource in _changes(call, request, response):
+        if topic is None:
+            changes = {each.name: None if each.config_operation == _DELETE else each.value for each in resource.configs}
+            call.cluster.resources.change(resource.resource_type, resource.resource_name, changes)
+            continue
         for config in resource.configs:
             if config.config_operation == _DELETE or config.value is None:
                 topic.configs.pop(config.name, None)
@@ -99,17 +123,63 @@ def _changes(
     call: Call,
     request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     response: Any,
-) -> Iterator[tuple[Topic, Any]]:
-    """Each topic that is to be changed, under the cluster's lock, and its change. All answers are in the response."""
+) -> Iterator[tuple[Topic | None, Any]]:
+    """Each topic that is to be changed, under the cluster's lock, and its change; None for what is no topic.
+
+    All answers are in the response. Only single changes can be made to what is no topic.
+    """
     for resource in request.resources:
         answer = type(response).Resource(
             error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         response.responses.append(answer)
         with call.cluster.lock:
+            if isinstance(request, IncrementalAlterConfigsRequest) and resource.resource_type in DEFAULTS:
+                if _may_change(call, resource, answer) and not request.validate_only:
+                    yield None, resource
+                continue
             topic = _topic_to_change(call, resource, answer)
             if topic is not None and not request.validate_only:
                 yield topic, resource
+
+
+def _may_change(
+    call: Call,
+    resource: Any,
+    answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
+) -> bool:
+    """Whether a change of what is no topic can be made; the answer says why not."""
+    kind, name = resource.resource_type, resource.resource_name
+    if not name or _is_elsewhere(call, kind, name):
+        answer.error_code, answer.error_message = ErrorCode.INVALID_REQUEST, f"{name!r} isn't of this broker"
+        return False
+    for one in resource.configs:
+        problem = call.cluster.resources.refusal(kind, one.name, one.value)
+        if problem is not None or one.config_operation > _DELETE:
+            answer.error_code = ErrorCode.INVALID_CONFIG
+            answer.error_message = problem or f"{one.name} can't be changed this way"
+            return False
+    return True
+
+
+def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """What has settings, of these kinds; in version 0, and by name only, client metrics resources."""
+    cluster = call.cluster
+    with cluster.lock:
+        brokers = [str(broker) for broker in cluster.broker_ids]
+        known = {
+            TOPIC: list(cluster.topics),
+            BROKER: brokers,
+            BROKER_LOGGER: brokers,
+            CLIENT_METRICS: cluster.resources.names(CLIENT_METRICS),
+            GROUP: cluster.resources.names(GROUP),
+        }
+    kinds = [CLIENT_METRICS] if call.version == 0 else request.resource_types or list(known)
+    if not set(kinds) <= set(known):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    kind = ListConfigResourcesResponse.ConfigResource
+    found = [kind(resource_name=name, resource_type=each) for each in dict.fromkeys(kinds) for name in known[each]]
+    return ListConfigResourcesResponse(config_resources=found)
 
 
 def _topic_to_change(

@@ -9,9 +9,11 @@ from kafka_native.mock.handlers import (
     fetch,
     group_offsets,
     groups,
+    log_dirs,
     metadata,
     offsets,
     produce,
+    quotas,
     topics,
     transactions,
     transactions_seen,
@@ -27,7 +29,9 @@ from kafka_native.protocol.groups import (
 )
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka_native.protocol.partitions import AlterReplicaLogDirsRequest
 from kafka_native.protocol.produce import ProduceRequest
+from kafka_native.protocol.quotas import AlterClientQuotasRequest
 from kafka_native.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
 from kafka_native.protocol.transactions import (
     AddPartitionsToTxnRequest,
@@ -64,6 +68,10 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
         return topics.create_refused(request, code)
     if isinstance(request, DeleteTopicsRequest):
         return topics.delete_refused(call, request, code)
+    if isinstance(request, AlterClientQuotasRequest):
+        return quotas.alter_refused(request, code)
+    if isinstance(request, AlterReplicaLogDirsRequest):
+        return log_dirs.alter_refused(request, code)
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
     if isinstance(request, AddPartitionsToTxnRequest):

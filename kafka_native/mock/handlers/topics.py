@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, ElectLeaders and ListPartitionReassignments."""
+"""CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.log import Refused
 from kafka_native.mock.topics import NO_LEADER, TOPIC_DEFAULTS
-from kafka_native.protocol.partitions import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
+from kafka_native.protocol.partitions import ElectLeadersRequest, ElectLeadersResponse
 from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.topics import (
     CreatePartitionsRequest,
@@ -138,13 +133,6 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
         except Refused as error:
             answer.error_code, answer.error_message = error.code, error.text
     return response
-
-
-def list_partition_reassignments(
-    call: Call, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
-    """No partition is ever on its way here."""
-    return ListPartitionReassignmentsResponse(error_message=None)
 
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:

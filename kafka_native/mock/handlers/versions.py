@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.quorum import SUPPORTED
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
-
-TRANSACTION_VERSION = "transaction.version"
-"""The feature whose level 2 is KIP-890: partitions are added by writing to them, each transaction has its epoch."""
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -21,16 +19,17 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
 
 
 def _speaks(call: Call) -> ApiVersionsResponse:
-    level = call.cluster.transaction_version
+    quorum = call.cluster.quorum
     return ApiVersionsResponse(
         supported_features=[
-            ApiVersionsResponse.SupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2)
+            ApiVersionsResponse.SupportedFeature(name=name, min_version=first, max_version=last)
+            for name, (first, last) in SUPPORTED.items()
         ],
-        finalized_features_epoch=1,
+        finalized_features_epoch=quorum.epoch,
         finalized_features=[
-            ApiVersionsResponse.FinalizedFeature(
-                name=TRANSACTION_VERSION, min_version_level=level, max_version_level=level
-            )
+            ApiVersionsResponse.FinalizedFeature(name=name, min_version_level=level, max_version_level=level)
+            for name, level in quorum.levels.items()
+            if level
         ],
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=first, max_version=last)

@@ -1,0 +1,91 @@
+"""AlterPartitionReassignments and ListPartitionReassignments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.log import Refused
+from kafka_native.protocol.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+    from kafka_native.mock.topics import Partition
+
+
+def alter_partition_reassignments(
+    call: Call, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Begin moves, and end them at once unless a test holds them back; cancel moves."""
+    kind = AlterPartitionReassignmentsResponse.Topic
+    response = AlterPartitionReassignmentsResponse(
+        error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
+    )
+    for topic in request.topics:
+        answer = kind(name=topic.name)
+        response.responses.append(answer)
+        for asked in topic.partitions:
+            outcome = kind.Partition(partition_index=asked.partition_index, error_message=None)
+            answer.partitions.append(outcome)
+            try:
+                _alter(call, topic.name, asked, fixed=not request.allow_replication_factor_change)
+            except Refused as error:
+                outcome.error_code, outcome.error_message = error.code, error.text
+    return response
+
+
+def _alter(call: Call, topic: str, asked: AlterPartitionReassignmentsRequest.Topic.Partition, *, fixed: bool) -> None:
+    cluster = call.cluster
+    with cluster.lock:
+        partition = cluster.topics[topic].partition(asked.partition_index) if topic in cluster.topics else None
+        if partition is None:
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{asked.partition_index}"
+            )
+        if asked.replicas is None:
+            if not partition.is_moving:
+                raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "it isn't on its way anywhere")
+            partition.cancel_move()
+            return
+        if not asked.replicas or len(set(asked.replicas)) < len(asked.replicas):
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {asked.replicas}")
+        if not set(asked.replicas) <= {broker.id for broker in cluster.live_brokers()}:
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"not all brokers of {asked.replicas} are there")
+        if fixed and len(asked.replicas) != len(partition.settled_replicas):
+            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas must stay as it is")
+        partition.begin_move(asked.replicas)
+        if not cluster.holds_reassignments:
+            partition.end_move()
+
+
+def list_partition_reassignments(
+    call: Call, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """The partitions that a test holds back on their way."""
+    wanted = None if request.topics is None else {each.name: set(each.partition_indexes) for each in request.topics}
+    kind = ListPartitionReassignmentsResponse.Topic
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    with call.cluster.lock:
+        for topic in call.cluster.topics.values():
+            moving = [
+                _move(each)
+                for each in topic.partitions
+                if each.is_moving and (wanted is None or each.index in wanted.get(topic.name, ()))
+            ]
+            if moving:
+                response.topics.append(kind(name=topic.name, partitions=moving))
+    return response
+
+
+def _move(partition: Partition) -> ListPartitionReassignmentsResponse.Topic.Partition:
+    return ListPartitionReassignmentsResponse.Topic.Partition(
+        partition_index=partition.index,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding),
+        removing_replicas=list(partition.removing),
+    )

@@ -1,0 +1,173 @@
+"""UpdateFeatures, UnregisterBroker, DescribeQuorum, AddRaftVoter and RemoveRaftVoter: what controllers decide about."""
+
+from __future__ import annotations
+
+from kafka_native.protocol.api_keys import ApiKey
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+    uuid,
+)
+
+
+class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
+    """Let the whole cluster run features at other levels (KIP-584)."""
+
+    class FeatureUpdate(Struct):
+        """A feature and its level from now on; below 1 the feature ends."""
+
+        feature: str = string("0+")
+        max_version_level: int = int16("0+")
+        allow_downgrade: bool = boolean("0")
+        upgrade_type: int = int8("1+", default=1)  # 1 only up, 2 down where nothing is lost, 3 down in any case
+
+    timeout_ms: int = int32("0+", default=60000)
+    feature_updates: list[FeatureUpdate] = array(FeatureUpdate, "0+")
+    validate_only: bool = boolean("1+")
+
+
+class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
+    """Which features were changed; from version 2 on all of them or none."""
+
+    class Result(Struct):
+        """The outcome for one feature."""
+
+        feature: str = string("0+")
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+")
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    results: list[Result] = array(Result, "0-1", ignorable=True)
+
+
+class UnregisterBrokerRequest(Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
+    """Forget a broker that doesn't come back."""
+
+    broker_id: int = int32("0+")
+
+
+class UnregisterBrokerResponse(Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
+    """Whether it is forgotten."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+
+
+class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
+    """Ask who votes on partitions of the cluster's metadata."""
+
+    class Topic(Struct):
+        """Partitions of one topic."""
+
+        class Partition(Struct):
+            """A partition."""
+
+            partition_index: int = int32("0+")
+
+        topic_name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
+    """Who votes, who only listens, and how far each is."""
+
+    class Topic(Struct):
+        """Partitions of one topic."""
+
+        class Partition(Struct):
+            """The quorum of one partition."""
+
+            class Replica(Struct):
+                """A voter or an observer; times are the leader's, in milliseconds, -1 where it doesn't know."""
+
+                replica_id: int = int32("0+")
+                replica_directory_id: bytes = uuid("2+")
+                log_end_offset: int = int64("0+")
+                last_fetch_timestamp: int = int64("1+", default=-1, ignorable=True)
+                last_caught_up_timestamp: int = int64("1+", default=-1, ignorable=True)
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            error_message: str | None = string("2+", nullable="2+", ignorable=True)
+            leader_id: int = int32("0+")
+            leader_epoch: int = int32("0+")
+            high_watermark: int = int64("0+")
+            current_voters: list[Replica] = array(Replica, "0+")
+            observers: list[Replica] = array(Replica, "0+")
+
+        topic_name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    class Node(Struct):
+        """A controller and where it listens."""
+
+        class Listener(Struct):
+            """An endpoint."""
+
+            name: str = string("2+")
+            host: str = string("2+")
+            port: int = uint16("2+")
+
+        node_id: int = int32("2+")
+        listeners: list[Listener] = array(Listener, "2+")
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("2+", nullable="2+", ignorable=True)
+    topics: list[Topic] = array(Topic, "0+")
+    nodes: list[Node] = array(Node, "2+")
+
+
+class AddRaftVoterRequest(Request, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+"):
+    """Let a controller vote (KIP-853)."""
+
+    class Listener(Struct):
+        """Where it listens."""
+
+        name: str = string("0+")
+        host: str = string("0+")
+        port: int = uint16("0+")
+
+    cluster_id: str | None = string("0+", nullable="0+")
+    timeout_ms: int = int32("0+")
+    voter_id: int = int32("0+")
+    voter_directory_id: bytes = uuid("0+")
+    listeners: list[Listener] = array(Listener, "0+")
+    ack_when_committed: bool = boolean("1+", default=True)
+
+
+class AddRaftVoterResponse(Response, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+"):
+    """Whether it votes."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", ignorable=True)
+
+
+class RemoveRaftVoterRequest(Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
+    """Let a controller vote no more (KIP-853)."""
+
+    cluster_id: str | None = string("0+", nullable="0+")
+    voter_id: int = int32("0+")
+    voter_directory_id: bytes = uuid("0+")
+
+
+class RemoveRaftVoterResponse(Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
+    """Whether it votes no more."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", ignorable=True)

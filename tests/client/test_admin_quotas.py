@@ -1,0 +1,179 @@
+"""AdminClient: client quotas, and what they do to those that they are for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from kafka_native import OFFSET_BEGINNING, KafkaError, ThrottleEvent, TopicPartition
+from kafka_native.admin import (
+    AdminClient,
+    ClientQuotaAlteration,
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    ClientQuotaFilterComponent,
+)
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import Client
+from .test_admin_calls import result_of
+from .test_admin_topics import WAIT_S, admin_of, code_of
+
+ALICE = ClientQuotaEntity({"user": "alice"})
+ALICE_AT_WORK = ClientQuotaEntity({"user": "alice", "client-id": "work"})
+ANYBODY = ClientQuotaEntity({"user": None})
+CLIENT = ClientQuotaEntity({"client-id": "slow"})
+ADDRESS = ClientQuotaEntity({"ip": "10.0.0.1"})
+
+
+def told(admin: AdminClient, quota_filter: ClientQuotaFilter) -> dict[ClientQuotaEntity, dict[str, float]]:
+    found: dict[ClientQuotaEntity, dict[str, float]] = result_of(admin.describe_client_quotas(quota_filter))
+    return found
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_quotas_are_set_found_and_removed(version: int) -> None:
+    versions = {ApiKey.DESCRIBE_CLIENT_QUOTAS: version, ApiKey.ALTER_CLIENT_QUOTAS: version}
+    with MockCluster(2, max_versions=versions) as cluster, admin_of(Client(cluster)) as admin:
+        rate = {"producer_byte_rate": 1e6}
+        done = admin.alter_client_quotas(
+            [
+                ClientQuotaAlteration(ALICE, {**rate, "request_percentage": 12.5}),
+                ClientQuotaAlteration(ALICE_AT_WORK, rate),
+                ClientQuotaAlteration(ANYBODY, rate),
+                ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": 5}),
+                ClientQuotaAlteration(CLIENT, {"bogus": 1}),
+            ]
+        )
+        assert [result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, ANYBODY, ADDRESS)] == [None] * 4
+        assert code_of(done[CLIENT]) == KafkaError.INVALID_REQUEST
+        component = ClientQuotaFilterComponent
+        everything = told(admin, ClientQuotaFilter.all())
+        assert everything == {
+            ALICE: {"producer_byte_rate": 1e6, "request_percentage": 12.5},
+            ALICE_AT_WORK: rate,
+            ANYBODY: rate,
+            ADDRESS: {"connection_creation_rate": 5.0},
+        }
+        alice = [component.of_entity("user", "alice")]
+        assert set(told(admin, ClientQuotaFilter.contains(alice))) == {ALICE, ALICE_AT_WORK}
+        assert set(told(admin, ClientQuotaFilter.contains_only(alice))) == {ALICE}
+        default = [component.of_default_entity("user")]
+        assert set(told(admin, ClientQuotaFilter.contains(default))) == {ANYBODY}
+        users = [component.of_entity_type("user")]
+        assert set(told(admin, ClientQuotaFilter.contains(users))) == {ALICE, ALICE_AT_WORK, ANYBODY}
+        twice = admin.describe_client_quotas(ClientQuotaFilter.contains([*users, *alice]))
+        assert code_of(twice) == KafkaError.INVALID_REQUEST
+
+        less = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None, "request_percentage": 50})
+        assert result_of(admin.alter_client_quotas([less], validate_only=True)[ALICE]) is None
+        assert told(admin, ClientQuotaFilter.all()) == everything
+        assert result_of(admin.alter_client_quotas([less])[ALICE]) is None
+        assert told(admin, ClientQuotaFilter.contains_only(alice)) == {ALICE: {"request_percentage": 50.0}}
+
+
+def test_an_entity_that_is_there_twice_fails_before_the_wire(client: Client) -> None:
+    rate = {"producer_byte_rate": 1e6}
+    with admin_of(client) as admin:
+        done = admin.alter_client_quotas([ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)])
+        assert code_of(done[ALICE]) == KafkaError._INVALID_ARG
+        nul = admin.alter_client_quotas([ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)])
+        assert [code_of(each) for each in nul.values()] == [KafkaError._INVALID_ARG]
+        assert told(admin, ClientQuotaFilter.all()) == {}
+
+
+def test_a_quota_throttles_those_that_it_is_for() -> None:
+    with MockCluster(1) as cluster:
+        client = Client(cluster)
+        cluster.create_topic("written")
+        events: dict[str, list[ThrottleEvent]] = {"fast": [], "slow": []}
+        with admin_of(client) as admin:
+            change = ClientQuotaAlteration(CLIENT, {"producer_byte_rate": 1000.0, "consumer_byte_rate": 1000.0})
+            assert result_of(admin.alter_client_quotas([change])[CLIENT]) is None
+            for name, own in events.items():
+                with client.producer(**{"client.id": name, "throttle_cb": own.append}) as producer:
+                    producer.produce("written", b"x" * 1100)
+                    assert producer.flush(WAIT_S) == 0
+                    deadline = time.monotonic() + WAIT_S
+                    while name == "slow" and not own:
+                        producer.poll(0.05)
+                        assert time.monotonic() < deadline
+            assert (events["fast"], 0 < events["slow"][0].throttle_time < 10) == ([], True)
+            with client.consumer(**{"client.id": "slow", "throttle_cb": events["slow"].append}) as consumer:
+                consumer.assign([TopicPartition("written", 0, OFFSET_BEGINNING)])
+                deadline = time.monotonic() + WAIT_S
+                while len(events["slow"]) < 2:
+                    consumer.poll(0.05)
+                    assert time.monotonic() < deadline
+            back = ClientQuotaAlteration(CLIENT, dict.fromkeys(change.ops))
+            assert result_of(admin.alter_client_quotas([back])[CLIENT]) is None
+            assert told(admin, ClientQuotaFilter.all()) == {}
+
+
+def test_the_most_specific_quota_counts() -> None:
+    with MockCluster(1) as cluster:
+        quotas = cluster.quotas
+
+        def ms(user: str, client: str, size: int = 5000) -> int:
+            return quotas.throttle_ms(1, user, client, "producer_byte_rate", size, 100.0)
+
+        quotas.alter(frozenset({("user", None)}), {"producer_byte_rate": 1000.0})
+        quotas.alter(frozenset({("user", "alice")}), {"producer_byte_rate": 2000.0})
+        quotas.alter(frozenset({("user", "alice"), ("client-id", "work")}), {"producer_byte_rate": 5000.0})
+        assert (ms("bob", "x"), ms("alice", "x"), ms("alice", "work")) == (4000, 1500, 0)
+        assert ms("alice", "work") == 1000, "the second time there is nothing left"
+        assert quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0) == 0, "later there is again"
+
+
+def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(client: Client) -> None:
+    client.cluster.clear_requests()
+    client.cluster.push_request_errors(ApiKey.ALTER_CLIENT_QUOTAS, [KafkaError.NOT_CONTROLLER, 0])
+    change = ClientQuotaAlteration(ALICE, {"producer_byte_rate": 1e6})
+    with admin_of(client) as admin:
+        assert result_of(admin.alter_client_quotas([change])[ALICE]) is None
+        seen = client.cluster.requests_of(ApiKey.ALTER_CLIENT_QUOTAS)
+        assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
+        back = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None})
+        assert result_of(admin.alter_client_quotas([back])[ALICE]) is None
+
+
+def test_entities_are_compared_by_what_they_say() -> None:
+    assert ClientQuotaEntity({"client-id": "work", "user": "alice"}) == ALICE_AT_WORK
+    assert len({ALICE, ClientQuotaEntity({"user": "alice"}), ALICE_AT_WORK}) == 2
+    assert repr(ANYBODY) == "ClientQuotaEntity(entries={'user': None})"
+    names: dict[str, str | None] = {"user": "alice"}
+    entity = ClientQuotaEntity(names)
+    names["user"] = "bob"
+    assert entity == ALICE
+
+
+def test_arguments_that_cannot_be(client: Client) -> None:
+    bad: Any
+    for bad in (None, "user", {"user": 1}, {1: "x"}):
+        with pytest.raises(TypeError):
+            ClientQuotaEntity(bad)
+    for bad in ({}, {"": "x"}):
+        with pytest.raises(ValueError, match="kind"):
+            ClientQuotaEntity(bad)
+    for bad in (None, {"x": "1"}, {1: 1.0}, {"x": True}):
+        with pytest.raises(TypeError):
+            ClientQuotaAlteration(ALICE, bad)
+    for bad in ({}, {"": 1.0}, {"x": float("nan")}, {"x": float("inf")}):
+        with pytest.raises(ValueError, match=r"."):
+            ClientQuotaAlteration(ALICE, bad)
+    with pytest.raises(TypeError):
+        ClientQuotaAlteration({"user": "alice"}, {"x": 1.0})  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        ClientQuotaFilterComponent.of_entity("user", None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        ClientQuotaFilter.contains(["user"])  # type: ignore[list-item]
+    with admin_of(client) as admin:
+        with pytest.raises(TypeError):
+            admin.describe_client_quotas(None)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            admin.alter_client_quotas([ALICE])  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="non-empty"):
+            admin.alter_client_quotas([])
