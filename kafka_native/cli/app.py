@@ -24,11 +24,13 @@ COMMANDS: Mapping[str, str] = {
     "cluster": "Show the cluster, its brokers and its controller.",
     "completion": "Print the shell's script that completes commands and options.",
     "configs": "Show and change settings of topics, brokers and groups.",
+    "consume": "Print messages, or write them to Arrow and Parquet files, as kcat -C does.",
     "doctor": "Find out why a connection fails, step by step.",
     "groups": "List and describe groups, show their lag, reset offsets.",
     "metadata": "List brokers, topics and partitions, as kcat -L does.",
     "mock": "Start the built-in mock cluster.",
     "perf": "Measure a cluster, and this machine: rates, latencies, a chart.",
+    "produce": "Send messages from stdin and files, as kcat -P does.",
     "topics": "List, describe, create, change and delete topics.",
     "users": "List SCRAM users, set passwords, delete credentials.",
 }

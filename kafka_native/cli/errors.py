@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
@@ -20,6 +22,34 @@ SIGTERM_STATUS = 143
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM has come."""
+
+
+@contextmanager
+def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """What must not be torn apart: Ctrl+C and SIGTERM call ``stop``, and are raised when the block has come to its end.
+
+    A second one acts as it would without this.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def caught(number: int, _frame: object) -> None:
+        came.append(number)
+        signal.signal(number, before[signal.Signals(number)])
+        stop()
+
+    try:
+        for number in before:
+            signal.signal(number, caught)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise Terminated if came[0] == signal.SIGTERM else KeyboardInterrupt
 
 
 class Failed(click.ClickException):

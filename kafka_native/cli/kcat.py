@@ -29,8 +29,10 @@ def translated(arguments: list[str]) -> list[str]:
     """
     if not arguments or re.match(r"-[^-]", arguments[0]) is None or arguments[0] == "-h":
         return arguments
+    # long options aren't kcat's: from the first one on everything stays as it is
+    own = next((at for at, text in enumerate(arguments) if text[:2] == "--" and len(text) > 2), len(arguments))
     try:
-        options, operands = getopt.gnu_getopt(arguments, LETTERS)
+        options, operands = getopt.gnu_getopt(arguments[:own], LETTERS)
     except getopt.GetoptError as error:
         raise click.UsageError(str(error)) from None
     letters = [letter for letter, _ in options]
@@ -52,4 +54,5 @@ def translated(arguments: list[str]) -> list[str]:
         elif letter not in MODES and letter not in DROPPED:
             # a value that begins with a dash (-o -10) stays its option's: written together
             found.append(letter + value)
+    found += arguments[own:]
     return [*found, "--", *operands] if operands else found

@@ -191,6 +191,7 @@ def test_completion_answers() -> None:
         ("-P -b h:1 -t x file one", "produce -bh:1 -tx -- file one"),
         ("-C -qe -t x -o -10", "consume -q -e -tx -o-10"),
         ("-G group -b h:1 a b", "consume -G group -bh:1 -- a b"),
+        ("-C -t x --from 5 --json", "consume -tx --from 5 --json"),
         ("-h", "-h"),
         ("-Vq", "--version"),
         ("-C -h", "--help"),

@@ -1,0 +1,131 @@
+"""Records as Arrow IPC streams and Parquet files: columns that never become Python objects."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka_native.arrow import ArrowBatch, plan_of
+from kafka_native.cli.errors import Failed
+from kafka_native.cli.reading import Key
+
+if TYPE_CHECKING:
+    import pyarrow
+
+NEEDS = "Arrow and Parquet files need pyarrow: pip install 'kafka-native[cli,arrow]'"
+DEFAULT = "topic:string,partition,offset,timestamp,timestamp_type,key,value,headers"
+"""The topic isn't a dictionary: other readers of IPC files take those of several batches for an error."""
+ROW_GROUP = 131_072
+"""Rows that are gathered for a row group of Parquet; an IPC stream has a batch for whatever has come."""
+STDOUT = "-"
+
+
+def columns(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, str | None]:
+    """``key:string,value`` as columns with their types."""
+    pairs = [each.strip().partition(":") for each in text.split(",")]
+    found = {name: kind or None for name, _, kind in pairs}
+    try:
+        if len(found) < len(pairs):
+            raise ValueError("a column twice")
+        plan_of(found)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return found
+
+
+class ColumnFile:
+    """A file that takes batches."""
+
+    def __init__(self, path: str, kind: str, wanted: dict[str, str | None]) -> None:
+        """``kind``: arrow or parquet; ``wanted``: which columns are written, of those that batches have."""
+        self._target: Any = sys.stdout.buffer if path == STDOUT else str(Path(path))
+        self._kind = kind
+        self._wanted = list(wanted)
+        self._writer: Any = None
+        self._waiting: list[pyarrow.Table] = []
+        self._rows = 0
+        self._positions: dict[Key, int] = {}
+
+    def write(self, batch: ArrowBatch, stops: dict[Key, int]) -> dict[Key, int]:
+        """Takes a batch, without what is behind the stops; the next offsets of what is in the file by now."""
+        import pyarrow
+
+        table = pyarrow.table(batch)
+        if any(position > stops.get(key, position) for key, position in batch.positions.items()):
+            table = table.filter(_before(table, stops))
+        self._positions |= batch.positions
+        self._waiting.append(table.select(self._wanted))
+        self._rows += len(table)
+        gathered = sum(len(each) for each in self._waiting)
+        if self._writer is not None and self._kind == "parquet" and gathered < ROW_GROUP:
+            return {}
+        return self.flush()
+
+    @property
+    def rows(self) -> int:
+        """How many it has taken."""
+        return self._rows
+
+    def flush(self) -> dict[Key, int]:
+        """Writes what is gathered; the next offsets of it."""
+        import pyarrow
+
+        written, self._positions = self._positions, {}
+        if self._waiting:
+            table, self._waiting = pyarrow.concat_tables(self._waiting), []
+            if self._writer is None:
+                self._writer = _writer(self._target, self._kind, table.schema)
+            if len(table):
+                self._writer.write_table(table)
+        return written
+
+    def close(self) -> None:
+        """Without it the file can't be read."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _writer(target: Any, kind: str, schema: pyarrow.Schema) -> Any:
+    if kind == "parquet":
+        import pyarrow.parquet
+
+        return pyarrow.parquet.ParquetWriter(target, schema, compression="zstd")
+    import pyarrow.ipc
+
+    return pyarrow.ipc.new_stream(target, schema)
+
+
+def _before(table: pyarrow.Table, stops: dict[Key, int]) -> Any:
+    """Which rows are before their partition's stop."""
+    import pyarrow.compute as compute
+
+    mask: Any = None
+    for (_topic, partition), stop in stops.items():  # stops are those of one topic
+        here = compute.and_(compute.equal(table["partition"], partition), compute.less(table["offset"], stop))
+        mask = here if mask is None else compute.or_(mask, here)
+    return mask
+
+
+@contextmanager
+def column_file(path: str, kind: str, wanted: dict[str, str | None]) -> Iterator[ColumnFile]:
+    """A file for as long as the block lasts; what it has taken is in it then, however the block ends.
+
+    :raises Failed: pyarrow isn't there.
+    """
+    try:
+        import pyarrow
+    except ModuleNotFoundError as missing:
+        raise Failed(f"{NEEDS} ({missing.name} is missing)") from None
+    made = ColumnFile(path, kind, wanted)
+    try:
+        yield made
+    except pyarrow.ArrowException as error:
+        raise Failed(f"{path}: {error}") from error
+    finally:
+        made.flush()
+        made.close()

@@ -1,0 +1,234 @@
+"""``kafka-native produce``: messages from stdin and files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+
+from kafka_native.cli import envelope, splitting, texts
+from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.errors import Failed
+from kafka_native.cli.sending import Sender, Tally, sending
+from kafka_native.cli.showing import Output, json_option, remarks
+from kafka_native.config import PROPERTIES
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+STDIN = "-"
+LIMIT = "message.max.bytes"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How input becomes messages."""
+
+    topic: str | None
+    partition: int | None
+    key: bytes | None
+    key_delimiter: bytes | None
+    headers: list[tuple[str, Any]]
+    empty_is_null: bool
+    key_as: str
+    value_as: str
+    as_envelopes: bool
+
+    def send(self, sender: Sender, lines: list[bytes], number: int) -> None:
+        """Each line as a message.
+
+        :param number: How many messages were before these, for what an error says.
+        :raises Failed: A line can't be read; those before it are sent.
+        """
+        if not self.as_envelopes and self.key_as == self.value_as == "raw":
+            self._send_pairs(sender, *self._cut(lines))
+            return
+        if self.as_envelopes:
+            rows, error = _read(lines, envelope.read)
+            self._send_rows(sender, rows)
+            done = len(rows)
+        else:
+            pairs, error = _read(lines, self._decoded)
+            self._send_pairs(sender, [value for _, value in pairs], [key for key, _ in pairs])
+            done = len(pairs)
+        if error is not None:
+            raise Failed(f"message {number + done + 1:,} of the input: {error}")
+
+    def _cut(self, lines: list[bytes]) -> tuple[list[bytes | None], list[bytes | None] | None]:
+        if self.key_delimiter is None:
+            return list(lines), None
+        # Where there is no delimiter, all of the line is the value and the key is null.
+        cut = [line.partition(self.key_delimiter) for line in lines]
+        return [value if found else key for key, found, value in cut], [key if found else None for key, found, _ in cut]
+
+    def _decoded(self, line: bytes) -> tuple[bytes | None, bytes]:
+        """Key and value; ValueError where one of them isn't of its form."""
+        [value], keys = self._cut([line])
+        key = None if keys is None else keys[0]
+        decoded = None if key is None else _in_form("key", key, self.key_as)
+        return decoded, _in_form("value", value or b"", self.value_as)
+
+    def _send_pairs(self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
+        if self.empty_is_null:
+            values = [value or None for value in values]
+            keys = keys and [key or None for key in keys]
+        if self.key is not None:
+            keys = [self.key if key is None else key for key in keys or [None] * len(values)]
+        columns: dict[str, Any] = {"keys": keys, "partition": -1 if self.partition is None else self.partition}
+        if self.headers:
+            columns["headers"] = [self.headers] * len(values)
+        assert self.topic is not None, "the command has seen to it"
+        sender.send(self.topic, values, **columns)
+
+    def _send_rows(self, sender: Sender, rows: Sequence[envelope.Row]) -> None:
+        for topic, group in groupby(rows, key=lambda row: self.topic or row.topic):
+            if topic is None:
+                raise Failed("an envelope names no topic, and there is no -t")
+            same = list(group)
+            sender.send(
+                topic,
+                [row.value for row in same],
+                keys=[self.key if row.key is None else row.key for row in same],
+                partition=[row.partition if self.partition is None else self.partition for row in same],
+                headers=[[*(row.headers or ()), *self.headers] or None for row in same],
+                timestamps=[row.timestamp for row in same],
+            )
+
+
+def _in_form(what: str, text: bytes, form: str) -> bytes:
+    try:
+        return texts.FROM_FORM[form](text)
+    except ValueError:
+        raise ValueError(f"the {what} is no {form}") from None
+
+
+def _read(lines: list[bytes], read: Callable[[bytes], T]) -> tuple[list[T], ValueError | None]:
+    """Lines as what they hold, up to one that can't be read, and what is wrong with it."""
+    found: list[T] = []
+    for line in lines:
+        try:
+            found.append(read(line))
+        except ValueError as error:
+            return found, error
+    return found, None
+
+
+def form_option(which: str) -> Callable[[Any], Any]:
+    """``--key-as`` and ``--value-as``."""
+    text = f"What the input holds of {which}s: bytes as they are, or hex or base64 of them."
+    return click.option(f"--{which}-as", type=click.Choice(texts.FORMS), default="raw", show_default=True, help=text)
+
+
+@click.command("produce")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("-t", "--topic", metavar="TOPIC", help="Where to; not needed if each envelope of -J names one.")
+@click.option("-p", "--partition", type=click.IntRange(-1), metavar="N", help="All to this partition (-1: by the key).")
+@click.option("-k", "--key", callback=texts.argument, metavar="KEY", help="The key of messages that have none.")
+@click.option(
+    "-K", "--key-delimiter", callback=texts.delimiter, metavar="DELIM", help="The key stands before this in a message."
+)
+@click.option(
+    "-D", "--delimiter", default="\\n", show_default=True, callback=texts.delimiter, metavar="DELIM",
+    help="What ends a message in the input: \\n, \\t, \\0, \\xNN are understood.",
+)  # fmt: skip
+@click.option(
+    "-H", "--header", "headers", multiple=True, callback=texts.headers, metavar="NAME=VALUE",
+    help="A header of each message, again and again; NAME alone: a null.",
+)  # fmt: skip
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty values and keys are nulls.")
+@click.option("-z", "--compression", type=click.Choice(CODECS), help="compression.codec.")
+@click.option("-l", "--lines", is_flag=True, help="A FILE is split as stdin is, not one message.")
+@click.option("-J", "--envelope", "as_envelopes", is_flag=True, help="A message is a JSON envelope, as consume -J has.")
+@form_option("key")
+@form_option("value")
+@click.option("-c", "--count", "most", type=click.IntRange(1), metavar="N", help="So many messages at most.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no count on stderr.")
+@click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)  # kcat's -e goes with either mode
+@connected()
+@json_option
+def command(connection: Connection, output: Output, files: tuple[str, ...], **options: Any) -> None:
+    """Send messages to TOPIC: each line of stdin, or each FILE as one.
+
+    Input of any length is read as fast as the cluster takes it. With -X transactional.id=ID all of it is one
+    transaction. Ends with status 1 if a message wasn't delivered.
+    """
+    recipe = _recipe(options)
+    config = connection.config("producer", {"compression.codec": options["compression"]})
+    limit = int(config.get(LIMIT) or str(PROPERTIES[LIMIT].default))
+    shown = not options["quiet"] and sys.stderr.isatty()
+    tally = Tally()
+    try:
+        with ExitStack() as stack:
+            # what can't be read is said before the cluster is asked
+            streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
+            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, tally))
+            progress = stack.enter_context(_progress(tally, shown and not any(each.isatty() for each in streams)))
+            for lines in _blocks(streams, options, split=options["lines"] or not files, limit=limit):
+                wanted = lines if options["most"] is None else lines[: options["most"] - tally.taken]
+                recipe.send(sender, wanted, tally.taken)
+                progress()
+                if tally.taken == options["most"]:
+                    break
+    finally:
+        if output.as_json:
+            output.document(tally.described())
+    if shown:
+        output.remark(f"{texts.count(tally.delivered, 'message')}, {tally.bytes:,} bytes in {tally.seconds:.1f} s")
+
+
+def _recipe(options: dict[str, Any]) -> Recipe:
+    recipe = Recipe(**{name: options[name] for name in Recipe.__dataclass_fields__})
+    if recipe.topic is None and not recipe.as_envelopes:
+        raise click.UsageError("which topic? write -t TOPIC")
+    beside = recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+    if recipe.as_envelopes and beside:
+        raise click.UsageError("-J has key and value in the envelope: no -K, -Z, --key-as or --value-as beside it")
+    return recipe
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == STDIN:
+        yield sys.stdin.buffer
+    else:
+        with Path(file).open("rb") as stream:
+            yield stream
+
+
+def _blocks(streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int) -> Iterator[list[bytes]]:
+    if options["as_envelopes"]:
+        limit = (limit + splitting.FRAME_BYTES) * splitting.ESCAPED
+    elif options["key_as"] != "raw" or options["value_as"] != "raw":
+        limit *= 2  # hex
+    for stream in streams:
+        if not split:
+            yield [splitting.whole(stream, limit)]
+            continue
+        for lines in splitting.split(stream, options["delimiter"], limit + splitting.FRAME_BYTES):
+            yield [line for line in lines if line.strip()] if options["as_envelopes"] else lines
+
+
+@contextmanager
+def _progress(tally: Tally, wanted: bool) -> Iterator[Callable[[], None]]:
+    """A line on stderr that is kept up to date; call what it yields when there is news."""
+    if not wanted:
+        yield lambda: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=remarks(), transient=True) as bar:
+        task = bar.add_task("waiting for input", total=None)
+
+        def show() -> None:
+            rate = tally.taken / max(bar.tasks[0].elapsed or 0.0, 1e-9)
+            failed = f", {tally.failed:,} failed" if tally.failed else ""
+            text = f"{texts.count(tally.taken, 'message')}, {tally.bytes >> 20:,} MiB, {rate:,.0f} messages/s{failed}"
+            bar.update(task, description=text)
+
+        yield show

@@ -1,0 +1,211 @@
+"""A message as a line of JSON, and back: the envelope of ``consume -J`` and ``produce -J``.
+
+    {"topic":"t","partition":0,"offset":7,"timestamp":1700000000000,"timestamp_type":"create",
+     "headers":[["kind","x"]],"key":"k","value":"text"}
+
+Bytes that are UTF-8 are a string; others are ``{"base64": "..."}`` (``{"hex": "..."}`` is read as well), null is null.
+So reading back what was written gives the same bytes. kcat's names (``payload``, ``ts``, flat headers) are read, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from kafka_native import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
+from kafka_native.cli.texts import FROM_FORM, TO_FORM
+
+Header = tuple[str, bytes | None]
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+_READ = frozenset({"topic", "partition", "timestamp", "headers", "key", "value"})
+_KINDS = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"append"'}
+_SYNONYMS = {"payload": "value", "ts": "timestamp"}
+_TOLD_ONLY = frozenset({"offset", "timestamp_type", "leader_epoch", "tstype", "broker"})
+"""What only a message that was read has; a line that was written by a consumer is produced without them."""
+
+
+class Row(NamedTuple):
+    """What an envelope says of the message to be produced."""
+
+    topic: str | None
+    partition: int
+    """-1: none is named."""
+    timestamp: int
+    """Milliseconds since 1970; 0: none is named."""
+    headers: list[Header] | None
+    key: bytes | None
+    value: bytes | None
+
+
+def writer(key_as: str = "raw", value_as: str = "raw") -> Callable[[Message], str]:
+    """What makes an envelope of a message.
+
+    :param key_as: ``raw``: a string, or base64 where it is no UTF-8; ``hex``, ``base64``: that form in any case.
+    :param value_as: The same; or ``json``: a value that is a JSON object or array is put in as such. Reading it back
+        gives the same JSON, perhaps with other blanks in it.
+    """
+    name_of = lru_cache(_encode)
+    key_of = _forms(key_as)
+    value_of = _embedded if value_as == "json" else _forms(value_as)
+
+    def write(message: Message) -> str:
+        # Put together by hand: the encoder takes several times as long over a dict.
+        headers = message.headers()
+        kind, milliseconds = message.timestamp()
+        time = '"timestamp":null,"timestamp_type":null'
+        if kind != TIMESTAMP_NOT_AVAILABLE:
+            time = f'"timestamp":{milliseconds},"timestamp_type":{_KINDS[kind]}'
+        return (
+            f'{{"topic":{name_of(message.topic())},"partition":{message.partition()},"offset":{message.offset()},{time},'
+            f'"headers":{_encode([[name, _text(value)] for name, value in headers]) if headers else "[]"},'
+            f'"key":{key_of(message.key())},"value":{value_of(message.value())}}}'
+        )
+
+    return write
+
+
+def _text(data: bytes | None) -> Any:
+    """Bytes as JSON has them."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _json(data: bytes | None) -> str:
+    """The same, as it is written."""
+    return "null" if data is None else _encode(_text(data))
+
+
+def _forms(form: str) -> Callable[[bytes | None], str]:
+    if form == "raw":
+        return _json
+    write = TO_FORM[form]
+    return lambda data: "null" if data is None else _encode({form: write(data).decode()})
+
+
+def _embedded(data: bytes | None) -> str:
+    if data is None or data[:1] not in (b"{", b"["):
+        return _json(data)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return _json(data)
+    # An object that would be read back as bytes in a form stays the text that it is.
+    return _json(data) if _form_of(found) else _encode(found)
+
+
+def _form_of(data: Any) -> str | None:
+    """The one member of ``{"base64": ...}``."""
+    if isinstance(data, dict) and len(data) == 1:
+        [name] = data
+        return name if name in ("base64", "hex") else None
+    return None
+
+
+def read(line: bytes) -> Row:
+    """What a line says.
+
+    :raises ValueError: It is no such envelope; the text says why, and doesn't quote what is in it.
+    """
+    try:
+        found = json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        text = error.msg if isinstance(error, json.JSONDecodeError) else "no UTF-8"
+        raise ValueError(f"no JSON: {text}") from None
+    if not isinstance(found, dict):
+        raise ValueError("an object is expected")
+    named = {_SYNONYMS.get(name, name): data for name, data in found.items() if name not in _TOLD_ONLY}
+    unknown = sorted(str(name) for name in named if name not in _READ)
+    if unknown:
+        raise ValueError(f"unknown member {unknown[0]!r}; there are {', '.join(sorted(_READ))}")
+    topic = named.get("topic")
+    if topic is not None and not isinstance(topic, str):
+        raise ValueError("topic: a string is expected")
+    return Row(
+        topic,
+        _partition(named.get("partition")),
+        _timestamp(named.get("timestamp")),
+        _headers(named.get("headers")),
+        _bytes("key", named.get("key")),
+        _bytes("value", named.get("value")),
+    )
+
+
+def _bytes(name: str, data: Any) -> bytes | None:
+    if data is None:
+        return None
+    try:
+        if isinstance(data, str):
+            return data.encode()
+        if form := _form_of(data):
+            return FROM_FORM[form](data[form].encode())
+        if isinstance(data, (dict, list)):
+            return _encode(data).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: half a surrogate pair is no character") from None
+    except (ValueError, AttributeError):
+        raise ValueError(f"{name}: no {_form_of(data)}") from None
+    raise ValueError(f"{name}: a string, null, an object or an array is expected")
+
+
+def _partition(data: Any) -> int:
+    if data is None:
+        return -1
+    if type(data) is not int or not -1 <= data < 2**31:
+        raise ValueError("partition: a number from 0 on is expected")
+    return data
+
+
+def _timestamp(data: Any) -> int:
+    """Milliseconds, or a time as ISO 8601 writes it; -1, kcat's word for none, is none."""
+    if data is None or (type(data) is int and data == -1):
+        return 0
+    if isinstance(data, str):
+        try:
+            return milliseconds(data)
+        except ValueError:
+            raise ValueError("timestamp: no time; write milliseconds or 2024-05-01T12:00:00Z") from None
+    if type(data) is not int or not 0 <= data < 2**63:
+        raise ValueError("timestamp: milliseconds since 1970 are expected")
+    return data
+
+
+def milliseconds(text: str) -> int:
+    """A time as ISO 8601 writes it, in milliseconds since 1970; without a zone it is local time.
+
+    :raises ValueError: It is no time.
+    """
+    zoned = f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text  # Python 3.10 doesn't know the letter
+    try:
+        return round(datetime.fromisoformat(zoned).timestamp() * 1000)
+    except OverflowError:
+        raise ValueError("out of range") from None
+
+
+def _headers(data: Any) -> list[Header] | None:
+    if data is None:
+        return None
+    if isinstance(data, dict):
+        pairs: list[Any] = list(data.items())
+    elif isinstance(data, list) and all(isinstance(each, list) for each in data):
+        pairs = data
+    elif isinstance(data, list) and len(data) % 2 == 0:
+        pairs = list(zip(data[::2], data[1::2], strict=True))  # kcat's
+    else:
+        raise ValueError("headers: pairs of name and value are expected")
+    found: list[Header] = []
+    for pair in pairs:
+        if len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError("headers: pairs of name and value are expected")
+        found.append((pair[0], _bytes("headers", pair[1])))
+    return found or None

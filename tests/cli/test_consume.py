@@ -1,0 +1,366 @@
+"""``kafka-native consume`` as a user runs it: where it begins and ends, what it prints, what a group commits."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+
+from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native.cli import places
+from kafka_native.errors import KafkaError
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from tests.cli.running import PROGRAM, environment, invoke, run, started
+
+T0 = 1_700_000_000_000
+"""2023-11-14T22:13:20Z."""
+
+
+@pytest.fixture
+def filled(cluster: MockCluster) -> Iterator[MockCluster]:
+    """Topic t: partition 0 with values 0 to 9, a second apart; partition 1 with one odd message; 2 is empty."""
+    cluster.create_topic("t", 3)
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        for number in range(10):
+            producer.produce("t", str(number), key=f"k{number}", partition=0, timestamp=T0 + number * 1000)
+        headers = [("kind", b"x"), ("none", None), ("bin", b"\xff")]
+        producer.produce("t", b"\xff\x00\n", partition=1, headers=headers, timestamp=T0 + 500)
+        producer.produce("t", None, key=b"\xfe", partition=1, timestamp=T0 + 600)
+    return cluster
+
+
+def consume(cluster: MockCluster, *arguments: str) -> Any:
+    return invoke("consume", "-b", cluster.bootstrap_servers, "-t", "t", *arguments)
+
+
+def values(cluster: MockCluster, *arguments: str) -> list[str]:
+    done = consume(cluster, "-p", "0", *arguments)
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    return done.stdout.split()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "last"),
+    [
+        (["-e"], 0, 9),
+        (["-c", "3"], 0, 2),
+        (["-o", "beginning", "-e"], 0, 9),
+        (["-o", "-2", "-e"], 8, 9),
+        (["-o", "-200", "-e"], 0, 9),
+        (["-o", "7", "-e"], 7, 9),
+        (["-o", f"s@{T0 + 2500}", "-e"], 3, 9),
+        (["-o", f"s@{T0 + 2500}", "-o", f"e@{T0 + 5000}"], 3, 4),
+        (["--from", "2023-11-14T22:13:25Z", "--to", "2023-11-14T22:13:27+00:00"], 5, 6),
+        (["--from", "3", "--to", "6"], 3, 5),
+        (["--to", "-4"], 0, 5),
+        (["--to", "end"], 0, 9),
+        (["--from", "-3", "--to", "-1"], 7, 8),
+        (["--to", "1m"], 0, 9),
+        (["--from", "4", "-e", "-c", "2"], 4, 5),
+    ],
+)
+def test_where_it_begins_and_ends(filled: MockCluster, arguments: list[str], first: int, last: int) -> None:
+    assert values(filled, *arguments) == [str(number) for number in range(first, last + 1)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-o", "end", "-e"],
+        ["--to", "0"],
+        ["--from", "5", "--to", "5"],
+        ["--from", "1m", "-e"],
+        ["-p", "2", "--to", "end"],
+    ],
+)
+def test_where_nothing_is_it_ends_at_once(filled: MockCluster, arguments: list[str]) -> None:
+    done = consume(filled, *(arguments if "-p" in arguments else ["-p", "0", *arguments]))
+    assert (done.exit_code, done.stdout) == (0, "")
+
+
+def test_several_partitions_each_end(filled: MockCluster) -> None:
+    done = consume(filled, "-p", "0,2", "-p", "1-1", "-e", "-f", "%p/%o\\n")
+    assert sorted(done.stdout.split()) == sorted([*(f"0/{number}" for number in range(10)), "1/0", "1/1"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["-p", "0,3"], "topic t has no partition 3, only 0 to 2"),
+        (["-p", "0", "-o", "11"], "offset 11 of t [0] is behind its end, 10"),
+    ],
+)
+def test_what_is_not_there_is_status_1(filled: MockCluster, arguments: list[str], text: str) -> None:
+    done = consume(filled, *arguments)
+    assert (done.exit_code, done.stderr) == (1, f"Error: {text}\n")
+
+
+def test_a_topic_that_does_not_exist_is_status_1(cluster: MockCluster) -> None:
+    done = invoke("consume", "-b", cluster.bootstrap_servers, "nosuch", "-e")
+    assert (done.exit_code, done.stderr) == (1, "Error: topic nosuch: Broker: Unknown topic or partition\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["a", "b"],
+        ["a", "-o", "soon"],
+        ["a", "-o", "s@end"],
+        ["a", "-o", "1", "-o", "2"],
+        ["a", "--to", "stored"],
+        ["a", "--to", "2999-01-01"],
+        ["a", "-J", "-f", "%s"],
+        ["a", "-f", "%x"],
+        ["a", "--value-as", "json"],
+        ["a", "-p", "x"],
+        ["a", "-p", "1-"],
+        ["a", "--columns", "nosuch", "--arrow", "x"],
+        ["a", "--columns", "key,key", "--arrow", "x"],
+        ["-G", "g"],
+        ["-G", "g", "a", "-p", "0"],
+        ["-G", "g", "a", "--to", "end"],
+        ["-G", "g", "a", "-o", "5"],
+    ],
+)
+def test_wrong_options_are_status_2(arguments: list[str]) -> None:
+    done = invoke("consume", "-b", "127.0.0.1:1", *arguments)
+    assert done.exit_code == 2, done.output
+
+
+def test_formats_are_kcats(filled: MockCluster) -> None:
+    def printed(*arguments: str) -> bytes:
+        done = consume(filled, "-p", "1", "-e", *arguments)
+        assert done.exit_code == 0, done.output
+        return done.stdout_bytes  # type: ignore[no-any-return]
+
+    assert printed("-f", "%t %p %o %T %S %K %h|%s|%k\\x00%%") == (
+        b"t 1 0 1700000000500 3 -1 kind=x,none=,bin=\xff|\xff\x00\n|\x00%t 1 1 1700000000600 -1 1 ||\xfe\x00%"
+    )
+    assert printed("-f", "%R%v") == b"\0\0\0\x03\xff\0\n\xff\xff\xff\xff"
+    assert printed("-f", "%I;", "-c", "1") == b"2023-11-14T22:13:20.500Z;"
+    assert printed("-f", "x") == b"xx"
+    assert printed("-Z") == b"\xff\x00\n\nNULL\n"
+    assert printed("-K", "\\t", "-D", "%;", "-Z") == b"NULL\t\xff\x00\n%;\xfe\tNULL%;"
+    assert printed("--value-as", "hex", "--key-as", "base64", "-K", " ") == b" ff000a\n/g== \n"
+    assert printed("-u") == b"\xff\x00\n\n\n"
+
+
+def test_envelopes_are_read_back_as_they_were(filled: MockCluster) -> None:
+    filled.create_topic("copy", 3)
+    for key_as, value_as in (("raw", "raw"), ("hex", "base64"), ("raw", "json")):
+        lines = consume(filled, "-e", "-J", "--key-as", key_as, "--value-as", value_as).stdout_bytes
+        assert len([json.loads(line) for line in lines.splitlines()]) == 12
+        again = invoke("produce", "-b", filled.bootstrap_servers, "-t", "copy", "-J", stdin=lines)
+        assert again.exit_code == 0, again.output
+    for number in range(3):
+        wanted = [(m.key, m.value, m.timestamp, list(m.headers)) for m in filled.messages("t", number)]
+        got = [(m.key, m.value, m.timestamp, list(m.headers)) for m in filled.messages("copy", number)]
+        assert sorted(got, key=repr) == sorted(wanted * 3, key=repr)
+
+
+def test_an_envelope_says_everything(filled: MockCluster) -> None:
+    done = consume(filled, "-p", "1", "-c", "1", "--json")
+    assert json.loads(done.stdout) == {
+        "topic": "t",
+        "partition": 1,
+        "offset": 0,
+        "timestamp": T0 + 500,
+        "timestamp_type": "create",
+        "headers": [["kind", "x"], ["none", None], ["bin", {"base64": "/w=="}]],
+        "key": None,
+        "value": {"base64": "/wAK"},
+    }
+
+
+def test_json_values_are_embedded_where_asked_for(cluster: MockCluster) -> None:
+    cluster.create_topic("t", 1)
+    told = [b'{"a": [1]}', b"[]", b'"text"', b"7", b"{broken", b'{"hex":"ff"}', b"null"]
+    assert invoke("produce", "-b", cluster.bootstrap_servers, "-t", "t", stdin=b"\n".join(told)).exit_code == 0
+    done = consume(cluster, "-e", "-J", "--value-as", "json")
+    assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == [
+        {"a": [1]},
+        [],
+        '"text"',
+        "7",
+        "{broken",
+        '{"hex":"ff"}',
+        "null",
+    ]
+
+
+def test_arrow_and_parquet_files(filled: MockCluster, tmp_path: Path) -> None:
+    arrow, parquet = tmp_path / "t.arrow", tmp_path / "t.parquet"
+    assert consume(filled, "-e", "--arrow", str(arrow)).exit_code == 0
+    assert consume(filled, "--from", "1", "--to", "2", "--parquet", str(parquet)).exit_code == 1  # not in all of them
+    assert consume(filled, "-p", "0", "--from", "2", "--to", "5", "--parquet", str(parquet)).exit_code == 0
+    table = pyarrow.ipc.open_stream(arrow.read_bytes()).read_all().sort_by([("partition", "ascending")])
+    assert table.num_rows == 12
+    assert table.column_names == [
+        *("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+    ]
+    assert table["value"].to_pylist()[-2:] == [b"\xff\x00\n", None]
+    assert pyarrow.parquet.read_table(parquet)["value"].to_pylist() == [b"2", b"3", b"4"]
+    columns = ["-p", "0", "--columns", "value:string,key", "--to", "3", "-c", "2", "--arrow", "-"]
+    piped = run("consume", "-b", filled.bootstrap_servers, "t", *columns)
+    assert pyarrow.ipc.open_stream(io.BytesIO(piped.stdout)).read_all().to_pydict() == {
+        "value": ["0", "1"],
+        "key": [b"k0", b"k1"],
+    }
+
+
+def test_an_empty_topic_makes_files_that_can_be_read(cluster: MockCluster, tmp_path: Path) -> None:
+    cluster.create_topic("t", 2)
+    assert consume(cluster, "-e", "--parquet", str(tmp_path / "f")).exit_code == 0
+    table = pyarrow.parquet.read_table(tmp_path / "f")
+    assert (table.num_rows, table.num_columns) == (0, 8)
+
+
+def test_bytes_that_are_no_text_are_an_error_of_a_text_column(filled: MockCluster, tmp_path: Path) -> None:
+    done = consume(filled, "-p", "1", "-e", "--columns", "value:string", "--arrow", str(tmp_path / "f"))
+    assert done.exit_code == 1
+    assert "--columns takes it as binary" in done.stderr
+
+
+def test_without_pyarrow_it_says_what_is_missing(filled: MockCluster, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
+    path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
+    done = run("consume", "-b", filled.bootstrap_servers, "t", "-e", "--arrow", "-", PYTHONPATH=path)
+    assert done.returncode == 1
+    assert b"pip install 'kafka-native[cli,arrow]'" in done.stderr
+
+
+def committed(cluster: MockCluster, group: str, partition: int = 0) -> int:
+    with Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group}) as consumer:
+        return consumer.committed([TopicPartition("t", partition)], 10)[0].offset
+
+
+def test_a_group_commits_what_was_printed_and_goes_on_there(filled: MockCluster) -> None:
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "t"]
+    first = invoke(*group, "-o", "beginning", "-e", "-f", "%p:%s\\n")
+    assert first.exit_code == 0, first.output
+    assert len(first.stdout_bytes.split(b"\n")) == 12 + 2  # one value has a newline
+    assert committed(filled, "g") == 10
+    assert committed(filled, "g", 1) == 2
+    assert invoke("produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new\n").exit_code == 0
+    assert invoke(*group, "-o", "beginning", "-c", "1").stdout == "new\n"
+    assert committed(filled, "g") == 11
+
+
+def test_stored_goes_on_where_it_has_ended(filled: MockCluster) -> None:
+    stored = ["-X", "group.id=s", "-o", "stored"]
+    assert values(filled, *stored, "-c", "4") == ["0", "1", "2", "3"]
+    assert values(filled, *stored, "-c", "4") == ["4", "5", "6", "7"]
+    assert values(filled, "-X", "group.id=s", "-o", "0", "-c", "1") == ["0"]
+    assert committed(filled, "s") == 8, "only -o stored and -G commit"
+
+
+def lines_of(process: subprocess.Popen[bytes], count: int) -> list[bytes]:
+    assert process.stdout is not None
+    return [process.stdout.readline() for _ in range(count)]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_commits_and_leaves(filled: MockCluster, number: signal.Signals, status: int) -> None:
+    with started("consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t") as process:
+        assert len(lines_of(process, 13)) == 13
+        process.send_signal(number)
+        assert process.wait(30) == status
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert committed(filled, "g") == 10
+
+
+def test_following_prints_what_comes_at_once(filled: MockCluster) -> None:
+    with started("consume", "-b", filled.bootstrap_servers, "t", "-o", "-1", "-p", "0", "-q") as process:
+        assert lines_of(process, 1) == [b"9\n"]
+        assert invoke("produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new").exit_code == 0
+        assert lines_of(process, 1) == [b"new\n"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+
+
+def test_a_broken_pipe_ends_quietly_and_commits_no_more_than_was_written(cluster: MockCluster) -> None:
+    cluster.create_topic("t", 1)
+    lines = b"".join(b"%06d\n" % number for number in range(200_000))
+    assert invoke("produce", "-b", cluster.bootstrap_servers, "-t", "t", stdin=lines).exit_code == 0
+    command = ["consume", "-b", cluster.bootstrap_servers, "-G", "g", "-o", "beginning", "t", "-D", "x" * 500 + "\\n"]
+    with started(*command) as process:
+        assert lines_of(process, 1)[0].startswith(b"000000x")
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert committed(cluster, "g") < 100_000
+
+
+def test_ends_are_told_on_a_terminal_unless_quiet(filled: MockCluster) -> None:
+    def told(*arguments: str) -> bytes:
+        ours, theirs = pty.openpty()
+        command = [*PROGRAM, "consume", "-b", filled.bootstrap_servers, "-p", "0", "t", "-e", *arguments]
+        done = subprocess.run(
+            command, stderr=theirs, stdout=subprocess.PIPE, env=environment(TERM="xterm"), timeout=60, check=True
+        )
+        os.set_blocking(ours, False)
+        os.close(theirs)
+        try:
+            seen = os.read(ours, 65536)
+        except OSError:
+            seen = b""
+        os.close(ours)
+        assert done.stdout.count(b"\n") == 10
+        return seen
+
+    assert told() == b"reached the end of t [0] at offset 10\r\n"
+    assert told("-q") == b""
+
+
+def test_kcats_words(filled: MockCluster) -> None:
+    done = run("-C", "-b", filled.bootstrap_servers, "-qet", "t", "-p0", "-o", "-2", "-f", "%k=%s\\n")
+    assert (done.returncode, done.stdout) == (0, b"k8=8\nk9=9\n")
+    sent = run("-P", "-b", filled.bootstrap_servers, "-t", "t", "-p0", "-K:", stdin=b"a:b\n")
+    assert (sent.returncode, sent.stderr) == (0, b"")
+    group = run("-G", "g", "-b", filled.bootstrap_servers, "-e", "-o", "beginning", "-q", "-f", "%s;", "t")
+    assert (group.returncode, group.stdout.count(b";")) == (0, 13)
+
+
+def test_places() -> None:
+    assert places.parsed("Earliest") == places.BEGINNING
+    assert places.parsed("12") == places.Place("offset", 12)
+    assert places.parsed("-12") == places.Place("tail", 12)
+    assert places.parsed("2023-11-14T22:13:20Z") == places.Place("time", T0)
+    ago = places.parsed("2h")
+    assert ago.kind == "time"
+    assert 7_190_000 < time.time() * 1000 - ago.number < 7_260_000
+    with pytest.raises(ValueError, match="write beginning, end"):
+        places.parsed("yesterday")
+
+
+def test_an_error_of_a_partition_is_status_1_behind_what_came_before_it(filled: MockCluster) -> None:
+    filled.create_topic("closed", 1)
+    filled.push_request_errors(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    done = invoke("consume", "-b", filled.bootstrap_servers, "closed", "-e")
+    assert done.exit_code == 1
+    assert "authorization" in done.stderr.lower()
+    assert done.stderr.startswith("Error: ")
+
+
+def test_a_group_hears_of_a_topic_that_does_not_exist_and_goes_on(filled: MockCluster) -> None:
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "t", "nosuch", "-o", "beginning", "-c", "12"]
+    done = invoke(*group, "-f", "%o,")
+    assert (done.exit_code, done.stdout.count(",")) == (0, 12)

@@ -1,0 +1,303 @@
+"""``kafka-native produce`` as a user runs it: input of every kind, what becomes of it, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_native.cli import envelope, splitting
+from kafka_native.cli.errors import Failed
+from kafka_native.cli.texts import unescaped
+from kafka_native.errors import KafkaError
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from tests.cli.running import PROGRAM, environment, invoke, run, started
+
+
+@pytest.fixture
+def topic(cluster: MockCluster) -> str:
+    cluster.create_topic("t", 3)
+    return "t"
+
+
+def produce(cluster: MockCluster, *arguments: str, stdin: bytes = b"") -> Any:
+    return invoke("produce", "-b", cluster.bootstrap_servers, "-t", "t", *arguments, stdin=stdin)
+
+
+def held(cluster: MockCluster, topic: str = "t") -> list[Any]:
+    return [each for number in range(len(cluster.topics[topic].partitions)) for each in cluster.messages(topic, number)]
+
+
+def pairs(cluster: MockCluster) -> list[tuple[bytes | None, bytes | None]]:
+    return sorted(((each.key, each.value) for each in held(cluster)), key=repr)
+
+
+@pytest.mark.usefixtures("topic")
+def test_each_line_is_a_message_and_the_last_one_may_go_without_an_end(cluster: MockCluster) -> None:
+    done = produce(cluster, stdin=b"one\n\ntwo")
+    assert (done.exit_code, done.output) == (0, "")
+    assert pairs(cluster) == [(None, b""), (None, b"one"), (None, b"two")]
+
+
+@pytest.mark.usefixtures("topic")
+def test_keys_delimiters_headers_and_nulls(cluster: MockCluster) -> None:
+    arguments = ["-K", "=", "-D", ";\\t", "-H", "kind=x", "-H", "none", "-Z", "-k", "fallback", "-p", "1", "-z", "zstd"]
+    done = produce(cluster, *arguments, stdin=b"a=1;\tb=;\tc;\t=d=e\n")
+    assert done.exit_code == 0, done.output
+    assert [(each.key, each.value) for each in cluster.messages("t", 1)] == [
+        (b"a", b"1"),
+        (b"b", None),
+        (b"fallback", b"c"),
+        (b"fallback", b"d=e\n"),
+    ]
+    assert {tuple(each.headers) for each in held(cluster)} == {(("kind", b"x"), ("none", None))}
+    assert all(batch[22] & 7 == 4 for batch in cluster.batches("t", 1))
+
+
+@pytest.mark.usefixtures("topic")
+def test_files_are_messages_or_split_into_lines(cluster: MockCluster, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x\ny\n")
+    (tmp_path / "b").write_bytes(b"\xff\x00")
+    files = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert produce(cluster, *files).exit_code == 0
+    assert pairs(cluster) == [(None, b"\xff\x00"), (None, b"x\ny\n")]
+    assert produce(cluster, "--lines", *files, "-c", "2").exit_code == 0
+    assert sorted(each.value for each in held(cluster)) == [b"x", b"x\ny\n", b"y", b"\xff\x00"]
+    missing = produce(cluster, str(tmp_path / "nosuch"))
+    assert missing.exit_code == 1
+    assert missing.stderr == f"Error: {tmp_path / 'nosuch'}: No such file or directory\n"
+
+
+@pytest.mark.usefixtures("topic")
+def test_hex_and_base64_and_what_is_neither(cluster: MockCluster) -> None:
+    assert produce(cluster, "-K:", "--key-as", "hex", "--value-as", "base64", stdin=b"ff:AAE=\n:\n").exit_code == 0
+    assert pairs(cluster) == [(b"", b""), (b"\xff", b"\x00\x01")]
+    done = produce(cluster, "--value-as", "hex", stdin=b"00\nxyz\n11\n")
+    assert (done.exit_code, done.stderr) == (1, "Error: message 2 of the input: the value is no hex\n")
+    assert len(held(cluster)) == 3, "what comes before it is sent"
+
+
+@pytest.mark.usefixtures("topic")
+def test_envelopes(cluster: MockCluster) -> None:
+    lines = [
+        (
+            b'{"key":"k","value":{"base64":"/wA="},"headers":[["a","b"],["c",null],["d",{"hex":"ff"}]],'
+            b'"partition":2,"timestamp":1700000000000,"offset":7,"timestamp_type":"create","topic":"elsewhere"}'
+        ),
+        b"",
+        b'{"value":{"id":[1,"\xc3\xa4"]},"partition":0,"timestamp":"2023-11-14T22:13:20Z"}',
+        b'{"payload":null,"key":"kcat","ts":-1,"headers":["h","v"],"partition":1,"tstype":"create","broker":1}',
+    ]
+    done = produce(cluster, "-J", "-H", "more=1", stdin=b"\n".join(lines))
+    assert done.exit_code == 0, done.output
+    [first], [second], [third] = (cluster.messages("t", number) for number in (2, 0, 1))
+    assert (first.key, first.value, first.timestamp) == (b"k", b"\xff\x00", 1700000000000)
+    assert list(first.headers) == [("a", b"b"), ("c", None), ("d", b"\xff"), ("more", b"1")]
+    assert (second.key, second.value, second.timestamp) == (None, '{"id":[1,"ä"]}'.encode(), 1700000000000)
+    assert (third.key, third.value, list(third.headers)) == (b"kcat", None, [("h", b"v"), ("more", b"1")])
+    own = invoke("produce", "-J", "-b", cluster.bootstrap_servers, stdin=b'{"topic":"u","value":"1"}\n{"value":"2"}\n')
+    assert (own.exit_code, own.stderr) == (1, "Error: an envelope names no topic, and there is no -t\n")
+    assert [each.value for each in held(cluster, "u")] == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("{", "no JSON"),
+        ("[]", "an object is expected"),
+        ('{"vlaue":"x"}', "unknown member 'vlaue'"),
+        ('{"value":3}', "value: a string, null, an object or an array"),
+        ('{"value":{"base64":"!"}}', "value: no base64"),
+        ('{"key":{"hex":7}}', "key: no hex"),
+        ('{"value":"\\ud800"}', "half a surrogate"),
+        ('{"partition":"1"}', "partition: a number"),
+        ('{"partition":-2}', "partition: a number"),
+        ('{"timestamp":"soon"}', "timestamp: no time"),
+        ('{"timestamp":1.5}', "timestamp: milliseconds"),
+        ('{"headers":["a"]}', "headers: pairs"),
+        ('{"headers":[["a"]]}', "headers: pairs"),
+        ('{"headers":[[1,"a"]]}', "headers: pairs"),
+        ('{"topic":1}', "topic: a string"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_envelope_says_so(line: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        envelope.read(line.encode())
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_bad_envelope_is_named_and_what_is_before_it_is_sent(cluster: MockCluster) -> None:
+    done = produce(cluster, "-J", stdin=b'{"value":"1"}\n\n{"value":7}\n{"value":"3"}\n')
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: message 2 of the input: value: ")
+    assert [each.value for each in held(cluster)] == [b"1"]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_refused_message_is_status_1_with_its_reason(cluster: MockCluster) -> None:
+    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    done = produce(cluster, "-p", "0", "--json", stdin=b"1\n2\n")
+    assert done.exit_code == 1
+    assert done.stderr == "Error: 2 of 2 messages not delivered, the first: Broker: Topic authorization failed\n"
+    told = json.loads(done.stdout)
+    assert (told["messages"], told["delivered"], told["failed"]) == (2, 0, 2)
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_message_that_is_too_large_is_status_1_and_those_before_it_are_sent(cluster: MockCluster) -> None:
+    done = produce(cluster, "-X", "message.max.bytes=2000", stdin=b"a\n" + b"b" * 5000 + b"\nc\n")
+    assert done.exit_code == 1
+    assert "over message.max.bytes=2000" in done.stderr
+    assert pairs(cluster) == [(None, b"a")]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_partition_that_does_not_exist_is_status_1(cluster: MockCluster) -> None:
+    done = produce(cluster, "-p", "7", stdin=b"a\n")
+    assert done.exit_code == 1
+    assert "partition" in done.stderr.lower()
+
+
+def test_an_unreachable_cluster_is_status_1_at_once() -> None:
+    done = invoke("produce", "-b", "127.0.0.1:1", "-m", "0.5", "-t", "t", stdin=b"x")
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["-t", "t", "-p", "-2"],
+        ["-t", "t", "-D", ""],
+        ["-t", "t", "-z", "rar"],
+        ["-t", "t", "-H", "=x"],
+        ["-J", "-K", ":"],
+        ["-J", "--value-as", "hex", "--key-as", "hex"],
+        ["-t", "t", "-c", "0"],
+    ],
+)
+def test_wrong_options_are_status_2(arguments: list[str]) -> None:
+    assert invoke("produce", "-b", "127.0.0.1:1", *arguments).exit_code == 2
+
+
+@pytest.mark.usefixtures("topic")
+def test_one_transaction_or_nothing(cluster: MockCluster) -> None:
+    arguments = ["-X", "transactional.id=tx", "-J"]
+    assert produce(cluster, *arguments, stdin=b'{"value":"1"}\n').exit_code == 0
+    assert produce(cluster, *arguments, stdin=b'{"value":"2"}\n{"value":8}\n').exit_code == 1
+    read = invoke("consume", "-b", cluster.bootstrap_servers, "-t", "t", "-e", "-q")
+    assert (read.exit_code, read.stdout) == (0, "1\n")
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_full_queue_is_waited_for(cluster: MockCluster) -> None:
+    lines = b"".join(b"%d\n" % number for number in range(20_000))
+    done = produce(cluster, "-X", "queue.buffering.max.messages=100", "-K", "7", "--json", stdin=lines)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["delivered"] == 20_000
+    assert len(held(cluster)) == 20_000
+
+
+@pytest.mark.usefixtures("topic")
+def test_what_is_typed_is_sent_before_the_input_ends(cluster: MockCluster) -> None:
+    with started("produce", "-b", cluster.bootstrap_servers, "-t", "t") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\nhalf")
+        process.stdin.flush()
+        read = run("consume", "-b", cluster.bootstrap_servers, "-t", "t", "-c", "1")
+        assert read.stdout == b"first\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_huge_input_takes_constant_memory(tmp_path: Path) -> None:
+    """200 MB through 64 MiB of address space more than the program has without any."""
+    with MockCluster(brokers=1, retention_bytes=1 << 20) as cluster:
+        cluster.create_topic("t", 1)
+
+        def peak_kib(lines: int) -> int:
+            program = "import sys\nlines = (b'x' * 999 + b'\\n') * 100\n"
+            program += f"for _ in range({lines // 100}): sys.stdout.buffer.write(lines)"
+            command = [*PROGRAM, "produce", "-b", cluster.bootstrap_servers, "-t", "t"]
+            command += ["-X", "queue.buffering.max.kbytes=8192"]
+            with (
+                subprocess.Popen([PROGRAM[0], "-c", program], stdout=subprocess.PIPE) as source,
+                subprocess.Popen(command, stdin=source.stdout, env=environment()) as process,
+            ):
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                assert process.returncode == 0
+                return int(usage.ru_maxrss)
+
+        little, much = peak_kib(1000), peak_kib(200_000)
+        assert much < little + (64 << 10)
+
+
+@pytest.mark.usefixtures("topic")
+def test_progress_and_count_are_for_a_terminal(cluster: MockCluster, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"a\nb\n")
+    ours, theirs = pty.openpty()
+    command = [*PROGRAM, "produce", "-b", cluster.bootstrap_servers, "-t", "t", "-l", str(tmp_path / "lines")]
+    with subprocess.Popen(command, stderr=theirs, env=environment(TERM="xterm")) as process:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                seen += os.read(ours, 65536)
+            except OSError:  # EIO: the other end is closed
+                break
+        assert process.wait(30) == 0
+    os.close(ours)
+    assert b"2 messages, 2 bytes in " in seen
+    assert b"messages/s" in seen
+
+
+class Pieces:
+    """A pipe that gives its bytes as they were written."""
+
+    name = "pipe"
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = list(pieces)
+
+    def read(self, _size: int) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+@pytest.mark.parametrize("delimiter", [b"\n", b";;"])
+def test_split_does_not_depend_on_how_the_input_comes(delimiter: bytes) -> None:
+    data = delimiter.join([b"a", b"", b"bb", b"c"]) + delimiter
+    whole = [each for block in splitting.split(Pieces(data), delimiter, 100) for each in block]  # type: ignore[arg-type]
+    single = [data[at : at + 1] for at in range(len(data))]
+    one_by_one = [each for block in splitting.split(Pieces(*single), delimiter, 100) for each in block]  # type: ignore[arg-type]
+    assert whole == one_by_one == data.split(delimiter)[:-1]
+
+
+def test_split_gathers_no_more_than_the_limit() -> None:
+    with pytest.raises(Failed, match=r"message 2 of pipe is larger than message.max.bytes=10"):
+        list(splitting.split(Pieces(b"a\n", b"b" * 6, b"b" * 6, b"\n"), b"\n", 10))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("\\n\\t\\r\\0\\\\", b"\n\t\r\0\\"),
+        ("\\x41\\xff", b"A\xff"),
+        ("ä\\q", "äq".encode()),
+        ("\\", b"\\"),
+        ("%", b"%"),
+    ],
+)
+def test_escapes(text: str, data: bytes) -> None:
+    assert unescaped(text) == data
