@@ -197,9 +197,10 @@ def describe_page(
     make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
 ) -> Steps[None]:
     """DescribeTopicPartitions (KIP-966) from any broker; from one before 3.8 Metadata, which is all of it at once."""
+    names, cursor = items[None]
 
     def outcomes(reply: DescribeTopicPartitionsResponse, target: int | None) -> dict[None, Any]:
-        return {None: _page_of(reply)}
+        return {None: _page_of(reply, cursor)}
 
     found: list[Any] = []
     yield from errand.rounds(
@@ -207,7 +208,6 @@ def describe_page(
     )
     (outcome,) = found
     if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._UNSUPPORTED_FEATURE:
-        names, cursor = items[None]
         outcome = yield from _all_at_once(names, cursor, errand)
     settle(None, outcome)
 
@@ -220,10 +220,14 @@ def _all_at_once(names: list[str], cursor: TopicPartitionsCursor | None, errand:
     return TopicPartitionsPage(tuple(topics), None)
 
 
-def _page_of(reply: DescribeTopicPartitionsResponse) -> TopicPartitionsPage:
+def _page_of(
+    reply: DescribeTopicPartitionsResponse, cursor: TopicPartitionsCursor | None
+) -> TopicPartitionsPage | KafkaError:
     following = reply.next_cursor
-    cursor = None if following is None else TopicPartitionsCursor(following.topic_name, following.partition_index)
-    return TopicPartitionsPage(tuple(_topic_of(each) for each in reply.topics), cursor)
+    beyond = None if following is None else TopicPartitionsCursor(following.topic_name, following.partition_index)
+    if beyond is not None and cursor is not None and beyond <= cursor:  # the pages would never end
+        return KafkaError(KafkaError._BAD_MSG, f"behind the page at {cursor} the broker names {beyond}")
+    return TopicPartitionsPage(tuple(_topic_of(each) for each in reply.topics), beyond)
 
 
 def _topic_of(topic: Any) -> TopicPartitionsDescription:

@@ -120,9 +120,9 @@ class TopicPartitionsDescription:
     """What this client may do to it; None where the broker doesn't tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class TopicPartitionsCursor:
-    """Where a page begins."""
+    """Where a page begins; ordered as pages are."""
 
     topic: str
     partition: int

@@ -105,7 +105,7 @@ class ReplicaState:
     log_end_offset: int | None
     """Where its log ends; None where the leader doesn't know."""
     last_fetch_timestamp: int | None
-    """When it last asked the leader, in milliseconds since 1970; None of the leader itself, or where it isn't known."""
+    """When it last asked the leader, in milliseconds since 1970; None where it isn't known. Of the leader it is now."""
     last_caught_up_timestamp: int | None
     """When it last had everything, in milliseconds since 1970; None where it isn't known."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from kafka_native.admin._quotas import ClientQuotaAlteration, ClientQuotaEntity, ClientQuotaFilter
 from kafka_native.admin._topic_errands import told
 from kafka_native.control.errands import Errand, Settle, Steps
+from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -42,7 +43,10 @@ def describe_quotas(
 
 
 def _entity(entry: DescribeClientQuotasResponse.Entry | AlterClientQuotasResponse.Entry) -> ClientQuotaEntity:
-    return ClientQuotaEntity({each.entity_type: each.entity_name for each in entry.entity})
+    try:
+        return ClientQuotaEntity({each.entity_type: each.entity_name for each in entry.entity})
+    except ValueError as error:
+        raise KafkaException(KafkaError(KafkaError._BAD_MSG, f"the broker's answer: {error}")) from None
 
 
 def change_quotas(validate_only: bool, alterations: list[ClientQuotaAlteration]) -> Request:

@@ -30,7 +30,7 @@ from kafka_native.admin import (
 )
 from kafka_native.errors import ErrorCode
 from kafka_native.types import Uuid
-from tests.broker.cluster import Cluster
+from tests.broker.cluster import Cluster, NoBroker, start
 from tests.broker.support import TopicMaker, flush, our_producer, wait_for
 
 WAIT_S = 60.0
@@ -292,6 +292,43 @@ def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
             assert code_of(future) in (KafkaError.UNSUPPORTED_VERSION, ErrorCode.VOTER_NOT_FOUND)
         other = admin.add_raft_voter(4, directory, endpoints, cluster_id="another")
         assert code_of(other) == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(400)
+def test_voters_come_and_go(tool: Tool) -> None:
+    try:
+        own = start(2)
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    try:
+        if not own.brokers:
+            pytest.skip(f"the voters of {own.kind} stay as they are")
+        with admin_of(own) as admin:
+            # They begin with voters from their configuration (kraft.version 0), which can't change.
+            assert of(admin.update_features({"kraft.version": FeatureUpdate(1)})) is None
+            before = admin.describe_metadata_quorum().result(WAIT_S)
+            gone = next(each for each in before.voters if each.replica_id != before.leader_id)
+            assert gone.replica_directory_id is not None
+            voter = (gone.replica_id, gone.replica_directory_id)
+            cluster_id = admin.cluster_id(WAIT_S)
+            assert admin.remove_raft_voter(*voter, cluster_id=cluster_id).result(WAIT_S) is None
+            wait_for(lambda: voters(tool, own) == {before.leader_id}, "one voter")
+            after = admin.describe_metadata_quorum().result(WAIT_S)
+            assert [each.replica_id for each in after.observers] == [gone.replica_id]
+            assert code_of(admin.remove_raft_voter(*voter)) == ErrorCode.VOTER_NOT_FOUND
+            endpoints = list(before.nodes[gone.replica_id].endpoints)
+            assert admin.add_raft_voter(*voter, endpoints).result(WAIT_S) is None
+            wait_for(lambda: voters(tool, own) == {1, 2}, "two voters")
+            assert code_of(admin.add_raft_voter(*voter, endpoints)) == ErrorCode.DUPLICATE_VOTER
+    finally:
+        own.close()
+
+
+def voters(tool: Tool, kafka: Cluster) -> set[int]:
+    """Who votes, by kafka-metadata-quorum."""
+    text = said(tool, kafka, "MetadataQuorumCommand", "describe", "--replication")
+    return {int(line.split()[0]) for line in text.splitlines() if line.split()[-1:] in (["Leader"], ["Follower"])}
 
 
 def test_log_levels_and_client_metrics(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:

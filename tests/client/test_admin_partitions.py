@@ -235,6 +235,21 @@ def test_a_page_that_fails_is_asked_for_once_more(client: Client) -> None:
             next(pages)
 
 
+def test_pages_that_do_not_go_on_are_an_error(client: Client) -> None:
+    name = client.topic(6)
+
+    def stay(message: Any) -> None:
+        message.next_cursor.partition_index = 2
+
+    with admin_of(client) as admin:
+        pages = admin.describe_topic_partitions(TopicCollection([name]), partition_limit=2)
+        next(pages)
+        client.cluster.edit_responses(ApiKey.DESCRIBE_TOPIC_PARTITIONS, stay)
+        with pytest.raises(KafkaException) as bad:
+            next(pages)
+        assert bad.value.args[0].code() == KafkaError._BAD_MSG
+
+
 def test_pages_can_be_awaited(client: Client) -> None:
     name = client.topic(3)
 

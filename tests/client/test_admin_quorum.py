@@ -116,8 +116,8 @@ def test_the_quorum_is_told_and_voters_come_and_go() -> None:
         assert [each.replica_id for each in before.voters] == [1, 2, 3]
         assert before.leader_id == cluster.controller_id()
         assert (before.observers, before.leader_epoch) == ((), 1)
-        leader, follower = before.voters[0], before.voters[1]
-        assert (leader.last_fetch_timestamp, follower.last_fetch_timestamp is None) == (None, False)
+        follower = before.voters[1]
+        assert follower.last_fetch_timestamp == follower.last_caught_up_timestamp
         assert bytes(follower.replica_directory_id) == cluster.quorum.voters[2]
         assert [(each.listener, each.port) for each in before.nodes[2].endpoints] == [
             ("CONTROLLER", int(cluster.address(2).rpartition(":")[2]))

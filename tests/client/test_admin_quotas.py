@@ -140,6 +140,21 @@ def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(client: C
         assert result_of(admin.alter_client_quotas([back])[ALICE]) is None
 
 
+def test_an_answer_about_nobody_is_an_error(client: Client) -> None:
+    def nobody(message: Any) -> None:
+        for entry in message.entries:
+            entry.entity.clear()
+
+    change = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": 5})
+    with admin_of(client) as admin:
+        client.cluster.edit_responses(ApiKey.ALTER_CLIENT_QUOTAS, nobody)
+        assert code_of(admin.alter_client_quotas([change])[ADDRESS]) == KafkaError._BAD_MSG
+        client.cluster.edit_responses(ApiKey.DESCRIBE_CLIENT_QUOTAS, nobody)
+        assert code_of(admin.describe_client_quotas(ClientQuotaFilter.all())) == KafkaError._BAD_MSG
+        back = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": None})
+        assert result_of(admin.alter_client_quotas([back])[ADDRESS]) is None
+
+
 def test_entities_are_compared_by_what_they_say() -> None:
     assert ClientQuotaEntity({"client-id": "work", "user": "alice"}) == ALICE_AT_WORK
     assert len({ALICE, ClientQuotaEntity({"user": "alice"}), ALICE_AT_WORK}) == 2

@@ -106,7 +106,7 @@ def _partition(call: Call) -> DescribeQuorumResponse.Topic.Partition:
                 replica_id=number,
                 replica_directory_id=directory if call.version >= _FIRST_WITH_NODES else ZERO_UUID,
                 log_end_offset=cluster.quorum.changes,
-                last_fetch_timestamp=-1 if number == leader else now_ms,
+                last_fetch_timestamp=now_ms,
                 last_caught_up_timestamp=now_ms,
             )
             for number, directory in cluster.quorum.voters.items()
