@@ -51,7 +51,7 @@ def check_landed(adapter: str, figures: Figures, there: int) -> None:
 def can(adapter: str, scenario: str, task: Task) -> bool:
     """Whether an adapter has a scenario, and the task's options."""
     if scenario in TLS:
-        return bool(task.tls) and adapter in (PLAINTEXT, "kafka_native", "confluent_kafka")
+        return bool(task.tls) and adapter in (PLAINTEXT, "kafka_native", "confluent_kafka", "raw")
     if adapter == PLAINTEXT:
         return False
     if adapter == "raw" and (task.codec != "none" or task.payload != "x"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 
@@ -24,12 +25,15 @@ TIMEOUT_MS = 30_000
 
 
 class Connection:
-    """Frames over a blocking socket."""
+    """Frames over a blocking socket, with TLS where the task has it: Python's own, one call a record."""
 
-    def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.split(",")[0].rpartition(":")
-        self._socket = socket.create_connection((host.strip("[]"), int(port)), 30)
+    def __init__(self, task: Task) -> None:
+        host, _, port = (task.tls or task.bootstrap).split(",")[0].rpartition(":")
+        host = host.strip("[]")
+        self._socket = socket.create_connection((host, int(port)), 30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if task.tls:
+            self._socket = ssl.create_default_context(cafile=task.ca).wrap_socket(self._socket, server_hostname=host)
         self._buffer = bytearray(1 << 16)
 
     def send(self, frame: bytes) -> None:
@@ -84,7 +88,7 @@ def produce(task: Task) -> Figures:
     """Prebuilt requests of about 1 MB, five in flight."""
     records = max(1, REQUEST_BYTES // (task.size + 8))
     frames = [produce_frame(task, number, records) for number in range(task.partitions)]
-    connection = Connection(task.bootstrap)
+    connection = Connection(task)
     requests = max(1, task.count // records)
     for number in range(task.partitions):  # the broker has opened its files before the clock starts
         connection.send(produce_frame(task, number, 1))
@@ -122,7 +126,7 @@ def end_offsets(connection: Connection, task: Task) -> list[int]:
 
 def consume(task: Task) -> Figures:
     """Fetches of 2 MB a partition, one in flight; batch headers are read to know the next offset, records are not."""
-    connection = Connection(task.bootstrap)
+    connection = Connection(task)
     ends = end_offsets(connection, task)
     offsets = [0] * task.partitions
     make = FetchRequest.Topic.Partition
@@ -150,7 +154,7 @@ arrow = consume  # the same ceiling
 
 def latency(task: Task) -> Figures:
     """One request with one message, then its answer."""
-    connection = Connection(task.bootstrap)
+    connection = Connection(task)
     frame = produce_frame(task, 0, 1)
     taken = []
     for number in range(task.count + WARM_UP):

@@ -57,7 +57,7 @@ def ask(connection: Connection, request: Request, kind: type[Answer]) -> Answer:
 
 def cold(task: Task) -> Figures:
     """From connecting to the first fetched bytes, several times; the median."""
-    connection = Connection(task.bootstrap)
+    connection = Connection(task)
     for number in range(task.partitions):
         connection.send(produce_frame(task, number, 1))
         settle(connection.receive())
@@ -80,7 +80,7 @@ class Member:
     def __init__(self, task: Task, number: int) -> None:
         self._task = task
         self._group = f"{task.topic}-raw-{number}"
-        self._connection = Connection(task.bootstrap)
+        self._connection = Connection(task)
         self._id = str(uuid.uuid4())
         ask(self._connection, MetadataRequest(topics=[MetadataRequest.Topic(name=task.topic)]), MetadataResponse)
         deadline = time.perf_counter() + GIVE_UP_S
