@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kafka_native.client import Client
 from kafka_native.control.calls import Call
 from kafka_native.control.positions import Key, Place
-from kafka_native.control.transactions import OUTSTANDING, Transactions
+from kafka_native.control.transactions import OUTSTANDING, Shared, Transactions
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import ConsumerGroupMetadata, TopicPartition
@@ -167,6 +167,36 @@ class Transacting:
             return []
 
         return self._client.main.gather(make, timeout)
+
+
+def share(producer: Transacting) -> Shared:
+    """After ``init_transactions()``: what producers of other processes need to write to this one's next transaction.
+
+    :raises KafkaException: _STATE: the producer isn't initialized, or in a transaction.
+    """
+    found = producer._client.main.run(producer._transactions().share)
+    if isinstance(found, KafkaError):
+        raise KafkaException(found)
+    return found
+
+
+def adopt(producer: Transacting, shared: Shared) -> None:
+    """In place of ``init_transactions()`` and ``begin_transaction()``: the producer is in a transaction of another one.
+
+    Not for applications: they would have to see to it that no two producers write to one partition, and that none ends
+    the transaction before all have delivered. Exactly one of them commits or aborts it, the others just flush.
+
+    :raises KafkaException: The producer has a fatal error, or a call that isn't done yet.
+    """
+    manager = producer._transactions()
+    error = producer._client.main.run(lambda: manager.adopt(shared))
+    if error is not None:
+        raise KafkaException(error)
+
+
+def trouble(producer: Transacting) -> KafkaError | None:
+    """Why the transaction that the producer is in can't be committed; None: nothing is known against it."""
+    return producer._transactions().error
 
 
 def _check_metadata(given: Any) -> None:

@@ -8,6 +8,10 @@ Version 1: a partition is added to the transaction before its first batch is sen
 (KIP-890): what is written is added by it, and each end gives a new epoch. Which one holds is the cluster's say, and is
 looked at when a transaction begins.
 
+Several producers may write to one transaction (`Transactions.adopt()`): they have the producer id and epoch that one of
+them was given, each writes to partitions of its own, for a partition's numbers can't have two sources, and one of them
+ends the transaction for all.
+
 Thread: the control thread only.
 """
 
@@ -157,6 +161,16 @@ class Kind(Enum):
     ABORT = "abort_transaction"
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What a producer has to know that writes to a transaction of another one with the same transactional id."""
+
+    producer_id: int
+    epoch: int
+    version: int
+    """The cluster's ``transaction.version`` as the first of them has seen it: all of them speak the same one."""
+
+
 @dataclass(eq=False)
 class Operation:
     """A call of the application's until somebody has heard its outcome."""
@@ -217,6 +231,7 @@ class Transactions:
         """Whether messages are taken."""
         self._number = 0
         self._implicit = False
+        self._adopted: Shared | None = None
         self._operation: Operation | None = None
         self._asking = False
         self._ask_at = NEVER
@@ -250,7 +265,7 @@ class Transactions:
         if self.state is not State.READY or self._operation is not None:
             return self._out_of_order("begin_transaction")
         self._number += 1
-        self._implicit = self._version() >= 2
+        self._implicit = self._spoken() >= 2
         self._to_add.clear()
         self._added.clear()
         self._added_group = self._touched = self._unsure = False
@@ -258,6 +273,35 @@ class Transactions:
         self.taking = True
         self._writer.transaction_begin(self._number, self._implicit, max(0.0, self._held_until - self._clock()))
         return None
+
+    def _spoken(self) -> int:
+        """The version of transactions that counts now."""
+        return self._version() if self._adopted is None else self._adopted.version
+
+    def share(self) -> Shared | KafkaError:
+        """What others need to `adopt()` the next transaction, or why there is nothing to be shared."""
+        if self.state is not State.READY or self._operation is not None:
+            return self._out_of_order("share")
+        return Shared(self.producer_id, self.epoch, self._spoken())
+
+    def adopt(self, shared: Shared) -> KafkaError | None:
+        """Goes on in a transaction that others write to, in place of any that this producer was in before.
+
+        It is open, as far as this one can tell: who ends it asks the coordinator to, and nothing of the one before is
+        outstanding.
+        """
+        if self.state is State.FATAL or self._operation is not None:
+            return self._out_of_order("adopt")
+        self._shut()
+        self._adopted = shared
+        self._held_until = 0.0
+        self._reset = False
+        self.error = None
+        self._identify(shared.producer_id, shared.epoch)
+        self.state = State.READY
+        error = self.begin()
+        self._touched = True
+        return error
 
     def send_offsets(
         self, offsets: Mapping[Key, Place], member: ConsumerGroupMetadata, done: Done, deadline: float
@@ -442,7 +486,7 @@ class Transactions:
         if target is None:  # `_look` is called when it is found
             if coordinator.refused is not None:
                 self._sort(coordinator, coordinator.refused, take)
-            return [], min(wake_at, self._ask_at)
+            return [], now  # not later: it may have had its turn, or be a new one, and has to ask only now
         self._asking = True
         self._note_asked(message, now)
 

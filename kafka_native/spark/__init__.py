@@ -18,5 +18,6 @@ except ImportError as _missing:
     ) from None
 
 from kafka_native.spark.datasource import KafkaNativeDataSource
+from kafka_native.spark.partitioning import by_partition
 
-__all__ = ["KafkaNativeDataSource"]
+__all__ = ["KafkaNativeDataSource", "by_partition"]

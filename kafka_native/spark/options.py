@@ -98,6 +98,8 @@ _DURATION: Final = re.compile(r"\s*([0-9]+)\s*(us|ms|s|m|min|h|d)?\s*")
 _DURATION_S: Final = {None: 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER_MAX: Final = (1 << 63) - 1
 _CLIENT_ID: Final = "kafka-native-spark"
+_TRANSACTION_MS: Final = "900000"
+"""As much as brokers allow unless they are told otherwise: a micro-batch may take its time."""
 
 _logger: Final = logging.getLogger("kafka_native.spark")
 
@@ -247,11 +249,27 @@ class SinkOptions:
         acks = own.get("acks", own.get("request.required.acks", "all")).strip().lower()
         idempotent = "true" if acks in ("all", "-1") else "false"
         defaults = {"client.id": _CLIENT_ID, "partitioner": "murmur2_random", "enable.idempotence": idempotent}
+        if own.get("transactional.id"):
+            defaults["transaction.timeout.ms"] = _TRANSACTION_MS
         topic = given.get("topic")
         if topic is not None and not topic.strip():
             raise OptionError("topic", "it is empty: name a topic, or leave it out and have a column topic")
         config = {**defaults, **own}
         return cls(producer=_checked_config(config, "producer"), topic=topic, given=given)
+
+    @property
+    def transactional_id(self) -> str:
+        """``kafka.transactional.id``: rows are written exactly once; empty: at least once."""
+        return str(self.producer.get("transactional.id", ""))
+
+    def without_transactions(self, reason: str) -> SinkOptions:
+        """Itself, for who can't write exactly once.
+
+        :raises OptionError: It is asked for.
+        """
+        if self.transactional_id:
+            raise OptionError("kafka.transactional.id", f"it can't be set: {reason}")
+        return self
 
     def __repr__(self) -> str:
         """Where rows go and how, without secrets."""

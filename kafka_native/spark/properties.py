@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from kafka_native.config import PROPERTIES
 from kafka_native.spark.errors import OptionError
@@ -90,6 +90,11 @@ def time_limit_s(options: Mapping[str, str]) -> float:
     if not text.strip().isdigit():
         raise OptionError(PREFIX + "default.api.timeout.ms", "it must be a number of milliseconds")
     return int(text) / 1000
+
+
+def common_properties(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a client's configuration, what every kind of client takes: how to reach the brokers."""
+    return {name: value for name, value in config.items() if name in PROPERTIES and PROPERTIES[name].scope == "*"}
 
 
 def is_sensitive(name: str) -> bool:

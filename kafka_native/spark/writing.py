@@ -5,10 +5,10 @@ the Arrow batches that Spark hands to its Python worker, queues them in a produc
 all of its rows are acknowledged. A row that can't be delivered fails the task, and Spark runs it again from its first
 row: each row is written at least once.
 
-Exactly once needs a transaction that spans the tasks of a micro-batch, with a transactional id made from the query's
-id: begun where the driver builds the writer (`stream_writer`), used by the tasks (`_write`), and ended by
-`StreamWriter.commit` together with a marker that tells a repeated batch id from a new one. Spark builds the stream's
-writer anew for ``commit()``, so what it has to know of the tasks goes through their commit messages (`Written`).
+With ``kafka.transactional.id`` a stream's rows are written exactly once (`exactly_once`): the micro-batch's transaction
+is begun where the driver pickles the writer for the tasks, used by them (`_write_once`), and ended by
+`StreamWriter.commit`. Spark builds the stream's writer anew for that, so what it has to know goes through the tasks'
+commit messages (`Written`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -30,7 +30,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaException, Producer
+from kafka_native.spark import exactly_once
 from kafka_native.spark.errors import OptionError
+from kafka_native.spark.exactly_once import Turn, Writing
+from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.producers import lent, patience_s
 
@@ -93,6 +96,12 @@ class Written(WriterCommitMessage):
     """0: the first attempt. Later ones may have written rows for the second time."""
     batch_id: int | None = None
     """The micro-batch; None: no stream."""
+    query: str | None = None
+    """The stream's id, where it is written exactly once."""
+    turn: Turn | None = None
+    """The transaction that the rows are part of; None: there is none."""
+    partitions: frozenset[Key] = frozenset()
+    """Where they were written to in it."""
 
 
 # --- the driver's side ---
@@ -108,7 +117,8 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     """
     if overwrite:
         raise OptionError("mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")')
-    return BatchWriter(_checked(options, schema))
+    reason = "a batch query has no id by which a repetition could be told from another query: write a stream"
+    return BatchWriter(_checked(options, schema).without_transactions(reason))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
@@ -155,29 +165,54 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         """Options that were checked against the stream's schema."""
         self._options = options
         self._schema = schema
+        self._turn: Turn | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the tasks of a micro-batch, and for nobody else, the driver pickles its writer: here the batch begins."""
+        if self._options.transactional_id and self._turn is None:
+            self._turn = exactly_once.begin(self._options)
+        return dict(vars(self))
 
     def write(self, iterator: Iterator[Any]) -> Written:
         """In a task: writes its rows, returns when they are acknowledged.
 
         :raises WriteError: Not all of them could be.
+        :raises ExactlyOnceError: They can't be written exactly once.
         """
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             iterator = row_batches(iterator, self._schema)
+        if self._turn is not None:
+            return _write_once(iterator, self._options, self._turn)
         return _write(iterator, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver, when all tasks of a micro-batch have ended.
 
         Spark notes the batch as done after this. If it is killed before, the batch runs again with the same id, and its
-        rows are written for the second time.
+        rows are written for the second time, unless they were written in a transaction, which is committed here.
+
+        :raises ExactlyOnceError: It can't be.
         """
+        written = [each for each in messages if isinstance(each, Written) and each.turn is not None and each.partitions]
+        if written:
+            assert written[0].turn is not None
+            assert written[0].query is not None
+            partitions = frozenset[Key]().union(*(each.partitions for each in written))
+            exactly_once.commit(self._options, written[0].turn, written[0].query, batchId, partitions)
         _logger.info("batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver, when a task has failed for good: the query ends, and what was written stays.
 
-        When it is started again, the batch runs again with the same id.
+        When it is started again, the batch runs again with the same id. What was written in a transaction is aborted:
+        here, if a task has ended well and so could tell which one it is, or else by that start.
         """
+        turns = [each.turn for each in messages if isinstance(each, Written) and each.turn is not None]
+        if self._options.transactional_id:
+            _logger.warning("batch %d has failed; nothing of it will be seen", batchId)
+            if turns:
+                exactly_once.abort(self._options, turns[0])
+            return
         _logger.warning("batch %d has failed; at least %d of its rows are in Kafka", batchId, _row_count(messages))
 
 
@@ -188,6 +223,11 @@ def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
 def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
     found = SinkOptions.parse(options)
     check_schema(schema, found)
+    if found.transactional_id and "partition" not in schema.fieldNames():
+        raise SchemaError(
+            "there is no column partition: to write exactly once, each partition's rows have to be in one task; "
+            "kafka_native.spark.by_partition(frame, partitions) makes it so"
+        )
     return found
 
 
@@ -229,21 +269,38 @@ def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
     return Written(rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch))
 
 
-def write_rows(producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], options: SinkOptions) -> int:
+def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: Turn) -> Written:
+    """The same in the transaction of a micro-batch."""
+    query, batch_id = exactly_once.batch_of_task()
+    writing = exactly_once.writing(options, turn)
+    done = turn.has_done(query, batch_id)
+    if done:
+        _logger.info("batch %d is committed already: it is left out", batch_id)
+    rows = 0 if done else write_rows(lent, batches, options, writing)
+    return Written(rows, batch_id=batch_id, query=query, turn=turn, partitions=writing.written)
+
+
+def write_rows(
+    producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], options: SinkOptions, writing: Writing | None = None
+) -> int:
     """Writes all rows of some Arrow batches, and returns when they are acknowledged.
 
     Columns are found by name: ``value``, and if they are there ``key``, ``topic``, ``partition`` and ``headers``.
 
     :param producer_of: Lends a producer; `kafka_native.spark.producers.lent`.
     :param options: The producer's configuration, and the topic if all rows have the same.
+    :param writing: The transaction that the rows are to be part of; None: none.
     :return: How many rows there were.
     :raises WriteError: A row wasn't written. The rest isn't tried, and what is queued is given up.
+    :raises ExactlyOnceError: The transaction is over, or somebody else writes to one of its partitions.
     """
-    outcome = _Outcome()
     limit_s = patience_s(options)
-    with producer_of(options) as producer:
+    with producer_of(options) as producer, nullcontext() if writing is None else writing.joined(producer):
+        outcome = _Outcome(None if writing is None else partial(exactly_once.check, producer))
         for batch in batches:
             _check_rows(batch, options)
+            if writing is not None:
+                writing.claim(_targets(batch, options))
             _queue(producer, batch, options, outcome, limit_s)
         deadline = time.monotonic() + limit_s
         while producer.flush(_LOOK_S) or len(producer):
@@ -257,7 +314,9 @@ def write_rows(producer_of: _ProducerOf, batches: Iterable[pa.RecordBatch], opti
 class _Outcome:
     """What has become of a task's rows so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Callable[[], None] | None = None) -> None:
+        """``look`` raises what no row's report tells: that nothing of the transaction can be seen any more."""
+        self._look = look
         self.queued = 0
         self.failed = 0
         self.first = ""
@@ -279,6 +338,8 @@ class _Outcome:
         """Raises what has gone wrong."""
         if self.failed:
             raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}")
+        if self._look is not None:
+            self._look()
 
 
 def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:
@@ -288,10 +349,22 @@ def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:
         if nulls:
             raise WriteError(f"{nulls} rows have a null in column topic: write option topic, or filter them out")
     partitions = _column(batch, "partition")
+    if options.transactional_id and partitions.null_count:
+        raise WriteError(f"{partitions.null_count} rows have a null in column partition: exactly once needs a number")
     if partitions is not None and partitions.null_count < len(partitions):
         least = pc.min(partitions).as_py()
         if least < 0:
             raise WriteError(f"column partition has {least}: write null where the producer is to choose")
+
+
+def _targets(batch: pa.RecordBatch, options: SinkOptions) -> list[Key]:
+    """The partitions that a batch's rows go to."""
+    partitions = _column(batch, "partition")
+    if options.topic is not None:
+        return [(options.topic, number) for number in pc.unique(partitions).to_pylist()]
+    topics = _column(batch, "topic")
+    found = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"]).aggregate([])
+    return [(row["topic"], row["partition"]) for row in found.to_pylist()]
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Any:

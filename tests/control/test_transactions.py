@@ -510,3 +510,74 @@ def test_without_a_coordinator_nothing_is_asked_until_there_is_one() -> None:
         tell()
     world.answer()
     assert outcome == [None]
+
+
+def test_a_coordinator_that_is_wanted_is_asked_for_in_the_next_turn() -> None:
+    """It may be a new manager, or have had its turn: nothing else would wake the thread."""
+    world = World()
+    world.coordinator.target = None
+    world.result(world.manager.init)
+    assert world.manager.poll(world.now) == ([], world.now)
+    calls, at = world.manager.poll(world.now)
+    assert (calls, at > world.now) == ([], True)
+
+
+# --- several producers in one transaction ---
+
+
+def sharing(world: World) -> tuple[World, Any]:
+    """Another producer, and what the first one has shared."""
+    return World(world.version), world.ready().manager.share()
+
+
+def test_who_adopts_writes_under_the_others_identity_and_ends_nothing(world: World) -> None:
+    other, shared = sharing(world)
+    assert (shared.producer_id, shared.epoch, shared.version) == (4000, 1, world.version)
+    assert other.manager.adopt(shared) is None
+    assert other.manager.state is State.IN_TRANSACTION
+    assert other.log == ["shut", ("grant", 4000, 1), ("begin", 1)]
+    other.written()
+    assert [type(call.message) for call in other.calls] == []
+    assert other.go() is None
+
+
+def test_who_adopts_can_end_what_others_have_written(world: World) -> None:
+    for end in ("commit", "abort"):
+        other, shared = sharing(World(world.version))
+        other.manager.adopt(shared)
+        outcome = other.result(getattr(other.manager, end))
+        message = other.answer()
+        assert isinstance(message, EndTxnRequest)
+        assert (message.producer_id, message.producer_epoch, message.committed) == (4000, 1, end == "commit")
+        assert outcome == [None]
+
+
+def test_all_speak_the_version_that_the_first_one_has_seen(world: World) -> None:
+    """One that adopts has asked nobody, and knows of no version yet."""
+    other, shared = sharing(world)
+    other.version = 0
+    other.manager.adopt(shared)
+    other.manager.on_partition("t", 0, 1)
+    assert (other.go() is None) == (shared.version == 2)
+
+
+def test_the_next_adoption_takes_the_place_of_the_last_one(world: World) -> None:
+    other, shared = sharing(world)
+    other.manager.adopt(shared)
+    other.written()
+    other.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT), 1)
+    assert other.manager.error is not None
+    assert other.manager.adopt(type(shared)(4000, 2, shared.version)) is None
+    assert (other.manager.error, other.manager.state) == (None, State.IN_TRANSACTION)
+    assert other.log[-3:] == ["shut", ("grant", 4000, 2), ("begin", 2)]
+
+
+def test_only_what_is_ready_is_shared_and_what_is_lost_adopts_nothing(world: World) -> None:
+    assert world.manager.share() == KafkaError._STATE
+    other, shared = sharing(world)
+    world.manager.begin()
+    assert world.manager.share() == KafkaError._STATE
+    other.result(other.manager.init)
+    assert other.manager.adopt(shared) == KafkaError._STATE  # a call isn't done
+    other.answer(KafkaError.PRODUCER_FENCED)
+    assert other.manager.adopt(shared).code() == KafkaError._FENCED  # type: ignore[union-attr]

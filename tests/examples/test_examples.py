@@ -153,6 +153,11 @@ SAYS = {
         "stream, second run: 0 rows",
         "column value (there are: id): select what to write AS value",
     ],
+    "spark_exactly_once.py": [
+        "first run: 100 rows",
+        "the same batch again: 100 rows",
+        "there is no column partition: to write exactly once",
+    ],
 }
 
 

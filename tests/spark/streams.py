@@ -13,7 +13,7 @@ T = TypeVar("T")
 WAIT_S = 240
 """How long to wait for what comes within a second or two on an idle machine."""
 
-_TOO_SLOW = "Python worker failed to connect back"
+TOO_SLOW = "Python worker failed to connect back"
 """How a query ends for which Spark's Python process has taken longer than ten seconds to start."""
 _STARTING = ("Initializing sources", "Initializing StreamExecution")
 
@@ -32,7 +32,7 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     for _ in range(8):
         query = start()
         wait_for(lambda it=query: not it.isActive or it.status["message"] not in _STARTING, "the query's sources")
-        if query.isActive or _TOO_SLOW not in str(query.exception()):
+        if query.isActive or TOO_SLOW not in str(query.exception()):
             break
     return query
 

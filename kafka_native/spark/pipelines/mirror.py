@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.fs as pafs
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka_native.config import PROPERTIES
 from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copying
@@ -36,6 +35,7 @@ from kafka_native.spark.pipelines.session import (
     watch,
 )
 from kafka_native.spark.pipelines.translation import Piece, Translations, translate
+from kafka_native.spark.properties import common_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -403,5 +403,4 @@ def _asking(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Of the configuration of a producer, or a consumer, they get what both have in common.
     """
-    common = {name: value for name, value in config.items() if name in PROPERTIES and PROPERTIES[name].scope == "*"}
-    return {**common, "enable.auto.commit": False, "allow.auto.create.topics": False}
+    return {**common_properties(config), "enable.auto.commit": False, "allow.auto.create.topics": False}

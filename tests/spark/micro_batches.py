@@ -1,0 +1,118 @@
+"""A micro-batch as Spark runs it, step by step and in one process, for tests that end it between two steps."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from kafka_native import Consumer, KafkaError, TopicPartition
+from kafka_native.spark.writing import StreamWriter, Written, stream_writer
+
+WAIT_S = 60.0
+SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("value", BinaryType()),
+        StructField("partition", IntegerType()),
+    ]
+)
+Rows = Mapping[int, list[str]]
+"""Values by partition."""
+
+
+class Attempts:
+    """Numbers of attempts, none of which comes twice."""
+
+    last = 0
+
+    @classmethod
+    def next(cls) -> int:
+        """One more."""
+        cls.last += 1
+        return cls.last
+
+
+@contextmanager
+def task_context(partition: int, query: str | None, batch_id: int, attempt: int = 0) -> Iterator[None]:
+    """As in a task of Spark's."""
+    context = object.__new__(TaskContext)
+    context._partitionId, context._attemptNumber = partition, attempt
+    context._taskAttemptId = Attempts.next()
+    context._localProperties = {} if query is None else {"sql.streaming.queryId": query}
+    context._localProperties["streaming.sql.batchId"] = str(batch_id)
+    TaskContext._setTaskContext(context)
+    try:
+        yield
+    finally:
+        TaskContext._setTaskContext(cast(Any, None))
+
+
+class MicroBatch:
+    """One run of a micro-batch; a repetition is another one."""
+
+    def __init__(self, options: Mapping[str, str], batch_id: int, query: str = "q") -> None:
+        """The driver begins it: it makes a writer, and pickles that for the tasks."""
+        self._options = options
+        self._batch_id = batch_id
+        self._query = query
+        self.pickled = pickle.dumps(stream_writer(options, SCHEMA, False))
+        self.messages: list[Written | None] = []
+
+    def task(self, number: int, rows: Rows, topic: str | None = None, attempt: int = 0) -> Written:
+        """A task writes rows, and has ended well."""
+        partitions = [partition for partition, texts in rows.items() for _ in texts]
+        values = [text.encode() for texts in rows.values() for text in texts]
+        batch = pa.RecordBatch.from_pydict(
+            {
+                "topic": pa.array([topic] * len(values), pa.string()),
+                "value": pa.array(values, pa.binary()),
+                "partition": pa.array(partitions, pa.int32()),
+            }
+        )
+        writer: StreamWriter = pickle.loads(self.pickled)
+        with task_context(number, self._query, self._batch_id, attempt):
+            written = writer.write(iter([batch]))
+        self.messages.append(pickle.loads(pickle.dumps(written)))
+        return written
+
+    def commit(self) -> None:
+        """The driver ends it, with another writer."""
+        stream_writer(self._options, SCHEMA, False).commit(self.messages, self._batch_id)
+
+    def abort(self) -> None:
+        """A task has failed for good: the driver gives it up."""
+        stream_writer(self._options, SCHEMA, False).abort([*self.messages, None], self._batch_id)
+
+
+def run(options: Mapping[str, str], batch_id: int, rows: Rows, query: str = "q") -> None:
+    """A whole micro-batch, with a task for each partition."""
+    batch = MicroBatch(options, batch_id, query)
+    for partition, texts in rows.items():
+        batch.task(partition, {partition: texts})
+    batch.commit()
+
+
+def seen(bootstrap: str, topic: str, partitions: int, isolation: str = "read_committed") -> dict[int, list[str]]:
+    """What a reader has of each partition that has something."""
+    conf = {"bootstrap.servers": bootstrap, "isolation.level": isolation, "enable.partition.eof": True}
+    found: dict[int, list[str]] = {}
+    with Consumer(conf) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        ends, deadline = 0, time.monotonic() + WAIT_S
+        while ends < partitions:
+            assert time.monotonic() < deadline, f"read to the end of {ends} partitions only"
+            for message in consumer.consume(1000, 0.5):
+                error = message.error()
+                assert error is None or error.code() == KafkaError._PARTITION_EOF, error
+                if error is not None:
+                    ends += 1
+                else:
+                    found.setdefault(message.partition() or 0, []).append(message.value().decode())
+    return found
