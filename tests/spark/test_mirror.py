@@ -93,7 +93,7 @@ def test_records_arrive_as_they_are(here: MockCluster, there: MockCluster, topic
 def test_part_of_a_partition_behind_other_records(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 100)
     fill(there, topic, 7)
-    told = copy_task(source_of(here, topic), sink_of(there), "{topic}", None, OffsetRange(topic, 0, 40, 60))
+    told = copy_task(source_of(here, topic), sink_of(there), "{topic}", None, None, OffsetRange(topic, 0, 40, 60))
     assert (told["topic"], told["partition"], told["records"]) == (topic, 0, 20)
     assert told["pieces"] == [[topic, 0, topic, 40, 60, 7, 27, True]]
     assert stored(there, topic)[7:] == stored(here, topic)[40:60]

@@ -70,8 +70,9 @@ def command(
 ) -> None:
     """Copy topics to another cluster, or to other names, partition to partition and in order.
 
-    The target's topics must be there, with at least as many partitions. Each record arrives at least once. Run the same
-    command again to go on where it has ended, however it has ended.
+    The target's topics must be there, with at least as many partitions. Each record arrives at least once, and with
+    --to-config transactional.id=NAME exactly once, for readers of what is committed. Run the same command again to go
+    on where it has ended, however it has ended.
     """
     console = Console()
     with common.told_in_a_line():

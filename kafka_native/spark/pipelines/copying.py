@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any, Final
@@ -11,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Message, Producer
-from kafka_native.spark import producers
+from kafka_native.spark import exactly_once, producers
+from kafka_native.spark.exactly_once import Turn, Writing
 from kafka_native.spark.fetching import BATCH_ROWS, read_range
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count, without_negative_timestamps
@@ -41,21 +44,33 @@ def target_name(template: str, topic: str) -> str:
 
 
 def copy_task(
-    source: SourceOptions, sink: SinkOptions, template: str, rate: float | None, range_: OffsetRange
+    source: SourceOptions,
+    sink: SinkOptions,
+    template: str,
+    rate: float | None,
+    turn: Turn | None,
+    range_: OffsetRange,
 ) -> dict[str, Any]:
     """For `map_ranges()`: copies a range, and tells what came of it in JSON's words.
 
     :param template: As of `target_name`.
     :param rate: Records a second that this task may write at most; None for no limit.
+    :param turn: The transaction of the batch; None: there is none.
     """
-    copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate)
+    writing = None if turn is None else exactly_once.writing(sink, turn)
+    copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate, writing)
     pieces = [list(astuple(piece)) for piece in copied.pieces]
     place = {"topic": range_.topic, "partition": range_.partition}
     return {**place, "records": copied.records, "bytes": copied.bytes, "pieces": pieces}
 
 
 def copy_range(
-    source: SourceOptions, sink: SinkOptions, range_: OffsetRange, topic: str, rate: float | None = None
+    source: SourceOptions,
+    sink: SinkOptions,
+    range_: OffsetRange,
+    topic: str,
+    rate: float | None = None,
+    writing: Writing | None = None,
 ) -> Copied:
     """Writes the records of a range to the same partition of ``topic``, and returns when all of them are acknowledged.
 
@@ -63,12 +78,17 @@ def copy_range(
     be there: done again, they are there twice.
 
     :param rate: Records a second at most; None for no limit.
+    :param writing: The transaction that the records are to be part of; None: none.
     :raises KafkaException: A record can't be written: the target lacks the partition, refuses it, doesn't answer.
     :raises TimeoutError: The last acknowledgements didn't come.
+    :raises ExactlyOnceError: The transaction is over, or somebody else writes to the partition in it.
     """
-    with producers.lent(sink) as producer:
+    with producers.lent(sink) as producer, nullcontext() if writing is None else writing.joined(producer):
         _check_partition(producer, topic, range_)
-        copying = _Copying(producer, topic, range_.partition)
+        if writing is not None:
+            writing.claim([(topic, range_.partition)])
+        look = None if writing is None else partial(exactly_once.check, producer)
+        copying = _Copying(producer, topic, range_.partition, look)
         pace = Pace(rate, BATCH_ROWS)
         for batch in read_range(source, range_, COLUMNS):
             for start in range(0, batch.num_rows, pace.step):
@@ -86,7 +106,9 @@ class _Copying:
     offset. All go through one queue, so they arrive in order.
     """
 
-    def __init__(self, producer: Producer, topic: str, partition: int) -> None:
+    def __init__(self, producer: Producer, topic: str, partition: int, look: Callable[[], None] | None) -> None:
+        """``look`` raises what no record's report tells: that nothing of the transaction can be seen any more."""
+        self._look = look
         self.producer = producer
         self.topic = topic
         self.partition = partition
@@ -133,6 +155,8 @@ class _Copying:
         if self.error is not None:
             text = f"writing to {self.topic} [{self.partition}] failed: {self.error.str()}"
             raise KafkaException(KafkaError(self.error.code(), text))
+        if self._look is not None:
+            self._look()
 
     def _on_anchor(self, row: int, error: KafkaError | None, message: Message) -> None:
         self._on_row(error, message)

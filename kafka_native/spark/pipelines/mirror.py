@@ -3,11 +3,13 @@
 Spark's checkpoint says how far the mirror is, and its streaming plans what comes next. A batch is copied by tasks that
 read and produce by themselves (`copying`); when all of it is acknowledged, the driver writes down which offsets it got
 (`translation`), and Spark commits. After a crash the batch at hand is copied again: nothing is lost, some of it is
-there twice.
+there twice. With a ``transactional.id`` for the target each batch is a transaction, and nothing is there twice for
+committed readers (`kafka_native.spark.exactly_once`).
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
@@ -19,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.fs as pafs
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native.spark import exactly_once
+from kafka_native.spark.exactly_once import Turn
 from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copying
@@ -119,6 +123,7 @@ def mirror(
 
     Keys, values, headers, timestamps and the order of each partition stay. It is at least once: after a crash, also of
     an executor, what of the last batch was copied already is copied again. Start it again with the same checkpoint.
+    With ``transactional.id`` in ``to_config``, one for each checkpoint, it is exactly once: a batch is a transaction.
 
     :param session: Spark's, from `open_session()`.
     :param config: The source cluster's client configuration, with ``bootstrap.servers``.
@@ -141,7 +146,7 @@ def mirror(
     # ranges are never split: one task has a partition, or order would be lost
     options = topic_options(config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records)
     plan_mirror(config, to_config, topics=topics, pattern=pattern, to=to, starting=starting, checkpoint=checkpoint)
-    running = _Running(session, options, _sink(to_config), to, Translations(f"{checkpoint}/{TRANSLATION}"), rate)
+    running = _Running(session, options, _sink(to_config), to, checkpoint, rate)
     running.groups = tuple(groups)
     stream = session.readStream.format("kafka_native").options(**options).load()
     writer = stream.writeStream.foreachBatch(running.batch).option("checkpointLocation", checkpoint)
@@ -179,13 +184,14 @@ class _Running:
         options: Mapping[str, str],
         sink: SinkOptions,
         to: str,
-        translations: Translations,
+        checkpoint: str,
         rate: float | None,
     ) -> None:
         self._source = SourceOptions.parse(options)
         self._sink = sink
         self._to = to
-        self._translations = translations
+        self._checkpoint = Folder(checkpoint)
+        self._translations = Translations(f"{checkpoint}/{TRANSLATION}")
         self._rate = rate
         self._tally = Tally(session)
         self.groups: tuple[str, ...] = ()
@@ -211,16 +217,45 @@ class _Running:
             query.awaitTermination(_WAIT_S)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
-        task = partial(copying.copy_task, self._source, self._sink, self._to, rate)
-        results = map_ranges(frame, task, self._tally)
-        _check_whole(results)
-        pieces = [Piece(*each) for result in results for each in result["pieces"]]
-        self._translations.write(batch_id, pieces)
+        turn = exactly_once.begin(self._sink) if self._sink.transactional_id else None
+        if turn is not None and turn.has_done(self._query(), batch_id):
+            self._carry_over()
+            return
+        results: list[dict[str, Any]] = []
+        try:
+            results = self._copy(frame, batch_id, turn)
+        except BaseException:
+            if turn is not None:
+                self._abort(turn)
+            raise
         self._carry_over()
         self.done.batches += 1
         self.done.records += sum(result["records"] for result in results)
         self.done.bytes += sum(result["bytes"] for result in results)
+
+    def _copy(self, frame: DataFrame, batch_id: int, turn: Turn | None) -> list[dict[str, Any]]:
+        rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
+        task = partial(copying.copy_task, self._source, self._sink, self._to, rate, turn)
+        results = map_ranges(frame, task, self._tally)
+        _check_whole(results)
+        pieces = [Piece(*each) for result in results for each in result["pieces"]]
+        self._translations.write(batch_id, pieces)  # before the commit: a batch that is done has them
+        if turn is not None:
+            copied = [result for result in results if result["records"]]
+            written = {(copying.target_name(self._to, each["topic"]), each["partition"]) for each in copied}
+            exactly_once.commit(self._sink, turn, self._query(), batch_id, written)
+        return results
+
+    def _query(self) -> str:
+        """Spark's id of the query, which stays with the checkpoint."""
+        return str(json.loads(self._checkpoint.read("metadata"))["id"])
+
+    def _abort(self, turn: Turn) -> None:
+        """Ends what has failed, so that readers needn't wait; where that doesn't work out, the next start does."""
+        try:
+            exactly_once.abort(self._sink, turn)
+        except KafkaException as error:
+            _logger.warning("the batch that has failed is still to be aborted: %s", error.args[0].str())
 
     def _carry_over(self) -> None:
         """Offsets of groups follow; what doesn't work out now is tried again after the next batch."""
