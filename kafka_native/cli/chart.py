@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -35,6 +35,22 @@ def chart(outcomes: list[Outcome], title: str, path: Path) -> None:
         axes.set_axisbelow(True)
         axes.margins(y=0.1)
         axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3)
+    figure.savefig(path, dpi=120)
+
+
+def latencies(buckets: Sequence[tuple[float, float, int]], title: str, path: Path) -> None:
+    """A histogram of round trips, (from, to, how many) in milliseconds: a PNG."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    lows = [low for low, _, _ in buckets]
+    axes.bar(
+        lows, [number for *_, number in buckets], [high - low for low, high, _ in buckets], align="edge", color=BLUE
+    )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda tick, _place: f"{tick:g}"))
+    axes.set_xlabel("ms from produce() to the acknowledgement")
+    axes.set_title(title)
+    axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
 
 

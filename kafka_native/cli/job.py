@@ -117,7 +117,9 @@ def number_of(value: bytes) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
-class _Stopwatch:
+class Stopwatch:
+    """Time and CPU of this process, from its making on."""
+
     def __init__(self) -> None:
         self._cpu = self._used()
         self._started = time.perf_counter()
@@ -128,8 +130,9 @@ class _Stopwatch:
         return usage.ru_utime + usage.ru_stime
 
     def rate(self, messages: int, size: int) -> Rate:
+        """What was done until now: messages, and the bytes of all their values."""
         seconds = time.perf_counter() - self._started
-        return Rate(messages, messages * size, seconds, self._used() - self._cpu)
+        return Rate(messages, size, seconds, self._used() - self._cpu)
 
 
 def _ready(conf: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +152,7 @@ def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progre
     with Producer({**_ready(conf), **reports}) as producer:
         producer.list_topics(topic, IDLE_TIMEOUT_S)  # connected before the clock starts
         produce = producer.produce
-        watch = _Stopwatch()
+        watch = Stopwatch()
         for start in range(0, len(values), STEP):
             for value in values[start : start + STEP]:
                 while True:
@@ -160,7 +163,7 @@ def produce_all(conf: Mapping[str, Any], topic: str, values: list[bytes], progre
                         producer.poll(0.01)
             progress(min(STEP, len(values) - start))
         left = producer.flush(FLUSH_TIMEOUT_S)
-        rate = watch.rate(len(values), len(values[0]))
+        rate = watch.rate(len(values), len(values) * len(values[0]))
         if left:
             producer.close(0)
             raise CheckFailed(f"{left} messages were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
@@ -193,7 +196,7 @@ def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int
         consumer.assign(_everything(topic, partitions))
         first = consumer.poll(IDLE_TIMEOUT_S)  # connected, and the offsets found, before the clock starts
         messages = [] if first is None else [first]
-        watch = _Stopwatch()
+        watch = Stopwatch()
         while True:
             if not messages:
                 raise CheckFailed(f"only {taken} of {count} messages came back")
@@ -206,7 +209,7 @@ def consume_all(conf: Mapping[str, Any], topic: str, partitions: int, count: int
                 break
             messages = consumer.consume(min(STEP, count - taken), IDLE_TIMEOUT_S)
         size = len(messages[-1].value() or b"")
-        return watch.rate(taken, size)
+        return watch.rate(taken, taken * size)
 
 
 Place = tuple[int, int, bytes]
@@ -284,7 +287,18 @@ def _digest(values: list[bytes] | list[bytes | None]) -> str:
 
 
 def latency(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -> Latency:
-    """Round trips of single messages with linger.ms=0, one after the other."""
+    """Percentiles of `round_trips`."""
+    ordered = sorted(round_trips(conf, topic, value, count))
+    return Latency(*(percentile(ordered, share) for share in (0.5, 0.99, 0.999)))
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """The value that this share of sorted ones isn't above."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def round_trips(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -> list[float]:
+    """Milliseconds of single messages with linger.ms=0, one after the other; the first ones don't count."""
     taken: list[float] = []
     failed: list[KafkaError] = []
 
@@ -300,8 +314,7 @@ def latency(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -> La
                 producer.poll(1.0)
             if failed:
                 raise KafkaException(failed[0])
-    ordered = sorted(taken[WARM_UP:])
-    return Latency(*(ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99, 0.999)))
+    return taken[WARM_UP:]
 
 
 def names(codecs: tuple[str, ...]) -> Iterator[tuple[str, str]]:

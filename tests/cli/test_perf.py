@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import kafka_native
-from kafka_native.cli import job
+from kafka_native.cli import job, measuring
 from kafka_native.cli.app import cli
 from kafka_native.cli.commands import perf as perf_module
 from kafka_native.cli.connecting import ENVIRONMENT
@@ -279,3 +279,44 @@ def test_own_mock_cluster_ends_when_its_parent_is_killed(tmp_path: Path) -> None
 def test_own_mock_cluster_ends_with_its_block() -> None:
     with mock_cluster() as servers, kafka_native.Producer({"bootstrap.servers": servers}) as producer:
         assert len(producer.list_topics(timeout=10).brokers) == 1
+
+
+def one(cluster: MockCluster, *arguments: str) -> Any:
+    return CliRunner().invoke(cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-F", "none"])
+
+
+def test_one_thing_at_a_time_on_a_topic_of_ones_own(cluster: MockCluster, tmp_path: Path) -> None:
+    cluster.create_topic("load", 2)
+    sent = one(cluster, "produce", "-t", "load", "--messages", "3000", "--size", "50", "--json")
+    assert sent.exit_code == 0, sent.output
+    told = json.loads(sent.stdout)
+    assert (told["messages"], told["bytes"]) == (3000, 150_000)
+    read = one(cluster, "consume", "-t", "load")
+    assert read.exit_code == 0, read.output
+    assert read.stdout.startswith("3,000 messages in ")
+    assert json.loads(one(cluster, "consume", "-t", "load", "--messages", "10", "--json").stdout)["messages"] == 10
+    picture = tmp_path / "latency.png"
+    timed = one(cluster, "latency", "-t", "load", "--messages", "20", "--json", "--chart", str(picture))
+    assert timed.exit_code == 0, timed.output
+    figures = json.loads(timed.stdout)
+    assert sum(bucket["count"] for bucket in figures["histogram"]) == 20
+    assert 0 < figures["min"] <= figures["p50"] <= figures["p99.9"] <= figures["max"]
+    assert 0.3 < white_share(picture) < 0.98
+    shown = one(cluster, "latency", "-t", "load", "--messages", "5").stdout
+    assert " ms " in shown
+    assert "#" in shown
+    assert "p99.9" in shown
+
+
+def test_an_empty_topic_has_no_rate(cluster: MockCluster) -> None:
+    cluster.create_topic("load", 2)
+    done = one(cluster, "consume", "-t", "load")
+    assert (done.exit_code, done.stderr) == (1, "Error: topic load has no messages\n")
+
+
+def test_histogram_has_everything_once() -> None:
+    buckets = measuring.histogram([0.1, 0.1, 0.11, 0.5, 8.0])
+    assert [number for *_, number in buckets if number] == [3, 1, 1]
+    assert all(low < high for low, high, _ in buckets)
+    assert buckets[0][0] == 0.1
+    assert buckets[-1][0] <= 8.0 < buckets[-1][1]

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
-from kafka_native.cli import job
+from kafka_native.cli import job, measuring
 from kafka_native.cli.connecting import ENVIRONMENT, properties
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
@@ -53,8 +53,8 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
     return codecs
 
 
-@click.command("perf")
-@click.option("--bootstrap", envvar=ENVIRONMENT, help="Measure this cluster (default: a mock cluster of our own).")
+@click.command("all")
+@click.option("-b", "--bootstrap", envvar=ENVIRONMENT, help="This cluster (default: a mock cluster of our own).")
 @click.option("--messages", default=1_000_000, show_default=True, type=click.IntRange(1), help="Messages a codec.")
 @click.option("--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value.")
 @click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of the topic.")
@@ -67,7 +67,7 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
 @click.option("--keep", is_flag=True, help="Leave the topics, on a cluster that was named with --bootstrap.")
 @click.option("-X", "extra", multiple=True, callback=properties, metavar="PROPERTY=VALUE", help="Client configuration.")
-def command(
+def everything(
     bootstrap: str | None,
     messages: int,
     size: int,
@@ -166,3 +166,22 @@ def one_round(conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan,
     consumed = job.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
     digest = job.check(values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check")))
     return job.Outcome(codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest)
+
+
+class Kinds(click.Group):
+    """Measurements; options without a name before them are those of ``all``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``perf --messages 5`` is ``perf all --messages 5``."""
+        named = args[:1] and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["all", *args])
+
+
+@click.group("perf", cls=Kinds)
+def command() -> None:
+    """Measure a cluster, and this machine: everything (all, the default), or one thing on a topic of yours."""
+
+
+command.add_command(everything)
+for one in (measuring.produce, measuring.consume, measuring.latency):
+    command.add_command(one)
