@@ -29,6 +29,7 @@ from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, Kaf
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Credentials, Mechanism
+from kafka_native.security.proxy import proxy_of
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     OFFSET_INVALID,
@@ -74,7 +75,8 @@ class Client:
         self.logger = self.logs["generic"]
         self._mechanism = _mechanism_of(config)
         encryption = Encryption.of(config, self.logs["security"])
-        self.engine = Engine({**settings, "tls": encryption and encryption.settings}, _error_of)
+        tls = encryption and encryption.settings
+        self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, _error_of)
         self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
         self._log_configuration()
         self.closed = False
@@ -158,6 +160,8 @@ class Client:
 
     def _log_configuration(self) -> None:
         self.logger.debug("a %s of kafka_native %s", self.kind, version())
+        if (proxy := proxy_of(self.config)) is not None:
+            self.logs["broker"].debug("connections go through %r", proxy)
         if self.logs["conf"].on:
             for name in sorted(self.config):
                 if self.config.is_set(name):

@@ -131,19 +131,25 @@ class Proxy:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            target = self.target
-            try:
-                if target is None:
-                    raise ConnectionRefusedError
-                host, _, port = target.rpartition(":")
-                far = socket.create_connection((host, int(port)), 5)
-            except OSError:
-                near.close()
-                continue
-            far.settimeout(None)
-            for end in (near, far):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._start(_Link(near, far))
+            self._serve(near)
+
+    def _serve(self, near: socket.socket) -> None:
+        """Takes a new connection to where it goes."""
+        target = self.target
+        try:
+            if target is None:
+                raise ConnectionRefusedError
+            host, _, port = target.rpartition(":")
+            self._carry_on(near, socket.create_connection((host, int(port)), 5))
+        except OSError:
+            near.close()
+
+    def _carry_on(self, near: socket.socket, far: socket.socket) -> None:
+        """From now on what comes from one goes to the other."""
+        far.settimeout(None)
+        for end in (near, far):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._start(_Link(near, far))
 
     def _start(self, link: _Link) -> None:
         fates = self._fates()

@@ -28,6 +28,7 @@
 #include "engine/events.h"
 #include "engine/frame.h"
 #include "engine/log.h"
+#include "engine/proxy.h"
 #include "engine/thread.h"
 #include "engine/transport.h"
 
@@ -38,16 +39,23 @@
 #define READ_LOW_SLACK_BYTES ((size_t)32 << 10) /* what the transport may hold already: a TLS record and its frills */
 #define WRITE_PIECES_MAX 256 /* well under IOV_MAX everywhere */
 #define WRITE_TURNS_MAX 16
+#define PEER_TEXT_BYTES (KN_ADDRESS_TEXT_BYTES + 80)
+
+_Static_assert(READ_AHEAD_BYTES >= KN_TUNNEL_SCRATCH_BYTES, "a tunnel works in the read-ahead buffer");
 
 struct kn_connection {
     struct kn_connection_config config;
     struct kn_pool *pool;
     enum kn_connection_state state;
     struct kn_stream stream;
-    int starting;             /* TCP is up, the transport's own handshake isn't done */
+    int starting;             /* TCP is up, the proxy's or the transport's own handshake isn't done */
     char host[256];
     uint16_t port;
-    struct kn_address_list addresses;
+    struct kn_address_list addresses; /* of whom TCP connects to: the broker, or the proxy */
+    struct kn_address_list targets;   /* the broker's, where the proxy is given addresses */
+    const struct addrinfo *address;   /* the one that is being connected to */
+    const struct addrinfo *target;    /* the one that the proxy is given; NULL: the name */
+    struct kn_tunnel tunnel;          /* with a proxy */
     int attempts;             /* addresses that failed in this round */
     int64_t setup_deadline_us;
     int64_t now_us;           /* of the last step */
@@ -72,7 +80,7 @@ struct kn_connection {
     struct kn_broker_windows *windows; /* NULL: no statistics */
     struct kn_log *log;       /* NULL: nobody listens */
     int32_t broker;           /* whose connection it is, for the log */
-    char peer[KN_ADDRESS_TEXT_BYTES];
+    char peer[PEER_TEXT_BYTES];
     char text[240];
 };
 
@@ -97,6 +105,7 @@ void kn_connection_free(struct kn_connection *connection)
     kn_connection_close(connection, KN_ERR_CLOSED);
     kn_stream_deinit(&connection->stream);
     kn_address_list_clear(&connection->addresses);
+    kn_address_list_clear(&connection->targets);
     free(connection);
 }
 
@@ -164,32 +173,74 @@ static void connection_note_attempt(struct kn_connection *connection, const char
     snprintf(connection->text + used, sizeof connection->text - used, "%s%s: %s", before, connection->peer, cause);
 }
 
+static void connection_rewind(struct kn_connection *connection)
+{
+    kn_address_list_rewind(&connection->addresses);
+    kn_address_list_rewind(&connection->targets);
+}
+
 static int connection_up(struct kn_connection *connection)
 {
     connection->state = KN_CONNECTION_UP;
     connection->starting = 0;
     connection->text[0] = 0;
-    kn_address_list_rewind(&connection->addresses);
+    connection_rewind(connection);
     return KN_OK;
 }
 
-static int connection_start_transport(struct kn_connection *connection)
+/* TCP is up: through the proxy first, and then the transport's handshake. */
+static int connection_start(struct kn_connection *connection)
 {
     connection->starting = 1;
-    int result = connection->stream.transport->start(&connection->stream, connection->host);
+    int result = 0;
+    if (connection->config.proxy) result = kn_tunnel_step(&connection->tunnel, &connection->stream, connection->ahead->data);
+    if (result == KN_STREAM_FAILED) return KN_ERR_TRANSPORT;
+    if (result == 0) result = connection->stream.transport->start(&connection->stream, connection->host);
     if (result == 0) return connection_up(connection);
     return result == KN_STREAM_AGAIN ? KN_OK : stream_status(&connection->stream);
+}
+
+/* Why connection_start() has failed. */
+static const char *start_cause(const struct kn_connection *connection, char *phrase, size_t phrase_bytes)
+{
+    const char *text = connection->config.proxy ? connection->tunnel.text : "";
+    return text[0] ? text : stream_cause(&connection->stream, phrase, phrase_bytes);
+}
+
+/* The next address to connect to. A proxy that doesn't get to one of the broker's addresses is asked for the next of them. */
+static const struct addrinfo *connection_next_address(struct kn_connection *connection)
+{
+    if (connection->config.proxy && connection->tunnel.refused) {
+        connection->target = kn_address_next(&connection->targets);
+        return connection->target ? connection->address : NULL;
+    }
+    return kn_address_next(&connection->addresses);
+}
+
+static void connection_name_peer(struct kn_connection *connection)
+{
+    const struct kn_proxy *proxy = connection->config.proxy;
+    const struct addrinfo *address = connection->address;
+    char text[KN_ADDRESS_TEXT_BYTES];
+    kn_address_text(address->ai_addr, address->ai_addrlen, text);
+    if (!proxy) snprintf(connection->peer, sizeof connection->peer, "%s", text);
+    else if (strstr(text, proxy->host)) snprintf(connection->peer, sizeof connection->peer, "proxy %s", text);
+    else snprintf(connection->peer, sizeof connection->peer, "proxy %.60s at %s", proxy->host, text);
 }
 
 /* Starts connecting to the next address that can be tried at all. */
 static int connection_try_next(struct kn_connection *connection, int64_t now_us)
 {
-    const struct addrinfo *address;
-    while ((address = kn_address_next(&connection->addresses))) {
+    const struct kn_proxy *proxy = connection->config.proxy;
+    while ((connection->address = connection_next_address(connection))) {
         char phrase[96];
         int connected;
-        kn_address_text(address->ai_addr, address->ai_addrlen, connection->peer);
-        int fd = kn_address_connect(address, &connection->config, &connected);
+        connection_name_peer(connection);
+        if (proxy) {
+            const struct sockaddr *target = connection->target ? connection->target->ai_addr : NULL;
+            kn_tunnel_begin(&connection->tunnel, proxy, connection->host, connection->port, target);
+        }
+        int fd = kn_address_connect(connection->address, &connection->config, &connected);
         if (fd < 0) {
             connection_note_attempt(connection, kn_errno_text(-fd, phrase, sizeof phrase));
             continue;
@@ -200,8 +251,8 @@ static int connection_try_next(struct kn_connection *connection, int64_t now_us)
         connection->starting = 0;
         connection->setup_deadline_us = now_us + (int64_t)connection->config.setup_timeout_ms * 1000;
         if (!connected) return KN_OK;
-        if (connection_start_transport(connection) == KN_OK) return KN_OK;
-        connection_note_attempt(connection, stream_cause(&connection->stream, phrase, sizeof phrase));
+        if (connection_start(connection) == KN_OK) return KN_OK;
+        connection_note_attempt(connection, start_cause(connection, phrase, sizeof phrase));
         kn_stream_close(&connection->stream);
     }
     connection->state = KN_CONNECTION_CLOSED;
@@ -217,10 +268,11 @@ static int connection_connect_step(struct kn_connection *connection, short reven
         socklen_t error_bytes = sizeof error;
         /* Once TCP is up, an error is the transport's to find: asking for it here would take it away. */
         if (!connection->starting) getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
-        if (!error && connection_start_transport(connection) == KN_OK) return KN_OK;
-        cause = error ? kn_errno_text(error, phrase, sizeof phrase) : stream_cause(&connection->stream, phrase, sizeof phrase);
+        if (!error && connection_start(connection) == KN_OK) return KN_OK;
+        cause = error ? kn_errno_text(error, phrase, sizeof phrase) : start_cause(connection, phrase, sizeof phrase);
     } else if (now_us >= connection->setup_deadline_us) {
-        snprintf(phrase, sizeof phrase, "no answer within %d ms", (int)connection->config.setup_timeout_ms);
+        int is_through = connection->config.proxy && connection->tunnel.stage == KN_TUNNEL_OPEN;
+        snprintf(phrase, sizeof phrase, "no answer%s within %d ms", is_through ? " of the broker behind it" : "", (int)connection->config.setup_timeout_ms);
         cause = phrase;
     } else {
         return KN_OK;
@@ -230,22 +282,39 @@ static int connection_connect_step(struct kn_connection *connection, short reven
     return connection_try_next(connection, now_us);
 }
 
+/* Looks up what has to be known before anything is connected to. */
+static int connection_resolve(struct kn_connection *connection)
+{
+    const struct kn_proxy *proxy = connection->config.proxy;
+    const char *why = "";
+    const char *host = proxy ? proxy->host : connection->host;
+    int status = kn_address_resolve(&connection->addresses, host, proxy ? proxy->port : connection->port, &connection->config, &why);
+    if (status) return connection_fail(connection, status, "cannot resolve the %s name: %s", proxy ? "proxy's" : "host", why);
+    connection->target = NULL;
+    if (!proxy || proxy->resolves) return KN_OK;
+    status = kn_address_resolve(&connection->targets, connection->host, connection->port, &connection->config, &why);
+    if (status) return connection_fail(connection, status, "cannot resolve the host name: %s; with socks5h:// the proxy does it", why);
+    connection->target = kn_address_next(&connection->targets);
+    return KN_OK;
+}
+
 int kn_connection_open(struct kn_connection *connection, const char *host, uint16_t port, int64_t now_us)
 {
-    const char *why = "";
-    if (strcmp(connection->host, host) || connection->port != port) kn_address_list_clear(&connection->addresses);
+    if (strcmp(connection->host, host) || connection->port != port) kn_address_list_clear(connection->config.proxy ? &connection->targets : &connection->addresses);
     snprintf(connection->host, sizeof connection->host, "%s", host);
     connection->port = port;
     connection->peer[0] = connection->text[0] = 0;
     connection->peer_closed = KN_PEER_NOT;
+    connection->tunnel.refused = 0;
+    connection->tunnel.text[0] = 0;
     if (!connection->ahead) connection->ahead = kn_buffer_take(connection->pool, READ_AHEAD_BYTES);
     if (!connection->ahead) return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
     connection->ahead_at = connection->ahead_end = 0;
     /* The resolver may take seconds: the setup timeout counts from when it is done. */
     int64_t before_us = kn_clock_us();
-    int status = kn_address_resolve(&connection->addresses, host, port, &connection->config, &why);
+    int status = connection_resolve(connection);
     now_us += kn_clock_us() - before_us;
-    if (status) return connection_fail(connection, status, "cannot resolve the host name: %s", why);
+    if (status) return status;
     connection->now_us = now_us;
     connection->attempts = 0;
     snprintf(connection->text, sizeof connection->text, "%.120s:%u: ", host, (unsigned)port);
@@ -612,7 +681,7 @@ void kn_connection_close(struct kn_connection *connection, int status)
     kn_stream_close(&connection->stream);
     connection->state = KN_CONNECTION_CLOSED;
     connection->starting = connection->write_blocked = connection->read_on = 0;
-    kn_address_list_rewind(&connection->addresses);
+    connection_rewind(connection);
     kn_buffer_give(connection->frame);
     kn_buffer_give(connection->ahead);
     connection->frame = connection->ahead = NULL;

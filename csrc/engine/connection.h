@@ -15,6 +15,7 @@
 #include "engine/counting.h"
 
 struct kn_log;
+struct kn_proxy;
 struct kn_request;
 struct kn_stream;
 struct kn_tls;
@@ -61,6 +62,7 @@ struct kn_connection_config {
     int address_family;            /* 0 any, 4, 6 */
     int32_t address_ttl_ms;        /* broker.address.ttl: how long a name's addresses are good */
     struct kn_tls *tls;            /* NULL: plain TCP */
+    struct kn_proxy *proxy;        /* NULL: straight to the brokers */
 };
 
 struct kn_connection_stats { /* since kn_connection_new(); written by its thread, read by any (kn_counted()) */
@@ -84,8 +86,8 @@ void kn_connection_free(struct kn_connection *connection); /* closed */
 /* Lets requests and responses be told (context protocol) as those of this broker. Before the first open(). */
 void kn_connection_set_log(struct kn_connection *connection, struct kn_log *log, int32_t broker);
 enum kn_connection_state kn_connection_state(const struct kn_connection *connection);
-/* Resolves (blocking, without any lock) and starts a non-blocking connect; tries the next address when one fails. KN_OK: under way or up already
- * (see kn_connection_state()). Otherwise nothing is open. */
+/* Resolves (blocking, without any lock) and starts a non-blocking connect, to the proxy if there is one; tries the next address when one fails. Up
+ * means: through the proxy, and with TLS. KN_OK: under way or up already (see kn_connection_state()). Otherwise nothing is open. */
 int kn_connection_open(struct kn_connection *connection, const char *host, uint16_t port, int64_t now_us);
 /* Queues the request; written by step(). The connection must be up. */
 void kn_connection_send(struct kn_connection *connection, struct kn_request *request, int64_t now_us);
@@ -102,7 +104,7 @@ int64_t kn_connection_next_deadline_us(const struct kn_connection *connection);
 void kn_connection_close(struct kn_connection *connection, int status);
 /* Cause of the last failure with the peer's address, for humans. */
 const char *kn_connection_error_text(const struct kn_connection *connection);
-const char *kn_connection_peer_text(const struct kn_connection *connection); /* address and port of the peer, "" before it is known */
+const char *kn_connection_peer_text(const struct kn_connection *connection); /* address and port of the peer, or "proxy" and its; "" before it is known */
 const struct kn_stream *kn_connection_stream(const struct kn_connection *connection); /* after KN_ERR_TLS: what it says of the failure */
 /* The last step() failed because the peer closed while nothing was queued, in flight or half received: not an error. */
 int kn_connection_was_idle_close(const struct kn_connection *connection);

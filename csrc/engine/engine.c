@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/frame.h"
+#include "engine/proxy.h"
 
 #define POOL_KEEP_BYTES ((size_t)64 << 20)
 #define POOL_KEEP_QUIET_BYTES ((size_t)1 << 20)
@@ -143,6 +144,7 @@ void kn_engine_free(struct kn_engine *engine)
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->pool);
     kn_tls_free(engine->config.connection.tls);
+    kn_proxy_free(engine->config.connection.proxy);
     free(engine);
     atomic_fetch_sub(&live_engines, 1);
 }

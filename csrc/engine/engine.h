@@ -77,7 +77,7 @@ struct kn_engine_config {
 
 struct kn_engine {
     /* immutable after new */
-    struct kn_engine_config config;    /* connection.tls is the engine's own */
+    struct kn_engine_config config;    /* connection.tls and .proxy are the engine's own */
     struct kn_codec_table codecs;      /* the binding may replace entries before start */
     struct kn_pool *pool;
     struct kn_crew crew;               /* compresses beside the broker threads */
@@ -111,7 +111,7 @@ struct kn_engine {
 };
 
 void kn_engine_config_init(struct kn_engine_config *config); /* librdkafka's defaults */
-/* NULL: no memory or descriptors. Otherwise config->connection.tls is the engine's. */
+/* NULL: no memory or descriptors. Otherwise config->connection.tls and .proxy are the engine's. */
 struct kn_engine *kn_engine_new(const struct kn_engine_config *config);
 /* Fails what is queued (KN_ERR_CLOSED to deliveries), stops and joins every broker thread. Blocks for as long as a thread needs to notice: no interpreter lock held. */
 void kn_engine_stop(struct kn_engine *engine);

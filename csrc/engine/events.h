@@ -10,7 +10,7 @@
 #include "engine/chunk.h"
 
 enum kn_event_kind {
-    KN_EVENT_CONNECTED = 1,  /* TCP, and TLS, are up: start the handshake (ApiVersions, SASL) on this `generation` */
+    KN_EVENT_CONNECTED = 1,  /* TCP, the proxy's tunnel and TLS are up: start the handshake (ApiVersions, SASL) on this `generation` */
     KN_EVENT_DISCONNECTED,   /* status + text say why; attempts counts failures in a row; KN_ERR_TLS: text is OpenSSL's reason alone, verify_error and
                               * body (DER) are about the peer's certificate */
     KN_EVENT_REPLY,          /* token's reply: body in chunk, or status != KN_OK */

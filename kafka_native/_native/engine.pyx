@@ -104,6 +104,18 @@ cdef kn_tls *_new_tls(settings) except? NULL:
     return tls
 
 
+cdef kn_proxy *_new_proxy(settings) except? NULL:
+    # None: straight to the brokers. Otherwise (scheme, host, port, login); the login stays a bytes object of the caller's, too.
+    if settings is None:
+        return NULL
+    scheme, host, port, login = settings
+    cdef kn_proxy_kind kind = KN_PROXY_HTTP if scheme == "http" else KN_PROXY_SOCKS5
+    cdef kn_proxy *proxy = kn_proxy_new(kind, scheme != "socks5", host.encode(), port, <const uint8_t *><bytes>login, len(login))
+    if proxy == NULL:
+        raise ValueError("a proxy's host or login is too long")
+    return proxy
+
+
 def tls_functions():
     """The names of OpenSSL's functions whose addresses an engine with TLS needs."""
     names = []
@@ -171,9 +183,15 @@ cdef class Engine:
         cdef kn_engine_config config
         kn_engine_config_init(&config)
         _fill(&config, settings)
-        config.connection.tls = _new_tls(settings["tls"])
+        config.connection.proxy = _new_proxy(settings["proxy"])
+        try:
+            config.connection.tls = _new_tls(settings["tls"])
+        except BaseException:
+            kn_proxy_free(config.connection.proxy)
+            raise
         self.engine = kn_engine_new(&config)
         if self.engine == NULL:
+            kn_proxy_free(config.connection.proxy)
             kn_tls_free(config.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
         codecs_fill(&self.engine.codecs)

@@ -102,6 +102,15 @@ cdef extern from "engine/tls.h" nogil:
     const char *kn_tls_function_name(int index)
     void kn_tls_set_context(kn_tls *tls, void *context)
 
+cdef extern from "engine/proxy.h" nogil:
+    enum kn_proxy_kind:
+        KN_PROXY_SOCKS5
+        KN_PROXY_HTTP
+    struct kn_proxy:
+        pass
+    kn_proxy *kn_proxy_new(kn_proxy_kind kind, int resolves, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
+    void kn_proxy_free(kn_proxy *proxy)
+
 cdef extern from "engine/connection.h" nogil:
     enum:
         KN_REQUEST_HANDSHAKE
@@ -115,6 +124,7 @@ cdef extern from "engine/connection.h" nogil:
         int address_family
         int32_t address_ttl_ms
         kn_tls *tls
+        kn_proxy *proxy
 
 cdef extern from "engine/beat.h" nogil:
     struct kn_beat_plan:

@@ -130,6 +130,9 @@ _OF_BOTH: Final = {
     "oauth_cb": _at(f"{_LOGINS}test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll", _SASL),
     "sasl.oauthbearer.config": _at(f"{_LOGINS}test_unsecured_token", _SASL),
     "enable.sasl.oauthbearer.unsecure.jwt": _at(f"{_LOGINS}test_unsecured_token", _SASL),
+    "proxy.url": _at(
+        "client/test_proxy.py::test_every_connection_goes_through_the_proxy", "kafka_native/security/proxy.py"
+    ),
     "sasl.aws.region": _at(f"{_LOGINS}test_aws", _SASL),
     "sasl.oauthbearer.method": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
     "sasl.oauthbearer.client.id": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),

@@ -37,6 +37,18 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "at the beginning and after 80 % of each token's lifetime, whether or not poll() is called.",
     ),
     Property(
+        "proxy.url",
+        "string",
+        BOTH,
+        MEDIUM,
+        state=State.EFFECTIVE,
+        sensitive=True,
+        python_only=True,
+        doc="The proxy that every connection to a broker goes through: socks5://host:port (brokers' names are looked "
+        "up here), socks5h://host:port (by the proxy) or http://host:port (CONNECT; by the proxy), with user:password@ "
+        "before the host if it wants a login. TLS goes through it to the broker: docs/guide/proxies.md.",
+    ),
+    Property(
         "sasl.aws.region",
         "string",
         BOTH,

@@ -35,7 +35,8 @@ def connection_settings(config: Config) -> dict[str, Any]:
         "request_timeout_ms": config["socket.timeout.ms"],
         "connections_max_idle_ms": config["connections.max.idle.ms"],
         "statistics": config["statistics.interval.ms"] != 0,
-        "tls": None,  # the client's to know
+        "proxy": None,  # the client's to know
+        "tls": None,  # likewise
         "log_contexts": mask_of(contexts_of(config.text("debug"))),
     }
 

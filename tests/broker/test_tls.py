@@ -14,6 +14,7 @@ from kafka_native import KafkaError
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener, NoBroker, quiet, start
 from tests.broker.support import TopicMaker, read, wait_for
+from tests.tunnels import HttpConnect, Socks5, Tunnels
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
@@ -93,6 +94,19 @@ def test_messages_go_and_come_over_each_listener(
         login = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "s3cret"}
         more = {"security.protocol": "sasl_ssl", **login}
     round_trip(module, secured.conf(listener, **more), new_topic(secured.cluster))
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "TLS"])
+@pytest.mark.parametrize("kind", [Socks5, HttpConnect])
+def test_messages_go_and_come_through_a_proxy(
+    kind: type[Tunnels], listener: str, secured: Secured, new_topic: TopicMaker
+) -> None:
+    conf = secured.conf("TLS")
+    if listener == "PLAINTEXT":
+        conf = {"bootstrap.servers": secured.cluster.bootstrap}
+    with kind((b"alice", b"s3cret")) as proxy:
+        round_trip(kafka_native, {**conf, "proxy.url": proxy.url("alice", "s3cret")}, new_topic(secured.cluster))
+        assert {f"{host}:{port}" for host, port in proxy.asked} == {conf["bootstrap.servers"]}
 
 
 def first_error(config: dict[str, Any]) -> KafkaError:

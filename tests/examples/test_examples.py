@@ -99,6 +99,11 @@ SAYS = {
         "is for elsewhere.invalid, not 127.0.0.1",
         "is none of the CAs of ssl.ca.location=",
     ],
+    "proxy.py": [
+        "delivered: 30",
+        "refused: 127.0.0.1:",
+        "proxy 127.0.0.1:3128: it wants a login: set proxy.url to http://user:password@host:port (HTTP says 407)",
+    ],
     "errors.py": [
         "bootstrap.servers",
         "value must be bytes",

@@ -12,6 +12,7 @@ from kafka_native import Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.mock.secured import unsecured_jwt
 from tests.security.token_endpoint import TokenEndpoint
+from tests.tunnels import Socks5
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
@@ -36,6 +37,14 @@ def run_snippets(page: str, names: dict[str, Any]) -> int:
     for number, snippet in enumerate(snippets):
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
     return len(snippets)
+
+
+def test_the_snippet_about_proxies_runs() -> None:
+    with MockCluster(brokers=2) as cluster, Socks5((b"alice", b"s3cret")) as proxy:
+        cluster.create_topic("greetings", 1)
+        assert run_snippets("proxies.md", {"bootstrap": cluster.bootstrap_servers, "proxy": proxy.address}) == 1
+        assert cluster.watermarks("greetings", 0) == (0, 1)
+        assert len(proxy.asked) >= 2
 
 
 def test_the_snippets_about_sasl_run() -> None:

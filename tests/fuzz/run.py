@@ -46,6 +46,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "zstd": ("fuzz_codec.c", {"FUZZ_CODEC": "4"}),
     "lz4_legacy": ("fuzz_codec.c", {"FUZZ_CODEC": "5"}),
     "arrow": ("fuzz_arrow.c", {}),
+    "tunnel": ("fuzz_tunnel.c", {}),
 }
 MAX_INPUT_BYTES = 4096
 SANITIZERS = "fuzzer,address,undefined"
@@ -88,7 +89,8 @@ def build(name: str) -> Path:
     sources = sorted(
         [*(path for folder in folders for path in folder.glob("*.c")), ROOT / "csrc" / "arrow" / "import.c"]
     )
-    headers = [*ROOT.glob("csrc/*/*.h"), HERE / "fuzz.h"]
+    included = ROOT / "csrc" / "engine" / "proxy.c"  # by one target
+    headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h"]
     flags = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=undefined"]
     flags += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
 

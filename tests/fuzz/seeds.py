@@ -132,8 +132,23 @@ def arrow() -> None:
     write("arrow", "dictionary", bytes([0, 4, 0, 11, 4, 0, 0, 0, 0, 1, 2, 1, 1]) + words)
 
 
+def tunnels() -> None:
+    """Seeds of a proxy's answers, as fuzz_tunnel.c reads them: kind of proxy, size of pieces, then the answers."""
+    socks5, http, login, address = 0, 1, 2, 4
+    bound = {1: bytes(4), 3: b"\x04name", 4: bytes(16)}
+    for kind, where in bound.items():
+        reply = b"\x05\x00\x00" + bytes([kind]) + where + b"\x04\x38"
+        write("tunnel", f"socks5-{kind}", bytes([socks5 | address, kind]) + b"\x05\x00" + reply)
+        write("tunnel", f"socks5-login-{kind}", bytes([socks5 | login, 255]) + b"\x05\x02\x01\x00" + reply)
+    write("tunnel", "socks5-refused", bytes([socks5, 255]) + b"\x05\x00\x05\x05")
+    write("tunnel", "http", bytes([http, 255]) + b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
+    write("tunnel", "http-login", bytes([http | login, 3]) + b"HTTP/1.0 200 \r\n\r\n")
+    write("tunnel", "http-refused", bytes([http, 20]) + b"HTTP/1.1 407 Proxy Authentication Required\r\n")
+
+
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
     batches()
     codecs()
     arrow()
+    tunnels()

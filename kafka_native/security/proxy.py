@@ -1,0 +1,80 @@
+"""From ``proxy.url`` to what the engine connects through: a SOCKS5 proxy, or one for HTTP CONNECT."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
+
+from kafka_native.config import Config
+
+from .sources import refuse
+
+_SCHEMES: Final = ("socks5", "socks5h", "http")
+_LOGIN_BYTES_MAX: Final = 255
+"""Of the user and of the password each: SOCKS5 has a byte for their lengths."""
+_HOST_BYTES_MAX: Final = 255
+_FORM: Final = "socks5://, socks5h:// or http://, then HOST:PORT or USER:PASSWORD@HOST:PORT"
+_SPELLING: Final = f"{_FORM}; in USER and PASSWORD, %40 stands for @, %3A for :, %2F for /, %25 for %"
+
+
+class Proxy(NamedTuple):
+    """A proxy that every connection goes through. Nothing shows the login."""
+
+    scheme: str
+    """``socks5`` (brokers' names are looked up here), ``socks5h`` (by the proxy) or ``http`` (CONNECT; likewise)."""
+    host: str
+    port: int
+    login: bytes
+    """What it is told of the user: the message of RFC 1929 or HTTP's header line. Empty: nothing."""
+
+    def __repr__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"Proxy({self.scheme}://{'[redacted]@' if self.login else ''}{host}:{self.port})"
+
+
+def proxy_of(config: Config) -> Proxy | None:
+    """What ``proxy.url`` says, None where it isn't set.
+
+    :raises KafkaException: With ``_INVALID_ARG`` for what can't be a proxy's address. The value isn't shown.
+    """
+    text = config.text("proxy.url")
+    if not text:
+        return None
+    parts, port = _split(text)
+    scheme, host = parts.scheme, parts.hostname or ""
+    if scheme not in _SCHEMES:
+        more = ": proxies are spoken to without TLS, brokers through them with it" if scheme == "https" else ""
+        refuse(f"proxy.url begins with none of socks5://, socks5h:// and http://{more}", _SPELLING)
+    if port is None or not host or len(host) > _HOST_BYTES_MAX:
+        refuse(f"proxy.url has no {'port' if host else 'host'}", _SPELLING)
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        refuse("proxy.url has something behind the port", _SPELLING)
+    return Proxy(scheme, host, port, b"" if parts.username is None else _login(scheme, parts))
+
+
+def _split(text: str) -> tuple[SplitResult, int | None]:
+    """The parts of an URL; its port, None if there is none."""
+    if not text.isascii() or not text.isprintable() or " " in text:
+        refuse("proxy.url has characters that no URL has", _SPELLING)
+    found = None
+    with suppress(ValueError):  # its text repeats what wasn't understood, perhaps of a password: it may not be chained
+        parts = urlsplit(text)
+        found = parts, parts.port or None
+    if found is None:
+        refuse("proxy.url isn't an URL", _SPELLING)
+    return found
+
+
+def _login(scheme: str, parts: SplitResult) -> bytes:
+    user, password = (unquote_to_bytes(each or "") for each in (parts.username, parts.password))
+    if not user or max(len(user), len(password)) > _LOGIN_BYTES_MAX:
+        refuse(f"proxy.url: a user has 1 to {_LOGIN_BYTES_MAX} bytes, a password no more", _SPELLING)
+    if scheme == "http":
+        if b":" in user:
+            refuse("proxy.url: with http:// a user has no colon (RFC 7617)", _SPELLING)
+        return b"Proxy-Authorization: Basic " + base64.b64encode(user + b":" + password) + b"\r\n"
+    if not password:
+        refuse("proxy.url: with SOCKS5 a user has a password (RFC 1929)", _SPELLING)
+    return b"\x01" + bytes([len(user)]) + user + bytes([len(password)]) + password

@@ -1,0 +1,295 @@
+"""Clients behind a proxy: every connection goes through it, and what goes wrong with it is said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, Producer
+from kafka_native.admin import AdminClient
+from kafka_native.mock import ListenerSecurity, MockCluster
+from tests.client.log_support import Plain, until
+from tests.client.support import Client, read_all
+from tests.tunnels import Canned, HttpConnect, Socks5, Tunnels
+
+USER, SECRET = "alice", "s3cret-w%rd"
+QUOTED = "s3cret-w%25rd"
+LOGIN = (USER.encode(), SECRET.encode())
+BASIC = "YWxpY2U6czNjcmV0LXclcmQ="
+KINDS = [Socks5, HttpConnect]
+QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 20}
+BOUND = b"\x00\x01" + bytes(6)
+
+
+@contextmanager
+def hidden(protocol: str = "plaintext", brokers: int = 2) -> Iterator[tuple[MockCluster, dict[str, str]]]:
+    """A cluster whose brokers are known by names that only a proxy knows."""
+    names = {f"broker-{number}.invalid": "127.0.0.1" for number in range(1, brokers + 1)}
+    names["localhost"] = "127.0.0.1"
+    with MockCluster(brokers, security=ListenerSecurity(protocol)) as cluster:
+        for number, server in enumerate(cluster.bootstrap_servers.split(","), 1):
+            name = "localhost" if protocol == "ssl" else f"broker-{number}.invalid"  # certificates have no others
+            cluster.advertise(number, f"{name}:{server.rpartition(':')[2]}")
+        yield cluster, names
+
+
+def round_trip(cluster: MockCluster, conf: dict[str, Any]) -> None:
+    """Messages for each broker, there and back, and a question of an admin's."""
+    client = Client(cluster)
+    topic = client.topic(4)
+    with client.producer(**conf) as producer:
+        for number in range(100):
+            producer.produce(topic, b"%d" % number, partition=number % 4)
+        assert producer.flush(60) == 0
+    assert len(read_all(client, topic, 100, **conf)) == 100
+    with AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **conf}) as admin:
+        assert topic in admin.list_topics(timeout=20).topics
+
+
+@pytest.mark.parametrize("protocol", ["plaintext", "ssl"])
+@pytest.mark.parametrize("login", [None, LOGIN], ids=["open", "login"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_connection_goes_through_the_proxy(kind: type[Tunnels], login: Any, protocol: str) -> None:
+    with hidden(protocol) as (cluster, names), kind(login, names=names) as proxy:
+        url = proxy.url(USER, QUOTED) if login else proxy.url()
+        conf = {"proxy.url": url, "security.protocol": protocol}
+        if protocol == "ssl":
+            conf["ssl.ca.pem"] = cluster.ca_pem
+        round_trip(cluster, conf)
+        hosts = {tuple(server.rsplit(":", 1)) for server in cluster.bootstrap_servers.split(",")}
+        assert {(host, str(port)) for host, port in proxy.asked} == hosts, "in the brokers' own names"
+        assert set(proxy.logins) == ({LOGIN} if login else set())
+        if protocol == "ssl":
+            assert {seen.server_name for seen in cluster.handshakes} == {"localhost"}
+
+
+def test_names_are_looked_up_here_with_socks5(cluster: MockCluster) -> None:
+    with Socks5() as proxy:
+        for number, server in enumerate(cluster.bootstrap_servers.split(","), 1):
+            cluster.advertise(number, f"localhost:{server.rpartition(':')[2]}")
+        try:
+            round_trip(cluster, {"proxy.url": proxy.url(scheme="socks5"), "broker.address.family": "v4"})
+        finally:
+            for number in (1, 2, 3):
+                cluster.advertise(number, None)
+        assert {host for host, _ in proxy.asked} == {"127.0.0.1"}
+
+
+def test_certificate_has_to_be_the_brokers_and_not_the_proxys() -> None:
+    with hidden("ssl", 1) as (cluster, names), Socks5(names=names) as proxy:
+        port = cluster.bootstrap_servers.rpartition(":")[2]
+        cluster.advertise(1, f"broker-1.invalid:{port}")
+        conf = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
+        told = first_error({"bootstrap.servers": cluster.bootstrap_servers, "proxy.url": proxy.url(), **conf})
+        assert told.code() == KafkaError._SSL
+        assert "not broker-1.invalid" in told.str()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_lost_when_the_proxy_breaks_and_is_gone_for_a_while(kind: type[Tunnels]) -> None:
+    with hidden() as (cluster, names):
+        client = Client(cluster)
+        topic = client.topic(2)
+        proxy = kind(LOGIN, names=names)
+        port, count = proxy.port, 4000
+        reports: list[KafkaError | None] = []
+        conf = {"proxy.url": proxy.url(USER, QUOTED), "linger.ms": 1, "batch.num.messages": 20, **QUICK}
+        with client.producer(**conf) as producer:
+            for number in range(count):
+                producer.produce(
+                    topic, b"%d" % number, partition=number % 2, on_delivery=lambda error, _: reports.append(error)
+                )
+                if number % 500 == 250:
+                    until(lambda: [producer.poll(0.005), len(proxy.asked)][1])
+                    proxy.cut_all()
+                if number == count // 2:
+                    proxy.__exit__(None, None, None)
+            proxy = kind(LOGIN, names=names, port=port)
+            assert producer.flush(60) == 0
+        assert reports == [None] * count
+        found = read_all(client, topic, count, **conf)
+        proxy.__exit__(None, None, None)
+    for partition in (0, 1):
+        values = [int(message.value() or b"") for message in found if message.partition() == partition]
+        assert values == list(range(partition, count, 2)), "once, and in order"
+
+
+def first_error(conf: dict[str, Any]) -> KafkaError:
+    """What error_cb is told first."""
+    errors: list[KafkaError] = []
+    with Producer({**QUICK, **conf, "error_cb": errors.append}) as producer:
+        producer.produce("t", b"a reason to connect")
+        until(lambda: [producer.poll(0.01), errors][1])
+        producer.purge()
+    return errors[0]
+
+
+def error_behind(url: str, **conf: Any) -> str:
+    found = first_error({"bootstrap.servers": "b1.invalid:9092", "proxy.url": url, **conf})
+    assert found.code() == KafkaError._TRANSPORT
+    return found.str()
+
+
+SOCKS_WORDS = {
+    1: "it has failed, and its log says why",
+    2: "its rules don't allow connections to this broker",
+    3: "it has no route to the broker's network",
+    4: "it can't reach the broker's host",
+    5: "the broker refuses its connection",
+    6: "the broker is too far away",
+    7: "it makes no connections for clients",
+    8: "try the other one of socks5:// and socks5h://",
+}
+
+
+@pytest.mark.parametrize(("code", "words"), SOCKS_WORDS.items())
+def test_what_socks5_answers_is_said_with_the_proxys_address(code: int, words: str) -> None:
+    with Socks5(refuse=lambda host: code) as proxy:
+        told = error_behind(proxy.url())
+        assert told.startswith(f"b1.invalid:9092/bootstrap: connect failed: proxy {proxy.address}: ")
+        assert words in told
+        assert f"(SOCKS5 says {code})" in told
+
+
+@pytest.mark.parametrize("code", [403, 404, 405, 500, 502, 503, 504])
+def test_what_http_answers_is_said_with_the_proxys_address(code: int) -> None:
+    with HttpConnect(refuse=lambda host: code) as proxy:
+        told = error_behind(proxy.url())
+        assert f"proxy {proxy.address}: " in told
+        assert f"(HTTP says {code})" in told
+        assert "the Proxy" not in told, "nothing of the proxy's own words"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_login_that_is_missing_or_wrong_says_what_to_set(kind: type[Tunnels]) -> None:
+    with kind(LOGIN) as proxy:
+        assert "it wants a login: set proxy.url to" in error_behind(proxy.url())
+        told = error_behind(proxy.url(USER, "an0ther-secret"))
+        assert "it refuses the user and password of proxy.url" in told
+        assert "an0ther-secret" not in told
+
+
+def test_proxy_of_the_other_kind_is_recognised() -> None:
+    with Socks5() as socks, HttpConnect() as http:
+        assert "does it speak HTTP?" in error_behind(socks.url(scheme="http"))
+        assert "does it speak SOCKS5?" in error_behind(http.url(scheme="socks5h"))
+    with Canned(b"\x05\xff") as canned:
+        assert "it speaks SOCKS5, not HTTP" in error_behind(f"http://{canned.address}")
+    with Canned(b"HTTP/1.1 400 Bad Request\r\n\r\n") as canned:
+        assert "it speaks HTTP, not SOCKS5" in error_behind(
+            f"socks5://{canned.address}", **{"bootstrap.servers": "127.0.0.1:1"}
+        )
+
+
+def test_proxy_that_is_not_there_is_named() -> None:
+    with Socks5() as proxy:
+        address = proxy.address
+    assert f"proxy {address}: Connection refused" in error_behind(f"socks5h://{address}")
+    told = first_error({"bootstrap.servers": "b1.invalid:9092", "proxy.url": "socks5h://proxy.invalid:1080"})
+    assert "cannot resolve the proxy's name" in told.str()
+
+
+OPEN = {"http": b"HTTP/1.1 200 OK\r\n\r\n", "socks5h": b"\x05\x00" + b"\x05\x00" + BOUND}
+SILENT = {"socket.connection.setup.timeout.ms": 1000}
+
+
+@pytest.mark.parametrize("scheme", OPEN)
+def test_proxy_that_says_nothing_is_given_up_in_time(scheme: str) -> None:
+    with Canned(OPEN[scheme][:-1], stays=True) as proxy:
+        assert f"proxy {proxy.address}: no answer within 1000 ms" in error_behind(
+            f"{scheme}://{proxy.address}", **SILENT
+        )
+
+
+@pytest.mark.parametrize("scheme", OPEN)
+def test_broker_that_says_nothing_behind_the_proxy_is_given_up_in_time(scheme: str) -> None:
+    with Canned(OPEN[scheme], stays=True) as proxy, MockCluster(1, security=ListenerSecurity("ssl")) as cluster:
+        tls = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
+        told = error_behind(f"{scheme}://{proxy.address}", **SILENT, **tls)
+        assert "no answer of the broker behind it within 1000 ms" in told
+
+
+HOSTILE = {
+    "socks5h": [
+        b"\x05",
+        b"\x05\x02",
+        b"\x05\x00\x05",
+        b"\x05\x00\x05\x00\x00\x03\xff" + b"a" * 100,
+        b"\x05\x00\x05\x00\x00\x09" + b"a" * 300,
+        b"\x00" * 100_000,
+        b"\xff" * 100_000,
+    ],
+    "http": [
+        b"HTTP/1.1 200",
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 1_000_000,
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000,
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"z" * 1_000_000,
+        b"HTTP/1.1 -20 OK\r\n\r\n",
+        b"\r\n\r\n",
+        b"\x00" * 100_000,
+    ],
+}
+
+
+@pytest.mark.parametrize("piece_bytes", [1000, 1 << 20])
+@pytest.mark.parametrize(("scheme", "says"), [(scheme, says) for scheme, each in HOSTILE.items() for says in each])
+def test_hostile_proxy_is_refused_and_the_client_goes_on(
+    scheme: str, says: bytes, piece_bytes: int, client: Client
+) -> None:
+    threads = threading.active_count()
+    with Canned(says, piece_bytes=piece_bytes) as proxy:
+        told = error_behind(f"{scheme}://{proxy.address}")
+        assert f"proxy {proxy.address}: " in told
+        assert proxy.heard, "the client has spoken"
+    until(lambda: threading.active_count() <= threads)
+
+
+def everything_said(conf: dict[str, Any]) -> list[str]:
+    """What comes out of a client besides its log, until its message is through or an error has come, and statistics."""
+    told: list[Any] = []
+    conf = {**QUICK, **conf, "statistics.interval.ms": 50, "stats_cb": told.append, "error_cb": told.append}
+    with Producer(conf) as producer:
+        producer.produce("t", b"x")
+        until(lambda: [producer.poll(0.01), not len(producer) or any(type(each) is KafkaError for each in told)][1])
+        before = len(told)
+        until(lambda: [producer.poll(0.01), len(told) > before][1])
+        told += [producer, producer.metrics()]
+        producer.purge()
+    return [text for each in told for text in (str(each), repr(each))]
+
+
+def test_secrets_are_in_nothing_that_comes_out(capfd: pytest.CaptureFixture[str]) -> None:
+    logger = Plain()
+    said: list[str] = []
+    echo = b"HTTP/1.1 403 " + SECRET.encode() + BASIC.encode() + b"\r\n\r\n"
+    with (
+        hidden() as (cluster, names),
+        HttpConnect(LOGIN, names=names) as http,
+        Socks5(LOGIN, names=names) as socks,
+        HttpConnect((b"x", b"y")) as other,
+        Canned(echo) as echoing,
+    ):
+        cluster.create_topic("t", 1)
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, "debug": "all", "logger": logger}
+        urls = [each.url(USER, QUOTED) for each in (http, socks, other)]
+        for url in [*urls, f"http://{USER}:{QUOTED}@{echoing.address}"]:
+            said += everything_said({**conf, "proxy.url": url})
+        shown = f"connections go through Proxy(http://[redacted]@{http.address})"
+    printed = capfd.readouterr()
+    everything = "\n".join([*logger.texts(), *said, printed.out, printed.err])
+    for line in ("proxy.url = [redacted]", shown, "it refuses the user and password", "(HTTP says 403)", "txmsgs=1,"):
+        assert line in everything, "everything is said"
+    assert [secret for secret in (SECRET, QUOTED, BASIC) if secret in everything] == []
+
+
+def test_log_says_which_way_a_connection_has_come() -> None:
+    logger = Plain()
+    with hidden(brokers=1) as (cluster, names), Socks5(names=names) as proxy:
+        conf = {"proxy.url": proxy.url(), "debug": "broker", "logger": logger}
+        with Client(cluster).producer(**conf) as producer:
+            producer.list_topics(timeout=20)
+        assert any(f"(proxy {proxy.address})" in text for text in logger.texts())
