@@ -320,3 +320,10 @@ def test_histogram_has_everything_once() -> None:
     assert all(low < high for low, high, _ in buckets)
     assert buckets[0][0] == 0.1
     assert buckets[-1][0] <= 8.0 < buckets[-1][1]
+
+
+def test_the_whole_job_goes_to_no_cluster_that_is_not_named_for_it(cluster: MockCluster) -> None:
+    arguments = ["perf", "--messages", "10", "--codecs", "none", "--latency-messages", "1"]
+    done = CliRunner().invoke(cli, arguments, env={"KAFKA_BOOTSTRAP": cluster.bootstrap_servers, "BOOTSTRAP": None})
+    assert done.exit_code == 0, done.output
+    assert "Started the mock cluster at" in done.stdout

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
 from kafka_native.cli import job, measuring
-from kafka_native.cli.connecting import ENVIRONMENT, properties
+from kafka_native.cli.connecting import properties
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
 from kafka_native.cli.topics import create_topic, delete_topic
@@ -54,7 +54,7 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
 
 
 @click.command("all")
-@click.option("-b", "--bootstrap", envvar=ENVIRONMENT, help="This cluster (default: a mock cluster of our own).")
+@click.option("-b", "--bootstrap", envvar="BOOTSTRAP", help="This cluster (default: a mock cluster of our own).")
 @click.option("--messages", default=1_000_000, show_default=True, type=click.IntRange(1), help="Messages a codec.")
 @click.option("--size", default=100, show_default=True, type=click.IntRange(job.SMALLEST), help="Bytes of a value.")
 @click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of the topic.")
