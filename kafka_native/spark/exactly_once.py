@@ -197,19 +197,23 @@ class Writing:
             _commit_texts(admin, claiming, dict.fromkeys(new, task))
             for key, (_, text) in _offsets(admin, claimed, new).items():
                 if text.startswith(taken):
-                    raise self._refused(key, text)
+                    raise self._refused(admin, key, text)
             _commit_texts(admin, claimed, dict.fromkeys(new, task))
             for key, (_, text) in _offsets(admin, claiming, new).items():
                 if text != task:
-                    raise self._refused(key, text)
+                    raise self._refused(admin, key, text)
         self._claimed.update(new)
 
-    def _refused(self, key: Key, text: str) -> ExactlyOnceError:
-        other, own = text.split("/")[1], self._who.split("/")[0]
+    def _refused(self, admin: AdminClient, key: Key, text: str) -> ExactlyOnceError:
+        own = self._who.split("/")[0]
+        tasks = sorted({own, *text.split("/")[1].split("+")})
         where = f"{key[0]} [{key[1]}]"
-        if other != own:
+        if len(tasks) > 1:
+            # Spark tries them again and shows the last error: it has to find this one, not just its own first attempt
+            both = f"{self._turn.name}/{'+'.join(tasks)}/"
+            _commit_texts(admin, self._options.transactional_id + CLAIMED, {key: both})
             return ExactlyOnceError(
-                f"tasks {other} and {own} of one micro-batch both have rows for {where}: bring each partition's rows "
+                f"tasks {' and '.join(tasks)} of one micro-batch have rows for {where}: bring each partition's rows "
                 "into one task, with kafka_native.spark.by_partition(frame, partitions) or "
                 'repartition(partitions, "partition"), as the last step before writeStream'
             )

@@ -202,6 +202,9 @@ def test_two_tasks_with_rows_for_one_partition_are_an_error(cluster: MockCluster
     with pytest.raises(ExactlyOnceError, match=r"tasks 3 and 4 .* have rows for t \[1\]: .*by_partition") as caught:
         batch.task(4, {1: ["c"], 2: ["d"]})
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), ExactlyOnceError)
+    for number in (3, 4):  # Spark tries both again, and shows the last error
+        with pytest.raises(ExactlyOnceError, match=r"tasks 3 and 4 of one micro-batch have rows for t \[1\]"):
+            batch.task(number, {1: ["c"]}, attempt=1)
 
 
 @pytest.mark.timeout(120)
