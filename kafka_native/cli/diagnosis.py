@@ -461,12 +461,19 @@ def _versions(probe: Probe, tls: TlsContext | None, timeout_s: float) -> ApiRang
 def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
     names = {int(key): key.name for key in ApiKey}
     features = ", ".join(f"{name}={level}" for name, level in sorted(ranges.features.items()))
-    common = [key for key in ranges.ranges if key in names and ranges.choose(registry.request(key)) >= 0]
+    common = [key for key in ranges.ranges if _in_common(ranges, key)]
     text = f"{len(ranges.ranges)} APIs, {len(common)} of them in common"
     return text + (f"; {features}" if features else ""), {
         "apis": {names.get(key, str(key)): list(both) for key, both in sorted(ranges.ranges.items())},
         "features": dict(ranges.features),
     }
+
+
+def _in_common(ranges: ApiRanges, key: int) -> bool:
+    try:
+        return ranges.choose(registry.request(key)) >= 0
+    except KeyError:  # one for brokers among themselves, or newer than this client
+        return False
 
 
 def _logged_in(probe: Probe, settings: _Settings, ranges: ApiRanges) -> str:

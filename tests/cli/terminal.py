@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from tests.cli.running import PROGRAM, environment
 
-WAIT_S = 30.0
+WAIT_S = 100.0
 
 
 class Terminal:

@@ -20,7 +20,7 @@ from kafka_native.protocol import ApiKey
 from tests.cli.running import invoke, run, started
 from tests.cli.terminal import terminal
 
-WAIT_S = 30.0
+WAIT_S = 100.0
 
 
 def table(text: str) -> list[list[str]]:

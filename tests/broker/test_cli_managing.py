@@ -1,0 +1,135 @@
+"""The command line on three real brokers; Kafka's own Java tools read back what it has done."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, wait_for
+from tests.cli.running import invoke
+
+Tool = Callable[..., bytes]
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
+
+
+def cli(kafka: Cluster, *words: str, status: int = 0, stdin: bytes = b"") -> str:
+    result = invoke(*words, "-b", kafka.bootstrap, "-m", "60", stdin=stdin)
+    assert result.exit_code == status, result.output
+    return result.stdout
+
+
+def cli_json(kafka: Cluster, *words: str) -> Any:
+    return json.loads(cli(kafka, *words, "--json"))
+
+
+def told(tool: Tool, kafka: Cluster, command: str, *options: str) -> str:
+    return tool(command, "--bootstrap-server", kafka.bootstrap, *options).decode()
+
+
+def test_topics_and_settings(kafka3: Cluster, tool: Tool) -> None:
+    name = f"cli-{uuid.uuid4().hex[:8]}"
+    cli(kafka3, "topics", "create", name, "-p", "3", "-r", "2", "-c", "retention.ms=86400000")
+    try:
+        wait_for(lambda: cli_json(kafka3, "topics", "list", name), "the topic")
+        cli(kafka3, "topics", "alter", name, "-p", "4")
+        changes = ["retention.ms=3600000", "cleanup.policy+=compact"]
+        changed = cli_json(kafka3, "configs", "set", "topic", name, *changes)["changes"]
+        assert changed == [
+            {"name": "retention.ms", "before": "86400000", "after": "3600000"},
+            {"name": "cleanup.policy", "before": "delete", "after": "delete,compact"},
+        ]
+        said = told(tool, kafka3, TOPICS, "--describe", "--topic", name)
+        assert re.search(r"PartitionCount: 4\s+ReplicationFactor: 2", said)
+        assert "retention.ms=3600000" in said
+        assert re.search(r"cleanup\.policy=(delete,compact|compact,delete)", said)
+        cli(kafka3, "configs", "set", "topic", name, "cleanup.policy-=delete")
+        cli(kafka3, "configs", "unset", "topic", name, "retention.ms")
+        said = told(tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", name)
+        assert "cleanup.policy=compact " in said
+        assert "retention.ms" not in said
+        own = {each["name"]: each["value"] for each in cli_json(kafka3, "configs", "describe", "topic", name)}
+        assert own["cleanup.policy"] == "compact"
+        cli(kafka3, "topics", "delete", name, "--yes")
+        wait_for(lambda: name not in told(tool, kafka3, TOPICS, "--list").split(), "the end of the topic")
+    finally:
+        delete(kafka3, name)
+
+
+def test_lag_and_offsets(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic, group = new_topic(kafka3, 2), f"cli-{uuid.uuid4().hex[:8]}"
+    with our_producer(kafka3) as producer:
+        for number in range(10):
+            producer.produce(topic, str(number), partition=0, timestamp=1_700_000_000_000 + number * 1000)
+        flush(producer)
+    with our_consumer(kafka3, group_id=group, group_protocol="consumer", enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic])
+        message = wait_for(lambda: consumer.poll(0.2), "a message")
+        consumer.commit(message=message, asynchronous=False)
+        (listed,) = [
+            each for each in cli_json(kafka3, "groups", "list", "--type", "consumer") if each["group"] == group
+        ]
+        assert listed["type"] == "consumer"
+        lag = wait_for(lambda: cli_json(kafka3, "groups", "lag", group)["partitions"][1:], "both partitions")
+        assert lag[0]["member"] == consumer.memberid()
+        assert cli_json(kafka3, "groups", "lag", group)["total"] == 10 - message.offset() - 1
+    wait_for(lambda: cli_json(kafka3, "groups", "describe", group)[0]["state"] == "empty", "an empty group")
+
+    def java_offset() -> int:
+        said = told(tool, kafka3, GROUPS, "--describe", "--group", group)
+        (row,) = [line.split() for line in said.splitlines() if line.split()[1:3] == [topic, "0"]]
+        return int(row[3])
+
+    cli(kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--to-datetime", "1700000003000")
+    assert java_offset() == message.offset() + 1, "a dry run"
+    cli(kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--to-datetime", "1700000003000", "--execute")
+    assert java_offset() == 3
+    cli(kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--shift-by", "4", "--execute")
+    assert java_offset() == 7
+    cli(kafka3, "topics", "delete-records", topic, "-p", "0", "--before", "5", "-y")
+    (first, _) = cli_json(kafka3, "topics", "offsets", topic)
+    assert (first["first"], first["end"], first["newest"]) == (5, 10, "2023-11-14T22:13:29.000+00:00")
+    cli(kafka3, "groups", "delete", group, "--yes")
+    assert group not in told(tool, kafka3, GROUPS, "--list").split()
+
+
+def test_permissions_and_users(kafka3: Cluster, tool: Tool) -> None:
+    name = f"cli-{uuid.uuid4().hex[:8]}"
+    who = ["--principal", f"User:{name}"]
+    cli(kafka3, "acls", "create", "-t", name, "--prefixed", *who, "--operation", "read", "--host", "10.1.2.3")
+    cli(kafka3, "acls", "create", "--cluster", *who, "--operation", "describe", "--deny")
+    wait_for(lambda: len(cli_json(kafka3, "acls", "list", *who)) == 2, "the permissions")
+    said = told(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
+    assert f"resourceType=TOPIC, name={name}, patternType=PREFIXED" in said
+    assert f"principal=User:{name}, host=10.1.2.3, operation=READ, permissionType=ALLOW" in said
+    assert f"principal=User:{name}, host=*, operation=DESCRIBE, permissionType=DENY" in said
+    cli(kafka3, "acls", "delete", *who, "--yes")
+    wait_for(lambda: name not in told(tool, kafka3, ACLS, "--list"), "no permissions")
+
+    cli(kafka3, "users", "set", name, "--password-stdin", "--iterations", "8192", stdin=b"s3cret\n")
+    wait_for(lambda: cli_json(kafka3, "users", "list"), "the user")
+    said = told(tool, kafka3, CONFIGS, "--describe", "--entity-type", "users", "--entity-name", name)
+    assert "SCRAM-SHA-512=iterations=8192" in said
+    cli(kafka3, "users", "delete", name, "--yes")
+    wait_for(lambda: name not in {each["user"] for each in cli_json(kafka3, "users", "list")}, "no user")
+
+
+def test_doctor_and_cluster(kafka3: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka3, 3)
+    found = cli_json(kafka3, "doctor", "-t", topic, "-G", "nobody-yet")
+    assert {step["kind"] for step in found["steps"] if step["status"] == "skipped"} == {"tls", "sasl"}
+    assert {step["status"] for step in found["steps"]} <= {"ok", "skipped"}
+    (described,) = [step for step in found["steps"] if step["kind"] == "topic"]
+    assert {"READ", "WRITE"} <= set(described["details"]["operations"])
+    versions = next(step for step in found["steps"] if step["kind"] == "versions")
+    assert versions["details"]["features"]["metadata.version"] > 0
+    cluster = cli_json(kafka3, "cluster")
+    assert [each["broker"] for each in cluster["brokers"]] == [1, 2, 3]
+    assert cluster["controller"] in (1, 2, 3)
