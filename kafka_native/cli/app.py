@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "perf": "Measure a cluster, and this machine: rates, latencies, a chart.",
     "produce": "Send messages from stdin and files, as kcat -P does.",
     "topics": "List, describe, create, change and delete topics.",
+    "transactions": "List and describe transactions, find those that hang, end them.",
     "users": "List SCRAM users, set passwords, delete credentials.",
 }
 """Command -> what it does in a line. Module ``kafka_native.cli.commands.NAME`` holds it, as ``command``."""

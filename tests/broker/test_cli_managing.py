@@ -18,6 +18,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 
 
 def cli(kafka: Cluster, *words: str, status: int = 0, stdin: bytes = b"") -> str:
@@ -133,3 +134,28 @@ def test_doctor_and_cluster(kafka3: Cluster, new_topic: TopicMaker) -> None:
     cluster = cli_json(kafka3, "cluster")
     assert [each["broker"] for each in cluster["brokers"]] == [1, 2, 3]
     assert cluster["controller"] in (1, 2, 3)
+
+
+def test_transactions(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic, name = new_topic(kafka3, 2), f"cli-{uuid.uuid4().hex[:8]}"
+    with our_producer(kafka3, transactional_id=name) as producer:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, b"x", partition=1)
+        flush(producer)
+        (listed,) = [each for each in cli_json(kafka3, "transactions", "list") if each["id"] == name]
+        (described,) = cli_json(kafka3, "transactions", "describe", name)
+        said = told(tool, kafka3, TRANSACTIONS, "describe", "--transactional-id", name).splitlines()
+        java = dict(zip(said[0].split("\t"), said[1].split("\t"), strict=False))
+        java = {key.strip(): value.strip() for key, value in java.items()}
+        assert listed["state"] == described["state"] == java["TransactionState"].lower() == "ongoing"
+        assert str(described["coordinator"]) == java["CoordinatorId"]
+        assert str(described["producer_id"]) == java["ProducerId"]
+        assert described["partitions"] == [{"topic": topic, "partition": 1}]
+        cli(kafka3, "transactions", "fence", name, "--yes")
+
+        def state() -> str:
+            return str(cli_json(kafka3, "transactions", "describe", name)[0]["state"])
+
+        wait_for(lambda: state() in ("complete-abort", "empty"), "the end of the transaction")
+    assert cli_json(kafka3, "transactions", "hanging", "-t", topic) == []

@@ -109,7 +109,7 @@ def test_apis_that_only_the_broker_knows(cluster: MockCluster) -> None:
     api = ApiVersionsResponse.ApiVersion
 
     def add(reply: Any) -> None:
-        reply.api_keys += [api(api_key=27, max_version=1), api(api_key=9999, max_version=3)]  # 27: WriteTxnMarkers
+        reply.api_keys += [api(api_key=9998, max_version=1), api(api_key=9999, max_version=3)]
 
     plain = Found("-b", cluster.address(1)).only("versions")["text"]
     cluster.edit_responses(ApiKey.API_VERSIONS, add)
