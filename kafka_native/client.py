@@ -21,6 +21,7 @@ from kafka_native.control.authentication import Aside, Authenticator
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.canonical import canonical_servers
 from kafka_native.control.encryption import Encryption
+from kafka_native.control.errands import Errands
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.statistics import Statistics
@@ -85,6 +86,7 @@ class Client:
         self._error_cb = config.function("error_cb")
         self._throttle_cb = config.function("throttle_cb")
         self._closing = threading.Lock()
+        self._errands: Errands | None = None  # under _closing
         pool = BrokerPool(
             self.engine,
             self._servers(),
@@ -144,6 +146,25 @@ class Client:
         if self._mechanism is not None:
             self._mechanism.set_credentials(Credentials(str(username), str(password)))
             self.logs["security"].debug("there are new SASL credentials")
+
+    def errands(self) -> Errands:
+        """What calls of an AdminClient are, on this client's connections and thread; the first call makes it."""
+        with self._closing:
+            if self._errands is None:
+                self._errands = Errands(
+                    self.main.pool,
+                    self.main.metadata,
+                    self.logs["admin"],
+                    backoff_s=self.config.number("retry.backoff.ms") / 1000,
+                    backoff_most_s=self.config.number("retry.backoff.max.ms") / 1000,
+                )
+                self.main.post(partial(self._run_errands, self._errands))
+            return self._errands
+
+    def _run_errands(self, errands: Errands) -> None:
+        """Control thread: from now on."""
+        self.main.managers.append(errands)
+        self.main.on_close.append(errands.close)
 
     def _servers(self) -> list[tuple[str, int]]:
         """Where to start from."""

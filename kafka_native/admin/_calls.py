@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafka_native.admin._checks import checked_timeout
-from kafka_native.client import Client
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
-from kafka_native.control.errands import UNANSWERED, Errand, Errands, Settle, Steps
+from kafka_native.control.errands import UNANSWERED, Errand, Settle, Steps
 from kafka_native.control.main_thread import FOR_EVER_S
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.control.versions import adapted
@@ -32,19 +32,27 @@ StepsOf: TypeAlias = Callable[[Callable[[list[Any]], Request], dict[Any, Any], S
 CLOSED_TEXT = "AdminClient has been closed"
 
 
-class _Handle(Client):
+class Handle(Client):
     """A client whose callbacks wait for `AdminClient.poll()`."""
 
     def __init__(self, *args: Any) -> None:
+        """See `Client`."""
         self.callbacks: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
         super().__init__(*args)
 
     def call_back(self, callback: Callable[[], Any]) -> None:
+        """Control thread: it is due."""
         self.callbacks.put(callback)
 
 
 class Calls:
     """What AdminClient's calls stand on; `AdminClient` says how it is used."""
+
+    _handle = Handle
+    _client: Client
+    _owner: object | None = None
+    """Whose client it is, if it isn't this one's own."""
+    _closed = False
 
     def __init__(self, conf: Mapping[str, Any], **kwargs: Any) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
@@ -56,22 +64,42 @@ class Calls:
             **consumer_settings(settings),
             **producer_settings(settings, 0, False),
         }
-        self._client = _Handle(settings, "admin", everything)
-        self._timeout_s = settings.integer("socket.timeout.ms") / 1000
-        main = self._client.main
-        self._errands = Errands(
-            main.pool,
-            main.metadata,
-            self._client.logs["admin"],
-            backoff_s=settings.number("retry.backoff.ms") / 1000,
-            backoff_most_s=settings.number("retry.backoff.max.ms") / 1000,
-        )
-        main.managers.append(self._errands)
-        main.on_close.append(self._errands.close)
-        main.start()
+        self._use(self._handle(settings, "admin", everything))
+        self._client.main.start()
+
+    @classmethod
+    def of(cls, client: object) -> Self:
+        """The calls on another client's handle: a Producer's, a Consumer's or an AdminClient's.
+
+            with AdminClient.of(producer) as admin:
+                admin.create_topics([NewTopic("greetings", 3)])["greetings"].result()
+
+        It has the client's connections, thread and configuration (``client.id``, ``socket.timeout.ms``, who is logged
+        in) and needs none of its own. Callbacks stay with the client: they are made by its `poll()`, and `poll()` here
+        returns 0 at once. Closing this one leaves the client as it is; closing the client fails what isn't done here.
+        Calls about groups may wait behind the client's own: a consumer's coordinator answers in order.
+
+        :param client: What has the handle. It is kept alive.
+        :raises TypeError: It has none; for asyncio's clients there is `AIOAdminClient.of`.
+        :raises RuntimeError: It is closed.
+        """
+        handle = getattr(client, "_client", None)
+        if not isinstance(handle, Client):
+            raise TypeError(f"a Producer, Consumer or AdminClient is expected, not {type(client).__name__}")
+        handle.check_open(HANDLE_CLOSED_TEXT)
+        admin = cls.__new__(cls)
+        admin._owner = client
+        admin._use(handle)
+        return admin
+
+    def _use(self, client: Client) -> None:
+        self._client = client
+        self._timeout_s = client.config.integer("socket.timeout.ms") / 1000
+        self._errands = client.errands()
 
     def metrics(self) -> ClientMetrics:
         """What this client has counted; see `Producer.metrics`."""
+        self._check_open()
         return self._client.metrics(CLOSED_TEXT)
 
     def poll(self, timeout: float = -1) -> int:
@@ -80,7 +108,9 @@ class Calls:
         :param timeout: Seconds to wait for one; negative waits for ever.
         :return: How many were made. What one raises comes out of here.
         """
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
+        if self._owner is not None or not isinstance(self._client, Handle):
+            return 0
         made = 0
         wait_s = None if timeout < 0 else timeout
         try:
@@ -93,12 +123,17 @@ class Calls:
             return made
 
     def close(self) -> None:
-        """Ends the client; futures that aren't done fail with _DESTROY. Again: nothing happens."""
-        self._client.close()
+        """Ends the client; futures that aren't done fail with _DESTROY. Again: nothing happens.
+
+        One that is `of()` another client takes no more calls; what isn't done is done by that client.
+        """
+        self._closed = True
+        if self._owner is None:
+            self._client.close()
 
     def __enter__(self) -> Self:
         """Itself."""
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
         return self
 
     def __exit__(
@@ -109,9 +144,8 @@ class Calls:
 
     def __del__(self) -> None:
         """A client that was dropped without close() ends its threads."""
-        client = getattr(self, "_client", None)
-        if client is not None:
-            client.close()
+        if getattr(self, "_client", None) is not None and self._owner is None:
+            self._client.close()
 
     def __len__(self) -> int:
         """Always 0: confluent_kafka counts events here, which are no matter of this client's."""
@@ -123,7 +157,13 @@ class Calls:
 
     def __repr__(self) -> str:
         """Name and state."""
-        return f"<AdminClient {self._client.name} ({'closed' if self._client.closed else 'open'})>"
+        return f"<AdminClient {self._client.name} ({'closed' if self._closed or self._client.closed else 'open'})>"
+
+    def _check_open(self) -> None:
+        """RuntimeError once it is closed, or the client that it is of."""
+        if self._closed and not self._client.forked:
+            raise RuntimeError(CLOSED_TEXT)
+        self._client.check_open(CLOSED_TEXT if self._owner is None else HANDLE_CLOSED_TEXT)
 
     # --- for the calls ---
 
@@ -146,7 +186,7 @@ class Calls:
         :param make: The request for some of these.
         :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``, whose ``make`` is given keys.
         """
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
         futures: dict[K, Future[Any]] = {key: Future() for key, _ in items}
         for future in futures.values():
             future.set_running_or_notify_cancel()  # from here on it can't be cancelled

@@ -97,10 +97,7 @@ def one_group(given: Any, doing: str) -> ConsumerGroupTopicPartitions:
     if len(given) != 1:
         raise ValueError(f"Currently we support {doing} offsets for a single consumer group only")
     group: ConsumerGroupTopicPartitions = given[0]
-    if not isinstance(group.group_id, str):
-        raise TypeError("'group_id' must be a string")
-    if not group.group_id:
-        raise ValueError("'group_id' cannot be empty")
+    group_name(group.group_id)
     if group.topic_partitions is None and doing == "altering":
         raise ValueError("'topic_partitions' cannot be null")
     if group.topic_partitions is not None:
@@ -115,6 +112,15 @@ def one_group(given: Any, doing: str) -> ConsumerGroupTopicPartitions:
         if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
             raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
     return group
+
+
+def group_name(given: Any) -> str:
+    """A group's id, if it can be one."""
+    if not isinstance(given, str):
+        raise TypeError("'group_id' must be a string")
+    if not given:
+        raise ValueError("'group_id' cannot be empty")
+    return given
 
 
 def once(group: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:

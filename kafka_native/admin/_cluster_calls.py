@@ -8,7 +8,7 @@ from functools import partial
 
 from kafka_native.admin import _config_errands as config_errands
 from kafka_native.admin import _topic_errands as topic_errands
-from kafka_native.admin._calls import CLOSED_TEXT, Calls
+from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import broker_id, flag, list_of, set_of
 from kafka_native.admin._cluster import DescribeClusterResult
 from kafka_native.admin._config import ConfigEntry, ConfigResource
@@ -26,7 +26,7 @@ class ClusterCalls(Calls):
         :param timeout: Seconds to wait; negative waits for ever.
         :raises KafkaException: No broker answered in time.
         """
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
         return self._client.list_topics(topic, timeout)
 
     def cluster_id(self, timeout: float = -1) -> str | None:
@@ -35,7 +35,7 @@ class ClusterCalls(Calls):
         :param timeout: Seconds to wait; negative waits for ever.
         :raises KafkaException: No broker answered in time.
         """
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
         return self._client.cluster_id(timeout)
 
     def describe_cluster(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from functools import partial
+from typing import Any, overload
 
 from kafka_native.admin import _group_errands as group_errands
 from kafka_native.admin import _offset_errands as offset_errands
 from kafka_native.admin._calls import Calls
-from kafka_native.admin._checks import flag, list_of, once, one_group, set_of
+from kafka_native.admin._checks import check_partitions, flag, group_name, list_of, once, one_group, set_of
 from kafka_native.admin._group import ConsumerGroupDescription, ListConsumerGroupsResult
 from kafka_native.admin._metadata import GroupMetadata
 from kafka_native.control.main_thread import bound_s
-from kafka_native.types import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType
+from kafka_native.errors import KafkaError
+from kafka_native.types import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, TopicPartition
 
 
 class GroupCalls(Calls):
@@ -25,12 +27,14 @@ class GroupCalls(Calls):
         :param timeout: Seconds to wait; negative waits for ever.
         :raises KafkaException: A broker didn't answer in time.
         """
+        found: list[GroupMetadata] = self._client.main.outcome(self._groups(group, timeout), bound_s(timeout))
+        return found
+
+    def _groups(self, group: str | None, timeout: float) -> Future[list[GroupMetadata]]:
         if group is not None and not isinstance(group, str):
             raise TypeError(f"group must be a str or None, not {type(group).__name__}")
         make = partial(group_errands.list_groups, [], [])
-        future = self._begin([(None, None)], make, partial(group_errands.describe_all, group), timeout)[None]
-        found: list[GroupMetadata] = self._client.main.outcome(future, bound_s(timeout))
-        return found
+        return self._begin([(None, None)], make, partial(group_errands.describe_all, group), timeout)[None]
 
     def list_consumer_groups(
         self,
@@ -113,3 +117,54 @@ class GroupCalls(Calls):
         timeout_s = self._request_timeout(request_timeout)
         items = [(group.group_id, once(group))]
         return self._begin(items, make, offset_errands.alter_consumer_group_offsets, timeout_s)
+
+    def delete_consumer_group_offsets(
+        self, group_id: str, partitions: list[TopicPartition], *, request_timeout: float = -1
+    ) -> dict[TopicPartition, Future[None]]:
+        """Forgets a group's committed offsets (KIP-496). Its members may go on with other topics meanwhile.
+
+        :param group_id: Its id.
+        :param partitions: Whose offsets.
+        :return: A future a partition: None when it is forgotten; KafkaException, for instance
+            GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic.
+        """
+        group, asked = group_name(group_id), list_of(partitions, TopicPartition)
+        check_partitions(asked)
+        timeout_s = self._request_timeout(request_timeout)
+        make = partial(offset_errands.forget_offsets, group)
+        steps_of = partial(offset_errands.delete_consumer_group_offsets, group)
+        return self._begin([(each, each) for each in asked], make, steps_of, timeout_s)
+
+    @overload
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: None = None, *, reason: str | None = None, request_timeout: float = -1
+    ) -> Future[dict[str, KafkaError | None]]: ...
+
+    @overload
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: list[str], *, reason: str | None = None, request_timeout: float = -1
+    ) -> dict[str, Future[None]]: ...
+
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: list[str] | None = None, *, reason: str | None = None, request_timeout: float = -1
+    ) -> Any:
+        """Removes members from a group (KIP-345, KIP-571); one that lives joins again, unless it is static.
+
+        :param group_id: The group's id.
+        :param members: The ``group.instance.id`` of each; None for all members, static or not.
+        :param reason: What the brokers' logs shall say (KIP-800).
+        :return: A future a member, by instance id: None when it is gone; KafkaException, for instance
+            UNKNOWN_MEMBER_ID. For None one future: what became of each, by member id; None: it is gone.
+        """
+        group, timeout_s = group_name(group_id), self._request_timeout(request_timeout)
+        if reason is not None and not isinstance(reason, str):
+            raise TypeError(f"reason must be a str or None, not {type(reason).__name__}")
+        if members is None:
+            make = partial(group_errands.some_members, group, reason)
+            steps_of = partial(group_errands.remove_all_members, group, reason)
+            return self._begin([(None, None)], make, steps_of, timeout_s)[None]
+        items = [(each, each) for each in list_of(members, str)]
+        if not all(name for name, _ in items):
+            raise ValueError("a group.instance.id cannot be empty")
+        make = partial(group_errands.static_members, group, reason)
+        return self._begin(items, make, partial(group_errands.remove_members, group), timeout_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafka_native.admin._acl import AclOperation
@@ -16,7 +17,7 @@ from kafka_native.admin._group import (
 from kafka_native.admin._metadata import BrokerMetadata, GroupMember, GroupMetadata
 from kafka_native.admin._topic_errands import operations_of, told
 from kafka_native.control.assignors import wire
-from kafka_native.control.errands import Ask, Errand, Settle, Steps
+from kafka_native.control.errands import Ask, Errand, Same, Settle, Steps
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.group_admin import (
     ConsumerGroupDescribeRequest,
@@ -27,6 +28,7 @@ from kafka_native.protocol.group_admin import (
     ListGroupsRequest,
 )
 from kafka_native.protocol.group_admin import MemberAssignment as WireAssignment
+from kafka_native.protocol.groups import LeaveGroupRequest, LeaveGroupResponse
 from kafka_native.protocol.schema import Request
 from kafka_native.types import ConsumerGroupState, ConsumerGroupType, Node, TopicPartition
 
@@ -266,3 +268,62 @@ def delete_consumer_groups(
         return {each.group_id: told(each.error_code) for each in reply.results}
 
     return errand.rounds(items, errand.coordinators, make, outcomes, settle, change=True)
+
+
+def static_members(group: str, reason: str | None, instance_ids: list[str]) -> Request:
+    """The request about static members."""
+    members = [LeaveGroupRequest.Member(group_instance_id=each, reason=reason) for each in instance_ids]
+    return LeaveGroupRequest(group_id=group, members=members)
+
+
+def remove_members(
+    group: str, make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """LeaveGroup, to the coordinator, for static members."""
+
+    def outcomes(reply: LeaveGroupResponse, target: int | None) -> dict[Any, Any] | Same:
+        if reply.error_code:
+            return Same(KafkaError(reply.error_code))
+        return {each.group_instance_id: told(each.error_code) for each in reply.members}
+
+    return errand.rounds(items, errand.within_group(group), make, outcomes, settle, change=True)
+
+
+def some_members(group: str, reason: str | None, member_ids: list[Any]) -> Request:
+    """The request about members, by the ids that the coordinator knows them by."""
+    members = [LeaveGroupRequest.Member(member_id=each or "", reason=reason) for each in member_ids]
+    return LeaveGroupRequest(group_id=group, members=members)
+
+
+def remove_all_members(
+    group: str,
+    reason: str | None,
+    make: Callable[[list[Any]], Request],
+    items: dict[Any, Any],
+    settle: Settle,
+    errand: Errand,
+) -> Steps[None]:
+    """Describes the group, then LeaveGroup, to the coordinator; settles the one item with what became of each."""
+    found: dict[str, Any] = {}
+    ask = partial(describe_groups, False)
+    yield from describe_consumer_groups(False, ask, {group: group}, found.__setitem__, errand)
+    described = found[group]
+    if isinstance(described, KafkaError):
+        raise KafkaException(described)
+    told_of: dict[str, KafkaError | None] = {}
+
+    def outcomes(reply: LeaveGroupResponse, target: int | None) -> dict[Any, Any] | Same:
+        if reply.error_code:
+            return Same(KafkaError(reply.error_code))
+        return {each.member_id: told(each.error_code) for each in reply.members}
+
+    yield from errand.rounds(
+        [each.member_id for each in described.members],
+        errand.within_group(group),
+        partial(some_members, group, reason),
+        outcomes,
+        told_of.__setitem__,
+        change=True,
+    )
+    for key in items:
+        settle(key, told_of)

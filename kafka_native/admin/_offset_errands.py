@@ -8,7 +8,7 @@ from typing import Any
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._topic_errands import told
-from kafka_native.control.errands import MOVED, UNANSWERED, Errand, Settle, Steps
+from kafka_native.control.errands import MOVED, UNANSWERED, Errand, Same, Settle, Steps
 from kafka_native.control.member import Member
 from kafka_native.control.offset_wire import asked_offsets, commit_message, commit_results
 from kafka_native.control.positions import NOWHERE, Key, place_of
@@ -18,6 +18,8 @@ from kafka_native.protocol.offsets import (
     DeleteRecordsResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
 )
 from kafka_native.protocol.schema import Request
@@ -102,6 +104,33 @@ def _committed(codes: dict[Key, int], asked: ConsumerGroupTopicPartitions) -> Co
         key = (each.topic, each.partition)
         partitions.append(each.with_error(told(codes[key]) if key in codes else UNANSWERED))
     return ConsumerGroupTopicPartitions(asked.group_id, partitions)
+
+
+def forget_offsets(group: str, partitions: list[TopicPartition]) -> Request:
+    """The request."""
+    kind = OffsetDeleteRequest.Topic
+    topics = [
+        kind(name=name, partitions=[kind.Partition(partition_index=each.partition) for each in some])
+        for name, some in by_topic(partitions).items()
+    ]
+    return OffsetDeleteRequest(group_id=group, topics=topics)
+
+
+def delete_consumer_group_offsets(
+    group: str, make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """OffsetDelete, to the coordinator."""
+
+    def outcomes(reply: OffsetDeleteResponse, target: int | None) -> dict[Any, Any] | Same:
+        if reply.error_code:
+            return Same(KafkaError(reply.error_code))
+        return {
+            TopicPartition(topic.name, each.partition_index): told(each.error_code)
+            for topic in reply.topics
+            for each in topic.partitions
+        }
+
+    return errand.rounds(items, errand.within_group(group), make, outcomes, settle, change=True)
 
 
 def find_offsets(isolation_level: int, timeout_ms: int, items: list[tuple[TopicPartition, int]]) -> Request:

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from kafka_native.admin import _security_errands as security_errands
 from kafka_native.admin._acl import AclBinding, AclBindingFilter
-from kafka_native.admin._calls import CLOSED_TEXT, Calls
+from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import alterations_of, bindings, distinct, user_names
 from kafka_native.admin._scram import UserScramCredentialAlteration, UserScramCredentialsDescription
 
@@ -17,7 +17,7 @@ class SecurityCalls(Calls):
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
         self._client.set_sasl_credentials(username, password)
 
     def create_acls(self, acls: list[AclBinding], *, request_timeout: float = -1) -> dict[AclBinding, Future[None]]:

@@ -226,5 +226,33 @@ class Asking:
         await wait_for_thread(subscribe, RUN_BOUND_S)
 
 
+def in_loop(future: Future[T]) -> asyncio.Future[T]:
+    """A future of the running loop that has the outcome of one that another thread completes.
+
+    Cancelling it ends the wait only. Where the loop is closed meanwhile nobody hears of the outcome.
+    """
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[T] = loop.create_future()
+
+    def settle() -> None:
+        if waiter.done():
+            return
+        error = future.exception()
+        if error is None:
+            waiter.set_result(future.result())
+        else:
+            waiter.set_exception(error)
+
+    def done(_: Future[T]) -> None:
+        try:
+            loop.call_soon_threadsafe(settle)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+
+    future.add_done_callback(done)
+    return waiter
+
+
 def _listener(future: Future[Any]) -> Callable[[Callable[[], None]], None]:
     return lambda answered: future.add_done_callback(lambda _: answered())

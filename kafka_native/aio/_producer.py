@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor
@@ -14,6 +13,7 @@ from typing import Any
 
 from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_end
 from kafka_native._native.message import Message
+from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Asking, Watch
 from kafka_native.deadlines import deadline_of, left_s
@@ -25,11 +25,8 @@ from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPart
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
-CALLBACKS = ("error_cb", "throttle_cb", "stats_cb")
-"""Properties that may be coroutine functions."""
 
-
-class AIOProducer(Sending):
+class AIOProducer(Callbacks, Sending):
     """Sends messages in an event loop: `kafka_native.Producer`, whose calls are awaited.
 
         async with AIOProducer({"bootstrap.servers": "localhost:9092"}) as producer:
@@ -44,6 +41,8 @@ class AIOProducer(Sending):
 
     Tasks of one loop may use it at once. After ``fork()`` the child has to make a producer of its own.
     """
+
+    _core: _Core
 
     def __init__(
         self,
@@ -63,10 +62,10 @@ class AIOProducer(Sending):
         """
         conf = dict(producer_conf)
         conf["delivery.report.only.error"] = False
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks = set()
         for name in CALLBACKS:
             if callable(conf.get(name)):
-                conf[name] = partial(_call, weakref.ref(self), conf[name])
+                conf[name] = partial(called, weakref.ref(self), conf[name])
         self._on_delivery: OnDelivery | None = conf.get("on_delivery")
         core = _Core(conf)
         self._core = core
@@ -265,25 +264,6 @@ class AIOProducer(Sending):
         if not self._core._client.closed:
             self._served += self._core.poll(0)
 
-    def _tell(self, error: BaseException) -> None:
-        text = f"a callback of {self._core._client.name} has raised"
-        asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
-
-    def _spawn(self, outcome: Any) -> None:
-        """What a callback has returned: what is to be awaited is, in a task of its own."""
-        if not inspect.isawaitable(outcome):
-            return
-        task = asyncio.ensure_future(outcome)
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
-
-    def _over(self, task: asyncio.Future[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            error = task.exception()
-            if error is not None:
-                self._tell(error)
-
     # --- the end ---
 
     async def close(self, timeout: float = -1) -> None:
@@ -363,20 +343,6 @@ def _serve(here: weakref.ref[AIOProducer]) -> None:
         it._serve()
 
 
-def _call(here: weakref.ref[AIOProducer], callback: Callable[..., Any], *args: Any) -> None:
-    """A callback of the user's. What it raises is told, and nothing else is held up by it."""
-    it = here()
-    try:
-        outcome = callback(*args)
-    except Exception as error:
-        if it is None:
-            raise
-        it._tell(error)
-    else:
-        if it is not None:
-            it._spawn(outcome)
-
-
 def _report(
     here: weakref.ref[AIOProducer],
     callback: OnDelivery,
@@ -386,4 +352,4 @@ def _report(
 ) -> None:
     """The report of a message that has a callback as well."""
     delivery(error, message)
-    _call(here, callback, error, message)
+    called(here, callback, error, message)

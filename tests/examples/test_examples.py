@@ -40,6 +40,13 @@ SAYS = {
         "errors of brokers: []",
         "left: False",
     ],
+    "asyncio_admin.py": [
+        "made: aio-orders",
+        "refused: no topic's name TOPIC_EXCEPTION",
+        "3 brokers, errors: []",
+        "partitions: 2",
+        "deleted: True",
+    ],
     "hanging_transactions.py": [
         "open: ['shop']",
         "it writes to: [('orders', 0)]",

@@ -1,0 +1,172 @@
+"""AIOAdminClient, and admin calls on the handles of other asyncio clients; on the mock cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import inspect
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, Producer, TopicCollection
+from kafka_native.admin import AdminClient, NewTopic
+from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import WAIT_S, run
+
+WAITING = {"list_topics", "cluster_id", "list_groups", "set_sasl_credentials", "metrics", "poll", "close"}
+"""What blocks in AdminClient, and is a coroutine here."""
+
+
+def conf(cluster: MockCluster, **more: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": cluster.bootstrap_servers, "retry.backoff.ms": 20, **more}
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is a coroutine."""
+
+    @functools.wraps(test)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        run(test(*args, **kwargs))
+
+    return wrapper
+
+
+def calls(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))}
+
+
+def test_the_twin_has_every_call_with_the_same_signature() -> None:
+    assert calls(AIOAdminClient) == calls(AdminClient)
+    for name in sorted(calls(AdminClient) - {"of", "poll"}):
+        theirs, ours = getattr(AdminClient, name), getattr(AIOAdminClient, name)
+        assert str(inspect.signature(ours)) == str(inspect.signature(theirs)), name
+        assert inspect.iscoroutinefunction(ours) is (name in WAITING), name
+        assert inspect.getdoc(ours), name
+
+
+@in_a_loop
+async def test_futures_are_the_loops_and_fail_in_their_item(cluster: MockCluster) -> None:
+    async with AIOAdminClient(conf(cluster)) as admin:
+        made = admin.create_topics([NewTopic("aio-made", 2), NewTopic("no name", 1), NewTopic("huge", 1, 2**20)])
+        assert all(isinstance(future, asyncio.Future) for future in made.values())
+        assert await made["aio-made"] is None
+        with pytest.raises(KafkaException) as refused:
+            await made["no name"]
+        assert refused.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
+        outcomes = await asyncio.gather(*made.values(), return_exceptions=True)
+        assert [type(each) for each in outcomes] == [type(None), KafkaException, KafkaException]
+        described = await admin.describe_topics(TopicCollection(["aio-made"]))["aio-made"]
+        assert len(described.partitions) == 2
+        pages = admin.describe_topic_partitions(TopicCollection(["aio-made"]), partition_limit=1)
+        assert [each.id async for page in pages for topic in page.topics for each in topic.partitions] == [0, 1]
+        assert (await admin.describe_cluster()).cluster_id == cluster.cluster_id == await admin.cluster_id(WAIT_S)
+        assert "aio-made" in (await admin.list_topics(timeout=WAIT_S)).topics
+        assert await admin.list_groups(timeout=WAIT_S) == []
+        assert await admin.describe_user_scram_credentials() == {}
+        assert (await admin.metrics()).name.startswith("rdkafka#admin-")
+        with pytest.raises(TypeError):
+            admin.create_topics("aio-made")  # type: ignore[arg-type]
+    assert "closed" in repr(admin)
+    with pytest.raises(RuntimeError, match="closed"):
+        admin.describe_cluster()
+    await admin.close()
+
+
+@in_a_loop
+async def test_the_loop_goes_on_while_a_broker_is_slow_and_a_wait_can_be_given_up(cluster: MockCluster) -> None:
+    async with AIOAdminClient(conf(cluster)) as admin:
+        await admin.list_topics(timeout=WAIT_S)
+        for broker in cluster.broker_ids:
+            cluster.delay_responses(broker, 1.0, ApiKey.LIST_GROUPS)
+        waiting = asyncio.ensure_future(admin.list_groups(timeout=WAIT_S))
+        answer = admin.list_consumer_groups()
+        given_up = admin.list_consumer_groups()
+        turns = 0
+        while not answer.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        assert turns > 20, "the loop has turned meanwhile"
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.shield(admin.list_consumer_groups()), 0.05)
+        given_up.cancel()
+        assert (await waiting, (await answer).errors) == ([], [])
+        for broker in cluster.broker_ids:
+            cluster.delay_responses(broker, 0.0, ApiKey.LIST_GROUPS)
+
+
+@in_a_loop
+async def test_what_is_not_done_when_it_closes_fails(cluster: MockCluster) -> None:
+    cluster.delay_responses(None, 30.0, ApiKey.DESCRIBE_CLUSTER)
+    try:
+        admin = AIOAdminClient(conf(cluster))
+        future = admin.describe_cluster()
+        await admin.list_topics(timeout=WAIT_S)
+        await admin.close()
+        with pytest.raises(KafkaException) as gone:
+            await future
+        assert gone.value.args[0].code() == KafkaError._DESTROY
+    finally:
+        cluster.delay_responses(None, 0.0, ApiKey.DESCRIBE_CLUSTER)
+
+
+@in_a_loop
+async def test_admin_calls_on_the_handles_of_the_other_clients(cluster: MockCluster) -> None:
+    async with AIOProducer(conf(cluster)) as producer, AIOConsumer(conf(cluster, **{"group.id": "of"})) as consumer:
+        async with AIOAdminClient.of(producer) as admin:
+            assert await admin.create_topics([NewTopic("aio-of", 1)])["aio-of"] is None
+            assert "aio-of" in (await admin.list_topics(timeout=WAIT_S)).topics
+            assert (await admin.metrics()).type == "producer"
+        await (await producer.produce("aio-of", b"x"))
+        other = AIOAdminClient.of(consumer)
+        assert (await other.describe_cluster()).cluster_id == cluster.cluster_id
+        assert (await AIOAdminClient.of(other).list_consumer_groups()).errors == []
+        await other.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            other.list_consumer_groups()
+    with pytest.raises(RuntimeError, match="closed"):
+        AIOAdminClient.of(producer)
+    with Producer(conf(cluster)) as sync, pytest.raises(TypeError, match="an asyncio client is expected"):
+        AIOAdminClient.of(sync)  # type: ignore[arg-type]
+
+
+@in_a_loop
+async def test_callbacks_are_made_by_the_loop() -> None:
+    seen: list[Any] = []
+    told = asyncio.Event()
+
+    async def on_stats(text: str) -> None:
+        await asyncio.sleep(0)
+        seen.append(text)
+        told.set()
+
+    with MockCluster(brokers=1) as cluster:
+        settings = conf(cluster, **{"stats_cb": on_stats, "statistics.interval.ms": 20})
+        async with AIOAdminClient(settings) as admin:
+            await asyncio.wait_for(told.wait(), WAIT_S)
+            assert await admin.poll() >= 1
+    assert "#admin-" in seen[0]
+
+
+def test_a_client_outlives_its_loop_and_may_be_dropped(cluster: MockCluster) -> None:
+    admin = AIOAdminClient(conf(cluster))
+
+    async def ask(it: AIOAdminClient) -> str | None:
+        return (await it.describe_cluster()).cluster_id
+
+    assert asyncio.run(ask(admin)) == asyncio.run(ask(admin)) == cluster.cluster_id
+
+    async def leave(it: AIOAdminClient) -> None:
+        it.list_consumer_groups()
+
+    asyncio.run(leave(admin))
+    gone = weakref.ref(admin._core)
+    del admin
+    gc.collect()
+    assert gone() is None

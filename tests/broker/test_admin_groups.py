@@ -1,0 +1,87 @@
+"""Groups' offsets and members on a real Apache Kafka; kafka-consumer-groups.sh sees what was done to them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, TopicPartition
+from kafka_native.admin import AdminClient
+from kafka_native.aio import AIOAdminClient, AIOProducer
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, wait_for
+
+WAIT_S = 60.0
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_offsets_are_forgotten_and_members_removed(
+    kafka: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes], protocol: str
+) -> None:
+    topic, group = new_topic(kafka, 2), f"admin-{uuid.uuid4().hex[:8]}"
+    describe = ["--bootstrap-server", kafka.bootstrap, "--describe", "--group", group]
+    with our_producer(kafka) as producer, AdminClient.of(producer) as admin:
+        for number in range(4):
+            producer.produce(topic, b"x", partition=number % 2)
+        flush(producer)
+        member = {"group_instance_id": "one", "group_protocol": protocol, "enable_auto_commit": False}
+        with our_consumer(kafka, group_id=group, **member) as consumer:
+            consumer.subscribe([topic])
+            wait_for(lambda: consumer.poll(0.5), "a message")
+            places = [TopicPartition(topic, 0, 1), TopicPartition(topic, 1, 1)]
+            consumer.commit(offsets=places, asynchronous=False)
+            refused = admin.delete_consumer_group_offsets(group, places)
+            for future in refused.values():
+                with pytest.raises(KafkaException) as error:
+                    future.result(WAIT_S)
+                assert error.value.args[0].code() == KafkaError.GROUP_SUBSCRIBED_TO_TOPIC
+            left = members(admin, group)
+        if protocol == "classic":  # a static member that has closed stays until its session is over
+            assert members(admin, group) == left
+            futures = admin.remove_members_from_consumer_group(group, ["one", "two"], reason="a test")
+            assert futures["one"].result(WAIT_S) is None
+            with pytest.raises(KafkaException) as unknown:
+                futures["two"].result(WAIT_S)
+            assert unknown.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
+        wait_for(lambda: not members(admin, group), "an empty group")
+        (forgotten, kept) = places
+        assert admin.delete_consumer_group_offsets(group, [forgotten])[forgotten].result(WAIT_S) is None
+        lines = [line.split() for line in tool(TOOL, *describe).decode().splitlines()]
+        offsets = {int(line[2]): line[3] for line in lines if line[:2] == [group, topic]}
+        assert offsets == {kept.partition: "1"}
+
+
+def members(admin: AdminClient, group: str) -> list[str]:
+    """Their ids."""
+    return [each.member_id for each in admin.describe_consumer_groups([group])[group].result(WAIT_S).members]
+
+
+def test_all_members_are_removed(kafka: Cluster, new_topic: TopicMaker) -> None:
+    topic, group = new_topic(kafka), f"admin-{uuid.uuid4().hex[:8]}"
+    with (
+        our_consumer(kafka, group_id=group) as consumer,
+        AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin,
+    ):
+        consumer.subscribe([topic])
+        wait_for(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment")
+        before = consumer.memberid()
+        assert admin.remove_members_from_consumer_group(group).result(WAIT_S) == {before: None}
+        wait_for(lambda: (consumer.poll(0.2), consumer.memberid() not in (None, "", before))[1], "a new member id")
+
+
+def test_the_asyncio_twin_has_the_same_answers(kafka: Cluster) -> None:
+    async def main() -> None:
+        conf = {"bootstrap.servers": kafka.bootstrap}
+        async with AIOProducer(conf) as producer, AIOAdminClient.of(producer) as admin:
+            described = await admin.describe_cluster()
+            assert described.cluster_id == await admin.cluster_id(WAIT_S)
+            assert (await admin.list_transactions()).errors == []
+            nothing = admin.describe_transactions(["never-was"])["never-was"]
+            with pytest.raises(KafkaException):
+                await nothing
+
+    asyncio.run(main())
