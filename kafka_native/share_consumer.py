@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -41,11 +41,9 @@ CLOSE_S = 30.0
 
 NOT_APPLICABLE = (
     "allow.auto.create.topics",
-    "auto.commit.interval.ms",
     "auto.offset.reset",
     "consume.callback.max.messages",
     "enable.auto.commit",
-    "enable.auto.offset.store",
     "enable.partition.eof",
     "fetch.error.backoff.ms",
     "fetch.queue.backoff.ms",
@@ -56,9 +54,6 @@ NOT_APPLICABLE = (
     "heartbeat.interval.ms",
     "interceptors",
     "isolation.level",
-    "offset.store.method",
-    "offset.store.path",
-    "offset.store.sync.interval.ms",
     "on_commit",
     "partition.assignment.strategy",
     "queued.max.messages.kbytes",
@@ -66,7 +61,15 @@ NOT_APPLICABLE = (
     "session.timeout.ms",
     "topic.blacklist",
 )
-"""Properties of a consumer that mean nothing here: the group's settings at the broker say it, or there is no such."""
+"""Properties of a consumer that are refused: the group's settings at the broker say it, or there is no such thing."""
+IGNORED = (
+    "auto.commit.interval.ms",
+    "enable.auto.offset.store",
+    "offset.store.method",
+    "offset.store.path",
+    "offset.store.sync.interval.ms",
+)
+"""Likewise, but confluent_kafka takes them: a warning says that they do nothing."""
 
 SENT = 0xFE  # what becomes of a record: it has been told
 _DECIDED = re.compile(rb"[\x00-\x03]+")
@@ -161,9 +164,10 @@ class ShareConsumer:
         :raises ValueError: There is no ``group.id``, or a property is set that means nothing to a share consumer.
         """
         given = {**(config or {}), **kwargs}
+        _refuse(name for name in NOT_APPLICABLE if name in given)
         # What a coordinator decides in the consumer protocol, as session timeouts, it decides here, too.
-        settings = parse({"group.protocol": "consumer", **given}, "consumer")
-        _check(settings, given)
+        settings = parse({**given, "group.protocol": "consumer"}, "consumer")
+        _check(settings)
         everything = {
             **connection_settings(settings),
             **producer_settings(settings, 0, False),
@@ -173,6 +177,9 @@ class ShareConsumer:
         self._check_crcs = settings.flag("check.crcs")
         self._decompressed_max_bytes = settings.integer("decompressed.batch.max.bytes")
         self._client = Client(settings, "consumer", everything)
+        for name in IGNORED:
+            if settings.is_set(name):
+                self._client.logs["conf"].warning("%s means nothing to a share consumer", name)
         self._inbox = inbox = _Inbox(self._client)
         self._topics: list[str] = []
         self._held: dict[tuple[str, int], list[_Range]] = {}
@@ -365,12 +372,13 @@ class ShareConsumer:
     def _decide(self, topic: str | None, partition: int | None, offset: int | None, ack_type: int, what: str) -> None:
         kind = operator.index(ack_type)
         known = topic is not None and partition is not None and offset is not None and partition >= 0 and offset >= 0
-        if kind not in tuple(AcknowledgeType) or not known:
-            why = "the type is ACCEPT, RELEASE or REJECT" if known else "a topic, a partition and an offset are needed"
-            raise ValueError(f"Failed to acknowledge {what}: {why}")
+        if not known:
+            raise ValueError(f"Failed to acknowledge {what}: a topic, a partition and an offset are needed")
         if not self._explicit:
             text = "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
             raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+        if kind not in tuple(AcknowledgeType):
+            raise ValueError(f"Failed to acknowledge {what}: the type is ACCEPT, RELEASE or REJECT")
         assert topic is not None
         assert partition is not None
         assert offset is not None
@@ -399,8 +407,9 @@ class ShareConsumer:
             left = [len(told)]
 
             def done(where: TopicPartition, error: KafkaError | None) -> None:
-                left[0] -= 1
+                # Control thread: the application's looks at the results once none is left.
                 results[where] = results.get(where) or (None if error is None else KafkaException(error))
+                left[0] -= 1
 
             for each in told:
                 each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
@@ -571,10 +580,13 @@ def _unused(*_: Any) -> Any:
     """For what only a Consumer's core asks."""
 
 
-def _check(settings: Config, given: Mapping[str, Any]) -> None:
-    for name in NOT_APPLICABLE:
-        if name in given or (settings.is_set(name) and name != "group.protocol"):
-            raise ValueError(f"Failed to create share consumer: `{name}` is not applicable for share consumer")
+def _refuse(names: Iterable[str]) -> None:
+    for name in names:
+        raise ValueError(f"Failed to create share consumer: `{name}` is not applicable for share consumer")
+
+
+def _check(settings: Config) -> None:
+    _refuse(name for name in NOT_APPLICABLE if name != "group.protocol" and settings.is_set(name))  # by an alias
     mode = settings.text("share.acknowledgement.mode")
     if mode not in ("implicit", "explicit"):
         text = f'Invalid value "{mode}" for configuration property "share.acknowledgement.mode": implicit or explicit'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -280,6 +279,7 @@ def test_a_topic_that_is_made_anew_is_read(kafka: Cluster, new_topic: TopicMaker
         wait_for(all_seen, "the records of the new topic")
 
 
+@pytest.mark.slow
 def test_a_broker_that_restarts_takes_nothing_with_it(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(owned3, 3)
     group = new_group(owned3, topic, tool)
@@ -300,7 +300,5 @@ def test_a_broker_that_restarts_takes_nothing_with_it(owned3: Cluster, new_topic
         finally:
             broker.start()
             owned3.wait_until_up()
-        started = time.monotonic()
         produce(owned3, topic, 900, 1000)
         wait_for(lambda: reads(1000), "everything after it is back", 90)
-        assert time.monotonic() - started < 90

@@ -314,6 +314,14 @@ def test_properties_that_mean_nothing_to_it_are_refused(name: str, value: str) -
         ShareConsumer({"bootstrap.servers": "localhost:1", "group.id": "g", name: value})
 
 
+def test_properties_that_do_nothing_are_told(client: Client) -> None:
+    lines: list[str] = []
+    conf = {"bootstrap.servers": client.bootstrap, "group.id": "ignored", "offset.store.method": "none"}
+    with ShareConsumer({**conf, "log_cb": lambda level, facility, name, line: lines.append(line)}):
+        pass
+    assert any("offset.store.method means nothing to a share consumer" in line for line in lines), lines
+
+
 def test_a_group_and_a_known_mode_are_needed() -> None:
     with pytest.raises(ValueError, match=r"group\.id must be set"):
         ShareConsumer({"bootstrap.servers": "localhost:1"})

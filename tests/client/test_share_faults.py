@@ -283,6 +283,7 @@ def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever
         fill(client, topic, 5)
         until(lambda: consumer._inbox.fetched, "records")
         until(lambda: client.cluster.share.record(group, topic, 0, 0)[0] is State.AVAILABLE, "the locks' end")
+        until(lambda: time.monotonic() >= consumer._inbox.fetched[0].until, "the same by the client's clock")
         client.cluster.share.settings.lock_seconds = 30
         assert {each.delivery_count() for each in take(consumer, 5)} == {2}
 

@@ -1,0 +1,50 @@
+"""DeserializingShareConsumer: objects as keys and values, and what can't become any."""
+
+from __future__ import annotations
+
+from kafka_native import AcknowledgeType, DeserializingShareConsumer, KafkaError
+from kafka_native.mock.share_partitions import State
+from kafka_native.serialization import IntegerDeserializer, SerializationContext, StringDeserializer
+from tests.client.share_support import new_group, take
+from tests.client.support import Client
+
+INTEGER = (7).to_bytes(4, "big")
+
+
+def produce(client: Client, topic: str, *pairs: tuple[bytes | None, bytes | None]) -> None:
+    with client.producer() as producer:
+        for key, value in pairs:
+            producer.produce(topic, value, key)
+
+
+def test_keys_and_values_become_objects(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    produce(client, topic, (b"seven", INTEGER), (None, None))
+    conf = {"bootstrap.servers": client.bootstrap, "group.id": group}
+    serdes = {"key.deserializer": StringDeserializer(), "value.deserializer": IntegerDeserializer()}
+    with DeserializingShareConsumer({**conf, **serdes}) as consumer:
+        consumer.subscribe([topic])
+        first, second = take(consumer, 2)
+        assert (first.key(), first.value(), first.delivery_count()) == ("seven", 7, 1)
+        assert (second.key(), second.value()) == (None, None)
+
+
+def test_what_can_not_become_one_has_an_error_and_can_be_rejected(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    produce(client, topic, (b"\xff", b"good"), (b"good", b"\xff"), (b"good", b"good"))
+
+    def text(data: bytes | None, context: SerializationContext | None) -> str:
+        return (data or b"").decode()
+
+    conf = {"bootstrap.servers": client.bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit"}
+    with DeserializingShareConsumer({**conf, "key.deserializer": text, "value.deserializer": text}) as consumer:
+        consumer.subscribe([topic])
+        messages = take(consumer, 3)
+        errors = [None if (error := each.error()) is None else error.code() for each in messages]
+        assert errors == [KafkaError._KEY_DESERIALIZATION, KafkaError._VALUE_DESERIALIZATION, None]
+        assert [each.value() for each in messages] == [b"good", b"\xff", "good"]
+        for each in messages:
+            consumer.acknowledge(each, AcknowledgeType.REJECT if each.error() else AcknowledgeType.ACCEPT)
+        assert set(consumer.commit_sync().values()) == {None}
+        assert client.cluster.share.record(group, topic, 0, 2)[0] is State.ACKNOWLEDGED
+        assert client.cluster.share.start_offset(group, topic, 0) == 3
