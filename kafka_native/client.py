@@ -6,6 +6,7 @@ Layer: public API. Everything that decides is in ``control``; everything that mo
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -20,11 +21,13 @@ from kafka_native.config import PROPERTIES, Config, parse_bootstrap
 from kafka_native.control.authentication import Aside, Authenticator
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.canonical import canonical_servers
+from kafka_native.control.client_metrics import Sampler
 from kafka_native.control.encryption import Encryption
 from kafka_native.control.errands import Errands
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.statistics import Statistics
+from kafka_native.control.telemetry import Telemetry
 from kafka_native.control.versions import Fallback
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
@@ -39,12 +42,16 @@ from kafka_native.types import (
     PartitionMetadata,
     ThrottleEvent,
     TopicMetadata,
+    Uuid,
     version,
 )
 
 if TYPE_CHECKING:
+    from kafka_native.control.consuming import Consuming
     from kafka_native.mock import MockCluster
 
+LAST_PUSH_S = 0.5
+"""How long close() waits at most until the last client metrics have arrived, where a broker wants any (KIP-714)."""
 HANDLE_CLOSED_TEXT = "Handle has been closed"
 """What `list_topics()` of any closed client says."""
 
@@ -122,6 +129,7 @@ class Client:
             fatal=lambda: self.fatal,
         )
         self.main.managers.append(self.statistics)
+        self.telemetry = self._make_telemetry(pool) if config.flag("enable.metrics.push") else None
         self._thread = self.main  # also where asyncio's clients put something else in its place
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
@@ -136,6 +144,47 @@ class Client:
         return Authenticator(
             pool, mechanism, self._aside, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
         )
+
+    def _make_telemetry(self, pool: BrokerPool) -> Telemetry:
+        properties = {"client_rack": "client.rack"}
+        properties |= {
+            "producer": {"transactional_id": "transactional.id"},
+            "consumer": {"group_id": "group.id", "group_instance_id": "group.instance.id"},
+        }.get(self.kind, {})
+        telemetry = Telemetry(
+            pool,
+            Sampler(self.main, self.kind),
+            resource={label: text for label, name in properties.items() if (text := self.config.text(name))},
+            scope=(self.name, version()),
+            timeout_s=self.config.integer("socket.timeout.ms") / 1000,
+            log=self.logs["telemetry"],
+        )
+        self.main.managers.append(telemetry)
+        self.main.on_close.append(telemetry.close)
+        return telemetry
+
+    def consumes(self, consuming: Consuming) -> None:
+        """A consumer's managers are there: what is counted is theirs, too."""
+        self.statistics.consuming = consuming
+        if self.telemetry is not None:
+            self.telemetry.sampler.consumes(consuming)
+
+    def client_instance_id(self, timeout: float) -> Uuid:
+        """Waits for the id that a broker has given this client for its metrics; see `Producer.client_instance_id`."""
+        if self.telemetry is None:
+            text = "there are no client metrics, and no id for them: enable.metrics.push is false"
+            raise KafkaException(KafkaError(KafkaError._STATE, text))
+        return Uuid.from_bytes(self.main.gather(self.telemetry.identify, timeout))
+
+    def push_last(self, timeout: float) -> None:
+        """Before close(): pushes client metrics a last time where they are wanted, waiting for up to LAST_PUSH_S.
+
+        ``timeout``: what is left of the time that closing may take, in seconds; negative: no limit.
+        """
+        most_s = LAST_PUSH_S if timeout < 0 else min(timeout, LAST_PUSH_S)
+        if self.telemetry is not None and most_s > 0 and not (self.closed or self.forked):
+            with contextlib.suppress(KafkaException, RuntimeError):  # nobody answers; another thread closes it, too
+                self.main.gather(self.telemetry.finish, most_s)
 
     def set_sasl_credentials(self, username: object, password: object) -> None:
         """Takes other credentials for PLAIN and SCRAM; connections that are authenticated stay. TypeError: no str."""
@@ -224,6 +273,8 @@ class Client:
         """Control thread: a quota holds this client back; told to ``throttle_cb`` in the next poll() (KIP-219)."""
         note_throttle(self.engine, broker.handle, round(seconds * 1000))
         self.logs["broker"].debug("%s: throttles this client for %.3f s", broker.name, seconds)
+        if self.telemetry is not None:
+            self.telemetry.sampler.throttle.record(seconds * 1000)
         if self._throttle_cb is not None:
             event = ThrottleEvent(broker.host, broker.node_id, seconds)
             self.call_back(partial(self._throttle_cb, event))

@@ -28,7 +28,7 @@ from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ConsumerHooks, intercept
 from kafka_native.statistics import ClientMetrics
-from kafka_native.types import OFFSET_INVALID, ClusterMetadata, ConsumerGroupMetadata, TopicPartition
+from kafka_native.types import OFFSET_INVALID, ClusterMetadata, ConsumerGroupMetadata, TopicPartition, Uuid
 
 CLOSE_S = 30.0
 """How long close() waits for a callback, a commit or the coordinator unless it is told another time; as Java."""
@@ -95,7 +95,7 @@ class Consumer(Assigning):
             partial(_give_back, self._client, self._consuming.fetching),
             settings.integer("max.poll.records"),
         )
-        self._client.statistics.consuming = self._consuming
+        self._client.consumes(self._consuming)
         self._callback_messages = settings.integer("consume.callback.max.messages")
         self._column_memory = ColumnMemory()
         self._stores_itself = settings.flag("enable.auto.offset.store")
@@ -410,6 +410,11 @@ class Consumer(Assigning):
         self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.cluster_id(timeout)
 
+    def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        return self._client.client_instance_id(timeout)
+
     def metrics(self) -> ClientMetrics:
         """What this client has counted; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)
@@ -444,7 +449,11 @@ class Consumer(Assigning):
             return  # another thread is at it, or this is one of its callbacks
         self._mark_closed()
         try:
-            self._finish(self._consuming.close, timeout, wait=True)
+            deadline = deadline_of(timeout)
+            try:
+                self._finish(self._consuming.close, timeout, wait=True)
+            finally:
+                self._client.push_last(left_s(deadline))
         finally:
             self._shut()
 

@@ -26,12 +26,13 @@ from kafka_native.control.settings import (
     producer_settings,
 )
 from kafka_native.control.transactions import TRANSACTION_VERSION, Transactions
+from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.statistics import ClientMetrics
 from kafka_native.transacting import Transacting
-from kafka_native.types import ClusterMetadata
+from kafka_native.types import ClusterMetadata, Uuid
 
 CLOSED_TEXT = "Producer has been closed"
 PARTITIONS_WAIT_S = 60.0
@@ -211,6 +212,16 @@ class Producer(Transacting, ProducerCore):
         self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.cluster_id(timeout)
 
+    def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which this client's metrics are pushed to the cluster (KIP-714); it stays the same.
+
+        :param timeout: Seconds to wait until a broker has given one; negative waits for ever.
+        :raises KafkaException: _UNSUPPORTED_FEATURE: the brokers take no client metrics; _STATE: enable.metrics.push is
+            false; no broker answered in time, or it has refused.
+        """
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        return self._client.client_instance_id(timeout)
+
     def metrics(self) -> ClientMetrics:
         """What this client has counted: the document of ``stats_cb``, typed.
 
@@ -253,10 +264,12 @@ class Producer(Transacting, ProducerCore):
         :return: True, also when it is closed already.
         """
         if not self._client.closed:
+            deadline = deadline_of(timeout)
             if timeout != 0:
                 self.flush(timeout)
             self._mark_closed()
             self._tell_of_the_rest()
+            self._client.push_last(left_s(deadline))
             self._shut()
         return True
 

@@ -60,7 +60,8 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
     kn_list_init(&broker->roused);
     kn_sender_init(&broker->sender, broker);
     kn_fetcher_init(&broker->fetcher, broker);
-    kn_connection_measure(broker->connection, broker->windows);
+    broker->means.on = &engine->measuring;
+    kn_connection_measure(broker->connection, broker->windows, &broker->means);
     atomic_init(&broker->state, KN_BROKER_INIT);
     atomic_init(&broker->state_since_us, kn_clock_us());
     atomic_fetch_add(&live_count, 1);

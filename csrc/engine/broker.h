@@ -94,6 +94,7 @@ struct kn_broker {
     _Atomic int64_t retries;    /* batches that go back for another try */
     _Atomic int64_t unsent_timeouts, partial_batches;
     struct kn_broker_windows *windows; /* immutable; NULL: no statistics */
+    struct kn_means means;
 };
 
 struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_t node_id, const char *host, uint16_t port);

@@ -78,6 +78,7 @@ struct kn_connection {
     int peer_closed;          /* enum kn_peer_closed */
     struct kn_connection_stats stats;
     struct kn_broker_windows *windows; /* NULL: no statistics */
+    struct kn_means *means;   /* NULL: nobody will ask */
     struct kn_log *log;       /* NULL: nobody listens */
     int32_t broker;           /* whose connection it is, for the log */
     char peer[PEER_TEXT_BYTES];
@@ -124,7 +125,12 @@ const char *kn_connection_peer_text(const struct kn_connection *connection) { re
 int kn_connection_was_idle_close(const struct kn_connection *connection) { return connection->peer_closed == KN_PEER_CLOSED_IDLE; }
 int kn_connection_peer_closed(const struct kn_connection *connection) { return connection->peer_closed; }
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection) { return &connection->stats; }
-void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows) { connection->windows = windows; }
+void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows, struct kn_means *means)
+{
+    connection->windows = windows;
+    connection->means = means;
+}
+
 int kn_connection_fd(const struct kn_connection *connection) { return connection->stream.fd; }
 
 const struct kn_stream *kn_connection_stream(const struct kn_connection *connection) { return &connection->stream; }
@@ -364,10 +370,8 @@ static void connection_request_written(struct kn_connection *connection, struct 
     kn_count(&connection->stats.tx, 1);
     if (request->api_key >= 0 && request->api_key < KN_STATS_APIS) kn_count(&connection->stats.requests[request->api_key], 1);
     count_queued(connection, request, -1);
-    if (connection->windows) {
-        request->sent_us = kn_clock_us(); /* now_us is when the turn began: too coarse for latencies */
-        kn_histogram_record(&connection->windows->outbuf_latency, request->sent_us - request->queued_us, 1);
-    }
+    if (connection->windows || kn_means_on(connection->means)) request->sent_us = kn_clock_us(); /* now_us is when the turn began: too coarse for latencies */
+    if (connection->windows) kn_histogram_record(&connection->windows->outbuf_latency, request->sent_us - request->queued_us, 1);
     if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
         request->sent_us = kn_clock_us(); /* likewise */
         kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key, "v%d request sent: correlation id %d, %zu bytes%s",
@@ -490,7 +494,9 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
         connection->in_flight_count--;
         kn_count(&connection->stats.rx, 1);
         count_waiting(connection, request, -1);
-        if (connection->windows) kn_histogram_record(&connection->windows->rtt, kn_clock_us() - request->sent_us, 1);
+        if (connection->windows || kn_means_on(connection->means)) {
+            kn_count_answer(connection->windows, connection->means, request->api_key, kn_clock_us() - request->sent_us);
+        }
         if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
             kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key, "v%d response: correlation id %d, %zu bytes, %.3f ms",
                        request->api_version, (int)request->correlation_id, chunk->buffer->size_bytes,

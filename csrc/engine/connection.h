@@ -110,7 +110,7 @@ const struct kn_stream *kn_connection_stream(const struct kn_connection *connect
 int kn_connection_was_idle_close(const struct kn_connection *connection);
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection);
 /* Latencies are recorded there from now on; NULL: no longer. */
-void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows);
+void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows, struct kn_means *means);
 int kn_connection_peer_closed(const struct kn_connection *connection); /* the last failure was the peer's closing or resetting it: enum kn_peer_closed */
 int kn_connection_fd(const struct kn_connection *connection); /* for a forked child to close; -1 */
 

@@ -1,4 +1,4 @@
-/* Windows of latencies and sizes: counting.h. */
+/* Windows of latencies and sizes, and means: counting.h. */
 #include "engine/counting.h"
 
 #include <stdlib.h>
@@ -7,6 +7,8 @@
 #include "engine/thread.h"
 #include "engine/topic.h"
 
+#define API_PRODUCE 0
+#define API_FETCH 1
 #define POINTS 5 /* the ages of a batch's messages are taken at so many of them */
 
 struct kn_broker_windows *kn_broker_windows_new(void)
@@ -46,19 +48,28 @@ static void record_ages(struct kn_histogram *histogram, const struct kn_batch *b
     }
 }
 
-void kn_count_batches(struct kn_broker_windows *windows, struct kn_batch *const *batches, int32_t count)
+void kn_count_batches(struct kn_broker_windows *windows, struct kn_means *means, struct kn_batch *const *batches, int32_t count)
 {
-    if (!windows) return;
+    int measured = kn_means_on(means);
+    if (!windows && !measured) return;
     int64_t now_us = kn_clock_us();
     for (int32_t i = 0; i < count; i++) {
         struct kn_batch *batch = batches[i];
         struct kn_topic_windows *sizes = batch->topic->windows;
-        if (!batch->counted) record_ages(&windows->int_latency, batch, now_us);
+        if (!batch->counted && windows) record_ages(&windows->int_latency, batch, now_us);
+        if (!batch->counted && measured) kn_mean_record(&means->kinds[KN_MEAN_QUEUED], now_us > batch->created_us ? now_us - batch->created_us : 0);
         batch->counted = 1; /* another try isn't a message more */
         if (!sizes) continue;
         kn_histogram_record(&sizes->batchsize, (int64_t)batch->wire->size_bytes, 1);
         kn_histogram_record(&sizes->batchcnt, batch->writer.record_count, 1);
     }
+}
+
+void kn_count_answer(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key, int64_t rtt_us)
+{
+    enum kn_mean_kind kind = api_key == API_PRODUCE ? KN_MEAN_PRODUCE : api_key == API_FETCH ? KN_MEAN_FETCH : KN_MEAN_OTHER;
+    if (windows) kn_histogram_record(&windows->rtt, rtt_us, 1);
+    if (kn_means_on(means)) kn_mean_record(&means->kinds[kind], rtt_us);
 }
 
 void kn_count_throttle(struct kn_broker_windows *windows, int64_t throttle_ms)

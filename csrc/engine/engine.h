@@ -97,6 +97,7 @@ struct kn_engine {
     atomic_int starved;                /* a fetcher waits for queued_bytes to fall */
     atomic_int fetcher_count;          /* brokers that something is fetched from */
     atomic_int flushing;               /* > 0: linger doesn't apply */
+    atomic_int measuring;              /* brokers record means (counting.h) */
     atomic_int refusing;               /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: messages are neither taken nor sent any more */
     struct kn_transaction transaction;
     /* control thread only */

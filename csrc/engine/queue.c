@@ -117,6 +117,41 @@ static int queue_ready_after_clear(struct kn_queue *queue)
     return ready;
 }
 
+/* --- how long anybody waits; the clock is read by who would sleep anyway --- */
+
+static void queue_idle_begin(struct kn_queue *queue) /* under lock */
+{
+    if (queue->idlers++ == 0) queue->idle_since_us = kn_clock_us();
+}
+
+static void queue_idle_end(struct kn_queue *queue) /* under lock */
+{
+    if (--queue->idlers == 0) queue->idle_us += kn_clock_us() - queue->idle_since_us;
+}
+
+void kn_queue_idle_begin(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    queue_idle_begin(queue);
+    kn_mutex_unlock(&queue->lock);
+}
+
+void kn_queue_idle_end(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    queue_idle_end(queue);
+    kn_mutex_unlock(&queue->lock);
+}
+
+int64_t kn_queue_idle_us(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    int64_t idle_us = queue->idle_us;
+    if (queue->idlers) idle_us += kn_clock_us() - queue->idle_since_us;
+    kn_mutex_unlock(&queue->lock);
+    return idle_us;
+}
+
 static int queue_sleep(struct kn_queue *queue, int timeout_ms)
 {
     /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return for nothing. */
@@ -146,14 +181,17 @@ int kn_queue_wait(struct kn_queue *queue, int timeout_ms)
         seen.kicks = 0;
     }
     int ready = queue->count > 0 || queue->kicks != seen.kicks;
-    if (!ready) queue->sleepers++;
-    else if (queue->count == 0) seen.kicks = queue->kicks;
+    if (!ready) {
+        queue->sleepers++;
+        queue_idle_begin(queue);
+    } else if (queue->count == 0) seen.kicks = queue->kicks;
     kn_mutex_unlock(&queue->lock);
     if (ready) return KN_OK;
 
     int status = queue_sleep(queue, timeout_ms);
     kn_mutex_lock(&queue->lock);
     queue->sleepers--;
+    queue_idle_end(queue);
     if (queue->kicks != seen.kicks) {
         queue->unseen--;
         seen.kicks = queue->kicks;

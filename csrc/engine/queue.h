@@ -18,6 +18,9 @@ struct kn_queue {
     uint64_t kicks;        /* under lock: changes with each kick */
     int sleepers;          /* under lock: threads in kn_queue_wait() */
     int unseen;            /* under lock: those of them that a kick hasn't woken yet */
+    int idlers;            /* under lock: sleepers, and those of kn_queue_idle_begin() */
+    int64_t idle_since_us; /* under lock: since when there are any */
+    int64_t idle_us;       /* under lock: how long there were before */
     struct kn_wake wake;
 };
 
@@ -32,6 +35,11 @@ long kn_queue_count(struct kn_queue *queue);
 /* Returns KN_OK at once when something is queued or a kick has come since this thread's last wait here, KN_ERR_TIMED_OUT, or KN_ERR_INTERRUPTED.
  * timeout_ms < 0: no limit. A thread's first wait may return for an old kick. No lock held while asleep; the caller has released the interpreter lock. */
 int kn_queue_wait(struct kn_queue *queue, int timeout_ms);
+/* Somebody waits for this queue in another way, an event loop say, until the matching end. */
+void kn_queue_idle_begin(struct kn_queue *queue);
+void kn_queue_idle_end(struct kn_queue *queue);
+/* How long anybody has waited here, all in all, in microseconds. */
+int64_t kn_queue_idle_us(struct kn_queue *queue);
 /* For an event loop that has found nothing to do: the descriptor isn't readable until the next push or kick. Returns 1 when something is queued after all,
  * else 0. Kicks are forgotten: whoever kicks has set something that the caller looks at, before or after. */
 int kn_queue_rest(struct kn_queue *queue);

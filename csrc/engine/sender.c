@@ -148,7 +148,7 @@ static void send_request(struct kn_sender *sender, struct picks *picks, int64_t 
         }
         return;
     }
-    kn_count_batches(sender->broker->windows, picks->batches, picks->count);
+    kn_count_batches(sender->broker->windows, &sender->broker->means, picks->batches, picks->count);
     sender->in_flight++;
     if (kn_log_is_on(&sender->broker->engine->log, KN_LOG_QUEUE)) log_request(sender, picks);
     kn_broker_send(sender->broker, &produce->request, now_us);

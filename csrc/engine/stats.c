@@ -103,6 +103,15 @@ void kn_stats_cursor(struct kn_cursor *cursor, struct kn_cursor_snapshot *snapsh
     };
 }
 
+void kn_stats_means(struct kn_broker *broker, struct kn_mean_snapshot snapshots[KN_MEAN_KINDS])
+{
+    for (int i = 0; i < KN_MEAN_KINDS; i++) {
+        struct kn_mean *from = &broker->means.kinds[i];
+        int64_t most = atomic_exchange_explicit(&from->most, 0, memory_order_relaxed);
+        snapshots[i] = (struct kn_mean_snapshot){.count = kn_counted(&from->count), .sum = kn_counted(&from->sum), .most = most};
+    }
+}
+
 static void add_topic(struct kn_topic *topic, struct kn_client_snapshot *snapshot)
 {
     for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {

@@ -45,6 +45,10 @@ struct kn_cursor_snapshot {
     int64_t rxmsgs, rxbytes, rx_ver_drops;
 };
 
+struct kn_mean_snapshot { /* count and sum only rise; most is of what came since the snapshot before */
+    int64_t count, sum, most;
+};
+
 struct kn_client_snapshot { /* sums over everything there ever was */
     int64_t replyq, msg_cnt, msg_size, msg_max, msg_size_max;
     int64_t tx, tx_bytes, rx, rx_bytes, txmsgs, txmsg_bytes, rxmsgs, rxmsg_bytes;
@@ -55,5 +59,7 @@ void kn_stats_topic(struct kn_topic *topic, int64_t now_us, int end, struct kn_t
 /* `partition`: 0 up to the topic's count, or KN_STAGING. */
 void kn_stats_partition(struct kn_topic *topic, int32_t partition, struct kn_partition_snapshot *snapshot);
 void kn_stats_cursor(struct kn_cursor *cursor, struct kn_cursor_snapshot *snapshot);
+/* What a broker's means are; in the order of enum kn_mean_kind. */
+void kn_stats_means(struct kn_broker *broker, struct kn_mean_snapshot snapshots[KN_MEAN_KINDS]);
 void kn_stats_client(struct kn_engine *engine, struct kn_client_snapshot *snapshot);
 #endif

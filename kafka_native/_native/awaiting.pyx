@@ -132,10 +132,14 @@ cdef class Taking:
         """A coroutine of the application waits for messages from now on (``max.poll.interval.ms``)."""
         self.core.polls += 1
         self.core.polling += 1
+        if self.core.engine.engine != NULL:
+            kn_queue_idle_begin(&self.core.engine.engine.fetched)
 
     def end(self):
         """It doesn't any more."""
         self.core.polling -= 1
+        if self.core.engine.engine != NULL:
+            kn_queue_idle_end(&self.core.engine.engine.fetched)
 
     def touch(self):
         """A callback has returned: the application is alive."""

@@ -53,6 +53,9 @@ cdef extern from "engine/queue.h" nogil:
     int kn_queue_wait(kn_queue *queue, int timeout_ms)
     int kn_queue_rest(kn_queue *queue)
     void kn_queue_kick(kn_queue *queue)
+    void kn_queue_idle_begin(kn_queue *queue)
+    void kn_queue_idle_end(kn_queue *queue)
+    int64_t kn_queue_idle_us(kn_queue *queue)
 
 cdef extern from "engine/budget.h" nogil:
     struct kn_budget:

@@ -6,7 +6,7 @@ Thread: the control thread. With ``end``, the windows of latencies and sizes end
 from libc.stdint cimport int32_t, int64_t
 
 from kafka_native._native.engine cimport Cursor, Engine, Topic
-from kafka_native._native.kn_engine cimport kn_broker, kn_clock_us, kn_cursor, kn_engine, kn_engine_broker, kn_topic
+from kafka_native._native.kn_engine cimport kn_broker, kn_clock_us, kn_cursor, kn_engine, kn_engine_broker, kn_queue_idle_us, kn_topic
 
 
 cdef extern from "base/histogram.h" nogil:
@@ -16,6 +16,7 @@ cdef extern from "base/histogram.h" nogil:
 cdef extern from "engine/counting.h" nogil:
     enum:
         KN_STATS_APIS
+        KN_MEAN_KINDS
     struct kn_broker_windows:
         pass
     void kn_count_throttle(kn_broker_windows *windows, int64_t throttle_ms)
@@ -37,6 +38,9 @@ cdef extern from "engine/stats.h" nogil:
         int64_t fetchq_cnt, fetchq_size, next_offset, eof_offset, lo_offset, hi_offset, ls_offset, rxmsgs, rxbytes, rx_ver_drops
     struct kn_client_snapshot:
         int64_t replyq, msg_cnt, msg_size, msg_max, msg_size_max, tx, tx_bytes, rx, rx_bytes, txmsgs, txmsg_bytes, rxmsgs, rxmsg_bytes
+    struct kn_mean_snapshot:
+        int64_t count, sum, most
+    void kn_stats_means(kn_broker *broker, kn_mean_snapshot *snapshots)
     void kn_stats_broker(kn_broker *broker, int64_t now_us, int end, kn_broker_snapshot *snapshot)
     void kn_stats_topic(kn_topic *topic, int64_t now_us, int end, kn_topic_snapshot *snapshot)
     void kn_stats_partition(kn_topic *topic, int32_t partition, kn_partition_snapshot *snapshot)
@@ -45,9 +49,12 @@ cdef extern from "engine/stats.h" nogil:
 
 cdef extern from "engine/broker.h" nogil:
     """
+    #include "engine/engine.h"
+    static void measure(struct kn_engine *engine, int on) { atomic_store_explicit(&engine->measuring, on, memory_order_relaxed); }
     static struct kn_broker_windows *windows_of(struct kn_broker *broker) { return broker->windows; }
     """
     kn_broker_windows *windows_of(kn_broker *broker)
+    void measure(kn_engine *engine, int on)
 
 
 cdef kn_broker *_broker(Engine engine, int handle) except NULL:
@@ -98,6 +105,27 @@ def cursor_snapshot(Cursor cursor not None):
     cdef kn_cursor_snapshot snapshot
     kn_stats_cursor(cursor.cursor, &snapshot)
     return snapshot
+
+
+def set_measured(Engine engine not None, bint on):
+    """Whether brokers record what `means_snapshot()` tells."""
+    measure(engine._alive(), on)
+
+
+def means_snapshot(Engine engine not None, int handle):
+    """(count, sum, most) in microseconds: ages of batches that left the queue, then how long Produce, Fetch and other requests took.
+
+    Counts and sums only rise; ``most`` is of what came since the snapshot before.
+    """
+    cdef kn_mean_snapshot[KN_MEAN_KINDS] found
+    cdef kn_mean_snapshot *each = found
+    kn_stats_means(_broker(engine, handle), each)
+    return [(each[kind].count, each[kind].sum, each[kind].most) for kind in range(KN_MEAN_KINDS)]
+
+
+def idle_us(Engine engine not None):
+    """How long the application has waited for messages, all in all."""
+    return kn_queue_idle_us(&engine._alive().fetched)
 
 
 def note_throttle(Engine engine not None, int handle, int64_t throttle_ms):

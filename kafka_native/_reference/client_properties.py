@@ -257,7 +257,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         MEDIUM,
         choices=(*CONTEXTS, "all"),
         state=State.EFFECTIVE,
-        note="plugin and telemetry have nothing to say yet",
+        note="plugin has nothing to say yet",
         doc="Comma-separated contexts to log debug lines about, each on a logger of its own: docs/guide/logging.md.",
     ),
     Property(
@@ -738,9 +738,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         default=True,
-        harmless=(False,),
-        state=State.INERT,
-        note="planned",
-        doc="Send metrics to the cluster if it asks for them (KIP-714).",
+        state=State.EFFECTIVE,
+        note="an AdminClient pushes none",
+        doc=(
+            "Push the client metrics that the cluster's operators have subscribed to (KIP-714), where brokers take "
+            "any: docs/guide/monitoring.md."
+        ),
     ),
 )

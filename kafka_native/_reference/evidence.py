@@ -31,6 +31,7 @@ _LOGINS: Final = "client/test_sasl.py::"
 _TOKENS: Final = "security/test_oidc.py::"
 
 _OF_BOTH: Final = {
+    "enable.metrics.push": _at("client/test_telemetry.py::test_nothing_is_sent_if_it_is_off", "kafka_native/client.py"),
     "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/engine/produce_request.c::client_id"),
     "metadata.broker.list": _at(f"{_WIRE}test_brokers_to_start_from", "kafka_native/config.py"),
     "message.max.bytes": _at(

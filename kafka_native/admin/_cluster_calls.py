@@ -13,7 +13,7 @@ from kafka_native.admin._checks import broker_id, flag, list_of, set_of
 from kafka_native.admin._cluster import DescribeClusterResult
 from kafka_native.admin._config import ConfigEntry, ConfigResource
 from kafka_native.admin._resource import ResourceType
-from kafka_native.types import ClusterMetadata
+from kafka_native.types import ClusterMetadata, Uuid
 
 
 class ClusterCalls(Calls):
@@ -37,6 +37,11 @@ class ClusterCalls(Calls):
         """
         self._check_open()
         return self._client.cluster_id(timeout)
+
+    def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which metrics would be pushed, which this client does not; see `Producer.client_instance_id`."""
+        self._client.check_open(CLOSED_TEXT)
+        return self._client.client_instance_id(timeout)
 
     def describe_cluster(
         self, *, include_authorized_operations: bool = False, request_timeout: float = -1

@@ -10,7 +10,7 @@ from kafka_native.aio._loop import Asking
 from kafka_native.consumer import Consumer, OnCommit
 from kafka_native.errors import KafkaError
 from kafka_native.statistics import ClientMetrics
-from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition
+from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition, Uuid
 
 T = TypeVar("T")
 
@@ -159,6 +159,10 @@ class AIOAssigning:
     async def cluster_id(self, timeout: float = -1) -> str | None:
         """The cluster's id; see `Producer.cluster_id`."""
         return await self._asking.ask(self._core.cluster_id, timeout)
+
+    async def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
+        return await self._asking.ask(self._core.client_instance_id, timeout)
 
     def fatal_error(self) -> KafkaError | None:
         """What has ended this consumer for good, None: nothing; see `Consumer.fatal_error`."""

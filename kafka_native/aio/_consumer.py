@@ -21,7 +21,7 @@ from kafka_native.aio._assigning import AIOAssigning
 from kafka_native.aio._loop import Asking, Watch
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.control.rebalance import Kind, Listener, Step
-from kafka_native.deadlines import deadline_of
+from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.types import TopicPartition
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
@@ -411,13 +411,15 @@ class AIOConsumer(AIOAssigning):
     async def _close(self, timeout: float) -> None:
         core = self._core
         core._mark_closed()
+        deadline: float | None = 0.0  # until it is known: there is no time
         try:
+            deadline = deadline_of(timeout)
             if not core._client.forked:
                 await self._finish(core._consuming.close, timeout)
         finally:
             try:
                 if not core._client.closed:
-                    await self._asking.end()
+                    await self._asking.end(partial(core._client.push_last, left_s(deadline)))
             finally:
                 core._shut()
                 self._fetched.end()

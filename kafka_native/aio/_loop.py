@@ -6,6 +6,7 @@ Thread: the event loop's, but for what is said to run on the control thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -208,12 +209,14 @@ class Asking:
         """See `MainThread.call`."""
         return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
 
-    async def end(self) -> None:
+    async def end(self, push_last: Callable[[], None]) -> None:
         """Ends the control thread and the engine's, without waiting for them in the loop; then closing takes no time.
 
-        It is the last work of the control thread to wait for the others.
+        ``push_last`` is `Client.push_last`. It is the last work of the control thread to wait for the others.
         """
         main = self._main
+        with contextlib.suppress(KafkaException):  # it took too long
+            await self.ask(push_last)
 
         def subscribe(ended: Callable[[], None]) -> None:
             def last() -> None:

@@ -21,7 +21,7 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
 from kafka_native.statistics import ClientMetrics
 from kafka_native.transacting import look_s
-from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition
+from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition, Uuid
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
@@ -192,6 +192,10 @@ class AIOProducer(Callbacks, Sending):
         """The cluster's id; see `Producer.cluster_id`."""
         return await self._asking.ask(self._core.cluster_id, timeout)
 
+    async def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
+        return await self._asking.ask(self._core.client_instance_id, timeout)
+
     # --- transactions ---
 
     async def init_transactions(self, timeout: float = -1) -> None:
@@ -282,14 +286,16 @@ class AIOProducer(Callbacks, Sending):
 
     async def _close(self, timeout: float) -> None:
         core = self._core
+        deadline: float | None = 0.0  # until it is known: there is no time
         try:
+            deadline = deadline_of(timeout)
             if timeout != 0:
                 await self.flush(timeout)
         finally:
             self._watch.detach()
             try:
                 if not core._client.closed:
-                    await self._asking.end()
+                    await self._asking.end(partial(core._client.push_last, left_s(deadline)))
             finally:
                 core._tell_of_the_rest()
                 core._shut()  # makes the last reports

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.control.encryption import Encryption
 from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
 from kafka_native.errors import (
@@ -151,6 +151,8 @@ class BrokerPool:
         self._turn = itertools.count()
         self._next_server_at = 0.0
         self._may_rebootstrap = rebootstraps
+        self.connections = 0
+        """How many came up, ever."""
         self.rebootstrapping = False
         """Until the next metadata, only the bootstrap servers are believed to belong to the cluster."""
         self.on_rebootstrap: Callable[[], None] = lambda: None
@@ -213,6 +215,19 @@ class BrokerPool:
         """Whether what is sent to this target needs no connection first."""
         broker = self._at(target)
         return broker is not None and broker.up
+
+    def offering(self, message: type[Request]) -> list[int | None]:
+        """Targets that are up and have this request: nodes, or while none is up ANY_BROKER for a bootstrap server."""
+        nodes = [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
+        offering = [each for each in nodes or self.bootstrap if each.ranges and each.ranges.choose(message) >= 0]
+        return [each.node_id for each in offering] if nodes else [ANY_BROKER] * bool(offering)
+
+    def aside(self, message: type[Request], node_id: int) -> int:
+        """Where no Fetch holds a request up: a coordinator's connection that is up, or else a new one to this node."""
+        for broker in self._coordinators.values():
+            if broker.ranges is not None and broker.ranges.choose(message) >= 0:
+                return COORDINATORS + broker.node_id
+        return self.coordinator(*self.where(node_id))
 
     def where(self, target: int) -> tuple[int, str, int]:
         """The id, host and port behind a target; KeyError if it isn't known any more."""
@@ -376,6 +391,7 @@ class BrokerPool:
         """TCP is up: start the handshake."""
         broker = self._by_handle.get(event.broker)
         if broker is not None:
+            self.connections += 1
             broker.generation = event.generation
             broker.unanswered = False
             broker.authentication = None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.means import Mean
 from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
 from kafka_native.control.positions import NOWHERE, Key, Place, place_of
 from kafka_native.errors import KafkaError
@@ -163,6 +164,8 @@ class Committing:
         self._snapshot_polls = 0
         self.subscribed: Callable[[], bool] = lambda: False
         """Whether this client consumes as a member: then nothing is committed while it isn't one."""
+        self.latency = Mean()
+        """How long requests took that were answered, in milliseconds."""
         fetching.ask_committed = self.fetch_committed if self._can_commit else None
 
     # --- stored offsets ---
@@ -340,7 +343,7 @@ class Committing:
             commit.member = identity
         message = commit_message(self._member, merged, self._fetching.topic_ids({topic for topic, _ in merged}))
         # Not until a commit's own deadline: a short one doesn't mean that the coordinator is gone.
-        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_reply(reply, identity))]
+        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_reply(reply, identity, now))]
 
     def _fail_strangers(self, commit: Commit) -> None:
         """What may be another member's by now isn't committed any more."""
@@ -380,7 +383,7 @@ class Committing:
             commit.left.clear()
         self._end(list(commits))
 
-    def _on_reply(self, reply: Reply, identity: tuple[str, int]) -> None:
+    def _on_reply(self, reply: Reply, identity: tuple[str, int], sent_at: float) -> None:
         batch, self._sent = self._sent or [], None
         coordinator = self._coordinator
         assert coordinator is not None
@@ -392,6 +395,7 @@ class Committing:
             for commit in batch:
                 commit.last = reply
         else:
+            self.latency.record((self._clock() - sent_at) * 1000)
             results = commit_results(reply, self._fetching.topic_name)
             if not any(results.values()):
                 coordinator.answered()

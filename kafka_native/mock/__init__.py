@@ -17,6 +17,7 @@ from kafka_native.mock.cluster import MockCluster, SeenRequest
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.mock.sasl import SeenLogin
 from kafka_native.mock.security import ListenerSecurity
+from kafka_native.mock.telemetry import PushedMetrics
 from kafka_native.mock.tls import SeenHandshake
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Identity",
     "ListenerSecurity",
     "MockCluster",
+    "PushedMetrics",
     "SeenHandshake",
     "SeenLogin",
     "SeenRequest",

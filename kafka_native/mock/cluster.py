@@ -11,6 +11,7 @@ import threading
 import time
 import zlib
 from collections import deque
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native import records
@@ -30,6 +31,7 @@ from kafka_native.mock.security import ListenerSecurity, SecurityVerbs
 from kafka_native.mock.server import Broker
 from kafka_native.mock.share_groups import ShareGroups
 from kafka_native.mock.share_partitions import ShareSettings
+from kafka_native.mock.telemetry import Telemetry, TelemetryVerbs
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
 from kafka_native.mock.transactions import Transactions
 from kafka_native.protocol import ApiKey
@@ -64,7 +66,7 @@ class SeenRequest(NamedTuple):
     time: float
 
 
-class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
+class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
     """A Kafka cluster in this process, on real sockets of 127.0.0.1 and with the real protocol.
 
     It keeps everything in memory and stores record batches as the bytes that came. Brokers are numbered from 1 on, and
@@ -89,6 +91,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
     :param transaction_version: 2: transactions as KIP-890 has them; 1: as before.
     :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
     :param security: TLS and SASL of all brokers; None for neither.
+    :param client_metrics: Whether brokers take metrics of clients (KIP-714), as Kafka's do with a plugin for them:
+        ``subscribe_metrics()`` says which.
     """
 
     def __init__(
@@ -113,6 +117,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
         partial_batches: bool = False,
         transaction_version: int = 2,
         security: ListenerSecurity | None = None,
+        client_metrics: bool = False,
     ) -> None:
         """Start the brokers; see the class for the arguments."""
         if brokers < 1:
@@ -126,16 +131,16 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
         self.leader_hints = leader_hints
         self.partial_batches = partial_batches
         self.cluster_id = secrets.token_urlsafe(16)
-        self.versions = versions.ranges(max_versions or {})
+        self.versions = versions.ranges(max_versions or {}, client_metrics=client_metrics)
         self.lock = threading.RLock()
         self.faults = Faults()
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
-        settings = Settings(rebalance_delay, group_heartbeat, group_session)
-        settings.max_size = group_max_size
+        settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size)
         self.groups = Groups(self.lock, settings, self.topics)
         self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session), self.topics)
         self.access = Access()
+        self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
         self.tls = security.tls(self.faults)
         self.sasl = security.sasl(self.lock, self.access, self.faults)
@@ -154,9 +159,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs):
             for node in range(1, brokers + 1):
                 own_port = port + node - 1 if port else 0
                 self._brokers[node] = Broker(self, node, HOST, own_port, session_limit=fetch_session_limit)
-            for broker, rack in zip(self._brokers.values(), racks, strict=False):
+            for broker, rack in zip_longest(self._brokers.values(), racks[:brokers]):
                 broker.rack = rack
-            for broker in self._brokers.values():
                 broker.start()
                 self._live.add(broker.id)
         except BaseException:

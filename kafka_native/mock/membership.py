@@ -49,13 +49,15 @@ class Settings:
     change their protocol: ``bidirectional``, ``upgrade``, ``downgrade`` or ``disabled``.
     """
 
-    def __init__(self, rebalance_delay: float, heartbeat_seconds: float, session_seconds: float) -> None:
+    def __init__(
+        self, rebalance_delay: float, heartbeat_seconds: float, session_seconds: float, max_size: int | None = None
+    ) -> None:
         """Take these, and Kafka's defaults for the rest."""
         self.rebalance_delay = rebalance_delay
         self.heartbeat_seconds = heartbeat_seconds
         self.session_seconds = session_seconds
         self.heartbeat_intervals: dict[str, float] = {}
-        self.max_size: int | None = None
+        self.max_size = max_size
         self.server_assignor = "uniform"
         self.migration = "bidirectional"
         self.denied_topics: set[str] = set()

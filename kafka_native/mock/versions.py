@@ -78,6 +78,12 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 
+WITH_RECEIVER: dict[ApiKey, tuple[int, int]] = {
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+    ApiKey.PUSH_TELEMETRY: (0, 0),
+}
+"""What a broker offers that has a plugin for clients' metrics."""
+
 
 def of_release(release: str) -> dict[int, int]:
     """``max_versions`` of a cluster that plays one of the first releases: ``0.8.0`` to ``0.11.0``.
@@ -88,10 +94,10 @@ def of_release(release: str) -> dict[int, int]:
     return {int(key): known.get(key, (0, -1))[1] for key in ADVERTISED}
 
 
-def ranges(max_versions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+def ranges(max_versions: Mapping[int, int], *, client_metrics: bool) -> dict[int, tuple[int, int]]:
     """The advertised ranges of a cluster that is told to be older: a negative maximum takes an API away."""
     found: dict[int, tuple[int, int]] = {}
-    for key, (first, last) in ADVERTISED.items():
+    for key, (first, last) in {**ADVERTISED, **(WITH_RECEIVER if client_metrics else {})}.items():
         last = min(last, max_versions.get(key, last))
         if last >= 0:
             found[int(key)] = (first if first <= last else 0, last)

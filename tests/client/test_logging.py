@@ -71,6 +71,14 @@ def mocks(client: Client, topic: str, **conf: Any) -> None:
     produces(client, topic, **{"test.mock.num.brokers": 1, **conf})
 
 
+def pushes(client: Client, topic: str, **conf: Any) -> None:
+    with MockCluster(brokers=1, client_metrics=True) as cluster:
+        cluster.subscribe_metrics(["*"], 60_000)
+        with Client(cluster).producer(**conf) as producer:
+            producer.client_instance_id(30)
+            producer.list_topics(timeout=30)
+
+
 SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "generic": (produces, (r"a producer of kafka_native", r"closed$")),
     "broker": (produces, (r"connecting \(attempt 1", r": up$", r"closed: .*closed on request|: up$")),
@@ -95,10 +103,14 @@ SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "assignor": (consumes, (r"range gives 1 partition\(s\) to",)),
     "mock": (mocks, (r"the mock cluster listens at 127.0.0.1:\d+",)),
     "conf": (produces, (r"enable.idempotence = True", r"debug = conf")),
+    "telemetry": (
+        pushes,
+        (r"metrics go to ", r"subscription \d+: 10 metric\(s\) each 60 s", r"pushes \d+ bytes.* last ones"),
+    ),
 }
 AT_BROKERS = {"security"}
 """What has something to say where there is SASL: tests/broker/test_sasl.py."""
-NO_SUBJECT = {"plugin", "telemetry"}
+NO_SUBJECT = {"plugin"}
 
 
 def test_contexts_are_the_propertys_and_numbered_as_in_the_core() -> None:

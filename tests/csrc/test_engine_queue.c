@@ -233,6 +233,31 @@ static void test_many_threads_lose_nothing_and_nobody_oversleeps(void)
     kn_queue_deinit(&crowd.queue);
 }
 
+static void test_time_that_is_waited_is_counted_once_however_many_wait(void)
+{
+    struct kn_queue queue;
+    CHECK_EQ(kn_queue_init(&queue), KN_OK);
+    kn_queue_push(&queue, &item_new(1)->node);
+    CHECK_EQ(kn_queue_wait(&queue, 1000), KN_OK); /* nobody has waited */
+    CHECK_EQ(kn_queue_idle_us(&queue), 0);
+    CHECK_EQ(pop_value(&queue), 1);
+    CHECK_EQ(kn_queue_wait(&queue, 20), KN_ERR_TIMED_OUT);
+    int64_t slept_us = kn_queue_idle_us(&queue);
+    CHECK(slept_us >= 15000);
+    CHECK_EQ(kn_queue_idle_us(&queue), slept_us); /* nobody waits now */
+    int64_t began_us = kn_clock_us();
+    kn_queue_idle_begin(&queue);
+    kn_queue_idle_begin(&queue);
+    CHECK_EQ(kn_queue_wait(&queue, 5), KN_ERR_TIMED_OUT);
+    CHECK(kn_queue_idle_us(&queue) >= slept_us + 4000); /* also while it goes on */
+    kn_queue_idle_end(&queue);
+    kn_queue_idle_end(&queue);
+    int64_t all_us = kn_queue_idle_us(&queue);
+    CHECK(all_us - slept_us <= kn_clock_us() - began_us);
+    CHECK_EQ(kn_queue_idle_us(&queue), all_us);
+    kn_queue_deinit(&queue);
+}
+
 int main(void)
 {
     RUN(test_items_come_in_order_and_go_back_in_front);
@@ -241,6 +266,7 @@ int main(void)
     RUN(test_a_kick_reaches_every_sleeper);
     RUN(test_an_event_loop_sees_the_descriptor_until_it_rests);
     RUN(test_a_signal_ends_the_wait_at_once);
+    RUN(test_time_that_is_waited_is_counted_once_however_many_wait);
     RUN(test_many_threads_lose_nothing_and_nobody_oversleeps);
     return check_done();
 }

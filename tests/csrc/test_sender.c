@@ -15,6 +15,7 @@ static void setup_with(void (*configure)(struct kn_engine_config *config))
     if (configure) configure(&engine->config);
     memset(&broker, 0, sizeof broker);
     broker.engine = other.engine = engine;
+    broker.means.on = &engine->measuring;
     broker.handle = 3;
     sender = &broker.sender;
     kn_sender_init(sender, &broker);

@@ -16,6 +16,7 @@ static void setup_with(int16_t produce_version, void (*configure)(struct kn_engi
     if (configure) configure(&engine->config);
     memset(&broker, 0, sizeof broker);
     broker.engine = engine;
+    broker.means.on = &engine->measuring;
     sender = &broker.sender;
     kn_sender_init(sender, &broker);
     sender->produce_version = produce_version;

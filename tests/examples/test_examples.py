@@ -122,6 +122,12 @@ SAYS = {
     "backpressure.py": ["100000 messages through a queue of 1000, 0 failed"],
     "partitioner.py": ["100 urgent messages in partition 0, 900 in the others"],
     "keyless.py": ["less than a third"],
+    "client_metrics.py": [
+        "org.apache.kafka.producer.request.latency.max = ",
+        "org.apache.kafka.consumer.coordinator.commit.latency.avg = ",
+        "ms, a sum, labels ['group_id', 'group_member_id']",
+        "pushed by 2 clients, 2 said goodbye",
+    ],
     "gapless.py": ["_GAPLESS_GUARANTEE", "x INVALID_RECORD (NOT_PERSISTED)", "0 to 49 without a gap: True"],
     "exactly_once.py": ["1000 messages delivered, in order: True", "`acks` must be set to `all`"],
     "compacted.py": [
