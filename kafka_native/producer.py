@@ -269,8 +269,10 @@ class Producer(Transacting, ProducerCore):
                 self.flush(timeout)
             self._mark_closed()
             self._tell_of_the_rest()
-            self._client.push_last(left_s(deadline))
-            self._shut()
+            try:
+                self._client.push_last(left_s(deadline))
+            finally:
+                self._shut()
         return True
 
     def _tell_of_the_rest(self) -> None:
