@@ -1,0 +1,37 @@
+"""``python -m tests.broker.spark_once``: a long run on a broker of our own; ends with 1 when a rule was broken."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import click
+
+from tests.broker.spark_once.run import Options, Run, violations
+
+
+@click.command()
+@click.option("--kills", default=100, show_default=True)
+@click.option("--seconds", default=float("inf"), help="After which nobody is killed any more.")
+@click.option("--rate", default=100, show_default=True, help="Rows a second.")
+@click.option("--master", default="local[2, 2]", show_default=True, help="Spark's; or local-cluster[2,1,1024].")
+@click.option("--jvm-share", default=0.25, show_default=True, help="How many of the kills are of JVMs.")
+@click.option("--seed", type=int, help="Of the kills (default: drawn, and printed).")
+@click.option("--bug", default="", help="To see that it can fail: at-least-once.")
+def main(seed: int | None, **rest: object) -> None:
+    """A stream whose processes are killed at each step, and what committed readers see of it."""
+    options = Options(seed=random.randrange(1 << 30) if seed is None else seed, **rest)  # type: ignore[arg-type]
+    click.echo(f"{options}")
+    run = Run(options)
+    result = run.run()
+    for line in run.lines():
+        click.echo(f"  {line}")
+    found = violations(result)
+    for text in found:
+        click.echo(f"  BROKEN {text}")
+    click.echo(f"  {'no rule was broken' if not found else f'what the drivers said is in {run.directory}'}")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""A run: rows for a stream, kills, and what committed readers see of its output at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import kafka_native
+from kafka_native.protocol import ApiKey
+from tests.broker.bank.reading import by_ours, by_theirs, open_transactions
+from tests.broker.cluster import GUARD, Cluster, Listener, quiet, start
+from tests.broker.spark_once.processes import ancestors, descendants, name_of, owner
+from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
+from tests.broker.support import create
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTITIONS = 3
+STEPS = [
+    *((api, phase) for api in (ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE) for phase in (BEFORE, ANSWERED, AFTER)),
+    *((api, phase) for api in (ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT) for phase in (BEFORE, ANSWERED)),
+    *((api, phase) for api in (ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN) for phase in (BEFORE, ANSWERED, AFTER)),
+]
+"""Of the protocol, as docs/guide/transactions.md has it: a request at three moments."""
+WORKER, JVM = "worker", "jvm"
+"""Who is killed: the Python process that makes the request, or the JVM, driver or executor, that it belongs to."""
+END_S = 600.0
+LOOK_S = 0.2
+
+
+@dataclass
+class Options:
+    """What to run."""
+
+    kills: int = 100
+    seconds: float = float("inf")  # after which nobody is killed any more
+    seed: int = 0
+    rate: int = 100
+    master: str = "local[2, 2]"
+    jvm_share: float = 0.25
+    bug: str = ""  # "at-least-once": no transactional.id
+
+    def __str__(self) -> str:
+        return f"{self.kills} kills, {self.master}, --seed {self.seed}"
+
+
+@dataclass
+class Result:
+    """What is judged."""
+
+    rows: int = 0
+    """How many there are to be: 0, 1, and so on."""
+    readings: dict[str, Counter[int]] = field(default_factory=dict)
+    open_transactions: list[str] = field(default_factory=list)
+
+
+def violations(result: Result) -> list[str]:
+    """What is wrong, a sentence each."""
+    found = list(result.open_transactions)
+    for name, seen in result.readings.items():
+        missing = [row for row in range(result.rows) if not seen[row]]
+        twice = [row for row, count in seen.items() if count > 1]
+        strange = [row for row in seen if not 0 <= row < result.rows]
+        found += [f"{name}: {len(rows)} rows {what}, as {rows[:5]}" for what, rows in
+                  (("missing", missing), ("twice", twice), ("that nobody wrote", strange)) if rows]  # fmt: skip
+    return found
+
+
+class Killer:
+    """Decides who dies when. Thread: those of the proxies; its lock is held while somebody is killed."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._random = random.Random(options.seed)
+        self._deck: list[tuple[ApiKey, str]] = []
+        self._lock = threading.Lock()
+        self.driver: subprocess.Popen[bytes] | None = None
+        self.kills: Counter[tuple[str, str, str]] = Counter()
+        self._over = False
+        self._arm()
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return self.kills.total()
+
+    def well(self) -> None:
+        """Nobody is killed any more."""
+        with self._lock:
+            self._over = True
+
+    def _arm(self) -> None:
+        """The next one: at which step, of whom, and how many such requests live before. No two of a step in a row."""
+        if not self._deck:
+            self._deck = list(STEPS)
+            self._random.shuffle(self._deck)
+        self._step = self._deck.pop()
+        self._victim = JVM if self._random.random() < self._options.jvm_share else WORKER
+        self._spared = self._random.randrange(3)
+
+    def __call__(self, api: int, phase: str, port: int) -> bool:
+        """What a proxy sees."""
+        if (api, phase) != self._step:
+            return True
+        with self._lock:
+            driver = self.driver
+            self._over = self._over or self.count >= self._options.kills
+            if (api, phase) != self._step or self._over or driver is None:
+                return True
+            own = descendants(driver.pid)
+            pid = owner(port, own)
+            if pid is None or (self._spared and self._spare()):
+                return True
+            if self._victim == JVM:
+                pid = next(each for each in ancestors(pid) if name_of(each) == "java")
+            os.kill(pid, signal.SIGKILL)
+            if self._victim == JVM and "java" not in map(name_of, ancestors(pid)):
+                driver.kill()  # it was the driver's: what is left of that waits for nothing
+            self.kills[ApiKey(api).name, phase, self._victim] += 1
+            self._arm()
+        return phase == AFTER
+
+    def _spare(self) -> bool:
+        self._spared -= 1
+        return True
+
+
+class Run:
+    """Use `Run(options).run()`."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.directory = Path(tempfile.mkdtemp(prefix="spark-once-"))
+        mark = uuid.uuid4().hex[:8]
+        self._source, self._target = f"once-{mark}-in", f"once-{mark}-out"
+        self._killer = Killer(options)
+        self._fed = 0
+        self._lives = 0
+        self._ended = threading.Event()
+        self.result = Result()
+
+    def run(self) -> Result:
+        """Everything; the processes are gone at the end, however it ends."""
+        began = time.monotonic()
+        with ExitStack() as stack:
+            proxy = StepProxy(self._killer)
+            stack.callback(proxy.close)
+            cluster = start(1, listeners={"CLIENTS": Listener("PLAINTEXT", {}, [proxy.port])})
+            stack.callback(cluster.close)
+            proxy.target = cluster.listeners["CLIENTS"]
+            create(cluster, self._source, 2)
+            create(cluster, self._target, PARTITIONS)
+            stack.callback(self._stop)
+            self._work(cluster, proxy.address)
+            self._stop()
+            self._read(cluster)
+        self.seconds = time.monotonic() - began
+        return self.result
+
+    def _work(self, cluster: Cluster, bootstrap: str) -> None:
+        conf = quiet({"bootstrap.servers": cluster.bootstrap})
+        with kafka_native.Producer(conf) as producer:
+            until = time.monotonic() + self._options.seconds
+            while self._killer.count < self._options.kills and time.monotonic() < until:
+                self._keep_going(bootstrap)
+                for _ in range(max(1, int(self._options.rate * LOOK_S))):
+                    producer.produce(self._source, str(self._fed), partition=self._fed % 2)
+                    self._fed += 1
+                producer.poll(0)
+                time.sleep(LOOK_S)
+            assert producer.flush(60) == 0
+        self._killer.well()
+        deadline = time.monotonic() + END_S
+        while len(by_theirs(cluster, self._target, PARTITIONS, 0)) < self._fed:
+            assert time.monotonic() < deadline, f"not all rows are there, see {self.directory}"
+            self._keep_going(bootstrap)
+            time.sleep(1.0)
+
+    def _keep_going(self, bootstrap: str) -> None:
+        """Has a driver."""
+        driver = self._killer.driver
+        if driver is not None and driver.poll() is None:
+            return
+        sink = {"kafka.bootstrap.servers": bootstrap, "topic": self._target}
+        if self._options.bug != "at-least-once":
+            sink["kafka.transactional.id"] = self._target
+        source = {"kafka.bootstrap.servers": bootstrap, "subscribe": self._source, "maxOffsetsPerTrigger": "1000"}
+        settings = {
+            "master": self._options.master,
+            "partitions": PARTITIONS,
+            "source": {**source, "startingOffsets": "earliest"},
+            "sink": {**sink, "checkpointLocation": str(self.directory / "checkpoint")},
+        }
+        command = [sys.executable, "-m", "tests.broker.spark_once.driver", json.dumps(settings)]
+        with (self.directory / f"driver.{self._lives}.out").open("ab") as output:
+            self._killer.driver = subprocess.Popen(
+                [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT, start_new_session=True,
+            )  # fmt: skip
+        self._lives += 1
+
+    def _stop(self) -> None:
+        driver, self._killer.driver = self._killer.driver, None
+        if driver is not None:
+            for pid in descendants(driver.pid):
+                os.kill(pid, signal.SIGKILL)
+            driver.wait(20)
+
+    def _read(self, cluster: Cluster) -> None:
+        self.result.rows = self._fed
+        for name, read in (("kafka_native", by_ours), ("confluent_kafka", by_theirs)):
+            values = read(cluster, self._target, PARTITIONS, 0).values()
+            self.result.readings[name] = Counter(int(value) for value in values)
+        if not self._options.bug:
+            self.result.open_transactions = open_transactions(cluster, self._target, self._target)
+
+    def lines(self) -> list[str]:
+        """What the run was like."""
+        starts, failures = 0, Counter[str]()
+        for output in self.directory.glob("*.out"):
+            for line in output.read_text(errors="replace").splitlines():
+                said = json.loads(line) if line.startswith('{"e"') else {"e": ""}
+                starts += said["e"] == "start"
+                failures[said.get("text", "").partition(": ")[0][-60:]] += said["e"] == "failed"
+        kills = ", ".join(f"{count} {' '.join(step)}" for step, count in sorted(self._killer.kills.items()))
+        return [
+            f"{self.seconds:.0f} s, {self._killer.count} kills: {kills}",
+            f"rows: {self.result.rows}; seen: "
+            + ", ".join(f"{name} {seen.total()}" for name, seen in self.result.readings.items()),
+            f"drivers: {self._lives}, starts of the query: {starts}, ends by: {dict(failures.most_common(8))}",
+        ]

@@ -1,0 +1,115 @@
+"""Spark's processes, killed at steps of writing exactly once; at length: ``python -m tests.broker.spark_once``.
+
+First the judge is judged, and what it needs to kill the right one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from kafka_native.admin import AdminClient
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from tests.broker.cluster import NoBroker
+from tests.broker.spark_once.processes import ancestors, descendants, name_of, owner
+from tests.broker.spark_once.run import Options, Result, Run, violations
+from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
+from tests.broker.support import wait_for
+
+
+def good() -> Result:
+    """Three rows, seen by two readers."""
+    return Result(3, {name: Counter([0, 1, 2]) for name in ("a", "b")})
+
+
+def missed(result: Result) -> None:
+    result.readings["b"][1] = 0
+
+
+def twice(result: Result) -> None:
+    result.readings["a"][2] = 2
+
+
+def strange(result: Result) -> None:
+    result.readings["a"][3] = 1
+
+
+def left_open(result: Result) -> None:
+    result.open_transactions.append("producer 7 has an open transaction")
+
+
+@pytest.mark.parametrize("break_it", [missed, twice, strange, left_open])
+def test_each_rule_can_be_broken(break_it: Callable[[Result], None]) -> None:
+    result = good()
+    assert violations(result) == []
+    break_it(result)
+    assert len(violations(result)) == 1
+
+
+def test_the_owner_of_a_connection_is_found_among_its_kin() -> None:
+    program = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); sys.stdin.read()"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = [sys.executable, "-c", program, str(listener.getsockname()[1])]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+            near, (_, port) = listener.accept()
+            try:
+                assert owner(port, descendants(os.getpid())) == child.pid
+                assert owner(port, {os.getpid()}) is None
+                assert os.getpid() in ancestors(child.pid)
+                assert name_of(child.pid).startswith("python")
+            finally:
+                near.close()
+                child.kill()
+
+
+def test_the_proxy_tells_each_step_and_ends_connections() -> None:
+    steps: list[tuple[int, str]] = []
+    cut: list[int] = []
+
+    def watch(api: int, phase: str, port: int) -> bool:
+        steps.append((api, phase))
+        return not (cut and phase == ANSWERED and api == cut.pop())
+
+    with MockCluster(brokers=1, auto_create_topics=False) as cluster:
+        proxy = StepProxy(watch)
+        try:
+            proxy.target = cluster.bootstrap_servers
+            with AdminClient({"bootstrap.servers": proxy.address}) as admin:
+                admin.list_topics(timeout=30)
+            wanted = [(ApiKey.METADATA, phase) for phase in (BEFORE, ANSWERED, AFTER)]
+            wait_for(lambda: wanted[-1] in steps, "the last step")  # which isn't waited for
+            assert [step for step in steps if step[0] == ApiKey.METADATA][:3] == wanted
+            assert steps.index((ApiKey.API_VERSIONS, ANSWERED)) < steps.index((ApiKey.METADATA, BEFORE))
+            steps.clear()
+            cut.append(ApiKey.API_VERSIONS)
+            with AdminClient({"bootstrap.servers": proxy.address, "reconnect.backoff.ms": 10}) as admin:
+                admin.list_topics(timeout=30)
+            versions = [phase for api, phase in steps if api == ApiKey.API_VERSIONS]
+            assert versions[:3] == [BEFORE, ANSWERED, BEFORE], "no answer came: it is asked again"
+        finally:
+            proxy.close()
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(1200)
+def test_each_row_is_seen_once_whoever_is_killed() -> None:
+    if shutil.which("java") is None:
+        pytest.skip("no Spark: java is not installed")
+    options = Options(kills=5, jvm_share=0.2)
+    run = Run(options)
+    try:
+        result = run.run()
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    print("\n".join([str(options), *run.lines()]))
+    assert violations(result) == [], f"what the drivers said is in {run.directory}"
+    assert result.rows
