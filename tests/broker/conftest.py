@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.broker import java
-from tests.broker.cluster import Cluster, NoBroker, shared, start
+from tests.broker.cluster import Cluster, NoBroker, shared
 from tests.broker.old_kafka import VERSIONS, OldKafka
-from tests.broker.support import TopicMaker, delete_topics
+from tests.broker.support import TopicMaker, delete_topics, running
 
 HERE = Path(__file__).parent
 # Everything here may be the first to fetch Kafka and start it.
@@ -26,17 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_SECONDS))
 
 
-def running(size: int) -> Iterator[Cluster]:
-    try:
-        cluster = start(size)
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
-    try:
-        yield cluster
-    finally:
-        cluster.close()
-
-
 @pytest.fixture(scope="session")
 def kafka() -> Cluster:
     """One broker."""
@@ -49,7 +38,8 @@ def kafka() -> Cluster:
 @pytest.fixture(scope="session")
 def kafka3() -> Iterator[Cluster]:
     """Three brokers. A test that kills one has to start it again and to wait."""
-    yield from running(3)
+    with running(3) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

@@ -5,19 +5,34 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import confluent_kafka
+import pytest
 from confluent_kafka.admin import NewTopic
 
 import kafka_native
-from tests.broker.cluster import Cluster, quiet
+from tests.broker.cluster import Cluster, NoBroker, quiet, start
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WAIT_SECONDS = 60.0
 
 Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@contextmanager
+def running(size: int, **how: Any) -> Iterator[Cluster]:
+    """A cluster until the end of the block; where there can be none, the test is skipped. ``how``: see `start`."""
+    try:
+        cluster = start(size, **how)
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 class Record(NamedTuple):

@@ -17,8 +17,8 @@ from kafka_native.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from tests.broker.cluster import Cluster, Listener, NoBroker, start
-from tests.broker.support import wait_for
+from tests.broker.cluster import Cluster, Listener
+from tests.broker.support import running, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
@@ -37,11 +37,7 @@ LISTENER = Listener(
 def tokens() -> Iterator[Cluster]:
     """One broker that makes delegation tokens, with two users."""
     changes = {"super.users": "User:ANONYMOUS;User:alice", "delegation.token.secret.key": "for tests"}
-    try:
-        cluster = start(1, changes=changes, listeners={"SASL": LISTENER})
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
-    try:
+    with running(1, changes=changes, listeners={"SASL": LISTENER}) as cluster:
         with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
             info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
             names = [ALICE.name, BOB.name]
@@ -49,8 +45,6 @@ def tokens() -> Iterator[Cluster]:
             for future in admin.alter_user_scram_credentials(list(upsertions)).values():
                 future.result(WAIT_S)
         yield cluster
-    finally:
-        cluster.close()
 
 
 def conf(cluster: Cluster, username: str, password: str, **more: Any) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from kafka_native import KafkaError, KafkaException, TopicPartition
 from kafka_native.admin import AdminClient, TransactionState
 from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
-from tests.broker.cluster import Cluster, NoBroker, start
-from tests.broker.support import TopicMaker, our_consumer, our_producer, wait_for
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker, our_consumer, our_producer, running, wait_for
 from tests.mock import wire
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
@@ -30,14 +30,8 @@ Tool = Callable[..., bytes]
 @pytest.fixture(scope="module")
 def trusting() -> Iterator[Cluster]:
     """One broker that writes what comes in a transaction without asking its coordinator, as those before 3.6."""
-    try:
-        cluster = start(1, changes={"transaction.partition.verification.enable": "false"})
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
-    try:
+    with running(1, changes={"transaction.partition.verification.enable": "false"}) as cluster:
         yield cluster
-    finally:
-        cluster.close()
 
 
 def rows(tool: Tool, cluster: Cluster, *command: str) -> list[dict[str, str]]:

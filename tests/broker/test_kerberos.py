@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.broker import kerberos
-from tests.broker.cluster import HOST, TEST_OPTIONS, Cluster, Listener, NoBroker, start
+from tests.broker.cluster import HOST, TEST_OPTIONS, Cluster, Listener
 from tests.broker.kerberos import REALM, Kdc
-from tests.broker.support import TopicMaker
+from tests.broker.support import TopicMaker, running
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
@@ -62,14 +62,9 @@ def kerberized(kdc: Kdc) -> Iterator[Cluster]:
     }
     options = [*TEST_OPTIONS, f"-Djava.security.krb5.conf={kdc.conf}"]
     changes = {"super.users": "User:ANONYMOUS;User:app"}
-    try:
-        cluster = start(1, options, changes, {"KERBEROS": Listener("SASL_PLAINTEXT", values)})
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
-    try:
+    listeners = {"KERBEROS": Listener("SASL_PLAINTEXT", values)}
+    with running(1, java_options=options, changes=changes, listeners=listeners) as cluster:
         yield cluster
-    finally:
-        cluster.close()
 
 
 def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> str:

@@ -15,8 +15,8 @@ import pytest
 import kafka_native
 from kafka_native import KafkaError, KafkaException
 from kafka_native.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-from tests.broker.cluster import Cluster, Listener, NoBroker, quiet, start
-from tests.broker.support import TopicMaker, read, wait_for
+from tests.broker.cluster import Cluster, Listener, quiet
+from tests.broker.support import TopicMaker, read, running, wait_for
 from tests.mock.secured import unsecured_jwt
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
@@ -51,20 +51,14 @@ LISTENERS = {
 def secured() -> Iterator[Cluster]:
     """One broker with listeners for SASL, and a user with both kinds of SCRAM credentials."""
     users = ";".join(f"User:{name}" for name in ("ANONYMOUS", USER, JAAS_USER, "token-user"))
-    try:
-        changes = {"super.users": users, "delegation.token.secret.key": "for tests"}
-        cluster = start(1, changes=changes, listeners=LISTENERS)
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
-    try:
+    changes = {"super.users": users, "delegation.token.secret.key": "for tests"}
+    with running(1, changes=changes, listeners=LISTENERS) as cluster:
         with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
             for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
                 info = ScramCredentialInfo(mechanism, 4096)
                 upsertion = UserScramCredentialUpsertion(USER, info, SECRET.encode())
                 admin.alter_user_scram_credentials([upsertion])[USER].result(30)
         yield cluster
-    finally:
-        cluster.close()
 
 
 def user_of(mechanism: str) -> str:

@@ -12,8 +12,8 @@ import pytest
 import kafka_native
 from kafka_native import KafkaError
 from tests.broker.certificates import Authority
-from tests.broker.cluster import Cluster, Listener, NoBroker, quiet, start
-from tests.broker.support import TopicMaker, read, wait_for
+from tests.broker.cluster import Cluster, Listener, quiet
+from tests.broker.support import TopicMaker, read, running, wait_for
 from tests.tunnels import HttpConnect, Socks5, Tunnels
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
@@ -58,14 +58,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "MUTUALOLDER": Listener("SSL", mutual | older),
         "SASLTLS": Listener("SASL_SSL", authority.listener() | SASL_PLAIN),
     }
-    try:
-        cluster = start(1, changes={"super.users": "User:ANONYMOUS;User:alice"}, listeners=listeners)
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
-    try:
+    with running(1, changes={"super.users": "User:ANONYMOUS;User:alice"}, listeners=listeners) as cluster:
         yield Secured(cluster, authority)
-    finally:
-        cluster.close()
 
 
 def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
