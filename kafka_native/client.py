@@ -62,12 +62,7 @@ _names = iter(range(1, 1 << 62))
 class Client:
     """One client's engine and control thread."""
 
-    def __init__(
-        self,
-        config: Config,
-        kind: str,
-        settings: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, config: Config, kind: str, settings: Mapping[str, Any]) -> None:
         """``kind`` is "producer", "consumer" or "admin"; ``settings`` the engine's, whole."""
         self.config = config
         self.kind = kind

@@ -40,7 +40,7 @@ class ClusterCalls(Calls):
 
     def client_instance_id(self, timeout: float = -1) -> Uuid:
         """The id under which metrics would be pushed, which this client does not; see `Producer.client_instance_id`."""
-        self._client.check_open(CLOSED_TEXT)
+        self._check_open()
         return self._client.client_instance_id(timeout)
 
     def describe_cluster(

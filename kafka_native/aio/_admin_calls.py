@@ -275,6 +275,10 @@ class AIOAdminCalls:
         """The cluster's id (KIP-78), None of one before 0.10.1; waits for it; see `AdminClient.cluster_id`."""
         return await self._asking.ask(self._core.cluster_id, timeout)
 
+    async def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which metrics would be pushed; see `AdminClient.client_instance_id`."""
+        return await self._asking.ask(self._core.client_instance_id, timeout)
+
     def describe_cluster(
         self, *, include_authorized_operations: bool = False, request_timeout: float = -1
     ) -> Future[DescribeClusterResult]:

@@ -209,14 +209,16 @@ class Asking:
         """See `MainThread.call`."""
         return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
 
-    async def end(self, push_last: Callable[[], None]) -> None:
+    async def end(self, push_last: Callable[[], None] | None = None) -> None:
         """Ends the control thread and the engine's, without waiting for them in the loop; then closing takes no time.
 
-        ``push_last`` is `Client.push_last`. It is the last work of the control thread to wait for the others.
+        ``push_last`` is `Client.push_last`, of clients that push metrics. This is the last work of the control
+        thread to wait for the others.
         """
         main = self._main
-        with contextlib.suppress(KafkaException):  # it took too long
-            await self.ask(push_last)
+        if push_last is not None:
+            with contextlib.suppress(KafkaException):  # it took too long
+                await self.ask(push_last)
 
         def subscribe(ended: Callable[[], None]) -> None:
             def last() -> None:
