@@ -140,6 +140,10 @@ _OF_BOTH: Final = {
     "sasl.oauthbearer.client.secret": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
     "sasl.oauthbearer.scope": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
     "sasl.oauthbearer.extensions": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
+    "sasl.oauthbearer.metadata.authentication.type": _at(
+        "security/test_cloud_tokens.py::test_azures_metadata_service_is_asked_with_the_query",
+        "kafka_native/security/cloud_tokens.py",
+    ),
     "sasl.oauthbearer.token.endpoint.url": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
     "sasl.oauthbearer.sub.claim.name": _at(f"{_TOKENS}test_the_subject_may_be_another_claim", _SASL),
     "sasl.oauthbearer.grant.type": _at(f"{_TOKENS}test_an_assertion_is_signed_with_its_claims", _SASL),

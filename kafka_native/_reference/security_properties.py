@@ -554,8 +554,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         default="none",
         choices=("none", "azure_imds", "aws_iam"),
-        state=State.REFUSED,
-        note="planned",
-        doc="Get tokens from a cloud's metadata service.",
+        state=State.EFFECTIVE,
+        doc="Get tokens for the identity that a cloud has given the machine; sasl.oauthbearer.config says more.",
     ),
 )

@@ -46,7 +46,7 @@ class Provider:
     def __init__(self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]) -> None:
         """SaslError if this can't be an endpoint, or a library is missing."""
         try:
-            import jwt
+            import jwt  # noqa: F401 - for claims_of()
             import urllib3
         except ImportError:
             raise SaslError(MISSING) from None
@@ -60,18 +60,23 @@ class Provider:
         timeout = urllib3.Timeout(connect=CONNECT_S, read=ANSWER_S)
         self._http = urllib3.PoolManager(ssl_context=context, timeout=timeout, retries=False)
         self._failures = (urllib3.exceptions.HTTPError, OSError)
-        self._decode: Callable[..., dict[str, Any]] = jwt.decode
-        self._unreadable = jwt.exceptions.PyJWTError
 
     def ask(self, fields: Mapping[str, str], authorization: str | None, now: float) -> Token:
         """Posts a form; SaslError with the provider's own words if it has no token."""
-        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
         if authorization is not None:
             headers["Authorization"] = authorization
-        body = urlencode({name: value for name, value in fields.items() if value})
+        return self._call("POST", urlencode({name: value for name, value in fields.items() if value}), headers, now)
+
+    def get(self, headers: Mapping[str, str], now: float) -> Token:
+        """Asks without a form; SaslError as for `ask()`."""
+        return self._call("GET", None, headers, now)
+
+    def _call(self, method: str, body: str | None, headers: Mapping[str, str], now: float) -> Token:
+        headers = {"Accept": "application/json", **headers}
         try:
             response = self._http.request(
-                "POST", self._url, body=body, headers=headers, redirect=False, preload_content=False
+                method, self._url, body=body, headers=headers, redirect=False, preload_content=False
             )
             answer = response.read(ANSWER_MAX + 1, decode_content=True)
             response.close()
@@ -91,16 +96,25 @@ class Provider:
         value = said.get("access_token")
         if not isinstance(value, str):
             raise SaslError(f"{self.shown_url} answers without an access_token")
-        try:
-            claims = self._decode(value, options={"verify_signature": False})
-        except self._unreadable:
-            claims = {}  # an opaque token
-        expires, lifetime = _seconds(claims.get("exp")), _seconds(said.get("expires_in"))
+        principal, expires = claims_of(value, self._subject_claim)
+        lifetime = _seconds(said.get("expires_in"))
         if expires is None and lifetime is None:
             raise SaslError(f"{self.shown_url}: the token doesn't say when it expires: no exp, no expires_in")
-        subject = claims.get(self._subject_claim)
-        principal = subject if isinstance(subject, str) else ""
         return Token(value, expires or now + (lifetime or 0.0), principal, self._extensions)
+
+
+def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
+    """Whom a token says that it stands for, and when it expires; nothing, None where it can't be read."""
+    try:
+        import jwt
+    except ImportError:
+        return "", None
+    try:
+        claims = jwt.decode(token, options={"verify_signature": False})
+    except jwt.exceptions.PyJWTError:
+        claims = {}
+    subject = claims.get(subject_claim)
+    return subject if isinstance(subject, str) else "", _seconds(claims.get("exp"))
 
 
 def _seconds(value: object) -> float | None:

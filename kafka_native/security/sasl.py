@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from kafka_native.config import Config
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.security.aws_msk_iam import AwsMskIam, chain
+from kafka_native.security.cloud_tokens import aws_iam, azure_imds, azure_url
 from kafka_native.security.gssapi import Gssapi, expanded
 from kafka_native.security.mechanisms import Credentials, Mechanism, SaslError
 from kafka_native.security.oauthbearer import OAuthBearer, callback_source, parsed_extensions
@@ -18,6 +19,7 @@ from kafka_native.security.oidc import (
     JWT_BEARER,
     Assertion,
     Provider,
+    claims_of,
     client_credentials,
     https_context,
     jwt_bearer,
@@ -81,6 +83,15 @@ def _oauthbearer(config: Config) -> Mechanism:
 
 
 def _oidc(config: Config) -> Mechanism:
+    cloud = config.text("sasl.oauthbearer.metadata.authentication.type")
+    if cloud == "aws_iam":
+        extensions = parsed_extensions(config.text("sasl.oauthbearer.extensions"))
+        subject_claim = config.text("sasl.oauthbearer.sub.claim.name")
+        own = config.text("sasl.oauthbearer.config")
+        return OAuthBearer(aws_iam(own, extensions, partial(claims_of, subject_claim=subject_claim)))
+    if cloud == "azure_imds":
+        endpoint = config.text("sasl.oauthbearer.token.endpoint.url")
+        return OAuthBearer(azure_imds(_provider(config, azure_url(endpoint, config.text("sasl.oauthbearer.config")))))
     grant = config.text("sasl.oauthbearer.grant.type")
     url, client_id, secret = (
         config.text("sasl.oauthbearer.token.endpoint.url"),
@@ -93,20 +104,24 @@ def _oidc(config: Config) -> Mechanism:
     for name, value in wanted.items():
         if not value:
             _fail(config, f"`sasl.oauthbearer.{name}` is mandatory when `sasl.oauthbearer.method=oidc` is set")
-    ca_location, ca_pem = config.text("https.ca.location"), config.text("https.ca.pem")
-    if ca_location and ca_pem:
-        _fail(config, "`https.ca.location` and `https.ca.pem` are mutually exclusive")
-    provider = Provider(
-        url,
-        https_context(ca_location, ca_pem),
-        config.text("sasl.oauthbearer.sub.claim.name"),
-        parsed_extensions(config.text("sasl.oauthbearer.extensions")),
-    )
+    provider = _provider(config, url)
     scope = config.text("sasl.oauthbearer.scope")
     if grant == JWT_BEARER:
         source = jwt_bearer(provider, _assertion(config), scope)
         return OAuthBearer(source, [config.text("sasl.oauthbearer.assertion.private.key.passphrase")])
     return OAuthBearer(client_credentials(provider, client_id, secret, scope), [secret])
+
+
+def _provider(config: Config, url: str) -> Provider:
+    ca_location, ca_pem = config.text("https.ca.location"), config.text("https.ca.pem")
+    if ca_location and ca_pem:
+        _fail(config, "`https.ca.location` and `https.ca.pem` are mutually exclusive")
+    return Provider(
+        url,
+        https_context(ca_location, ca_pem),
+        config.text("sasl.oauthbearer.sub.claim.name"),
+        parsed_extensions(config.text("sasl.oauthbearer.extensions")),
+    )
 
 
 def _assertion(config: Config) -> Callable[[float], str]:

@@ -418,7 +418,6 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("conf", "role"),
     [
-        ({"sasl.oauthbearer.metadata.authentication.type": "aws_iam"}, "producer"),
         ({"plugin.library.paths": "x"}, "producer"),
     ],
 )

@@ -29,7 +29,12 @@ class TokenEndpoint:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                self.reply(self.rfile.read(int(self.headers["Content-Length"])).decode())
+
+            def do_GET(self) -> None:
+                self.reply("")
+
+            def reply(self, body: str) -> None:
                 form = {name: values[0] for name, values in parse_qs(body).items()}
                 asked = Asked(self.path, dict(self.headers), form)
                 endpoint.asked.append(asked)
