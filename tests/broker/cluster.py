@@ -191,10 +191,18 @@ class ProcessBroker(Broker):
     """A broker that is a Java process."""
 
     def __init__(
-        self, node: int, port: int, directory: Path, values: dict[str, str], cluster_id: str, options: list[str]
+        self,
+        node: int,
+        port: int,
+        directory: Path,
+        values: dict[str, str],
+        cluster_id: str,
+        options: list[str],
+        plugins: Path | None = None,
     ) -> None:
         super().__init__(node, port)
         self._options = [*options, "-Dorg.apache.logging.log4j.level=WARN"]
+        self._plugins = plugins
         self.log_dir = Path(values["log.dirs"])
         self._output = directory / f"broker-{node}.out"
         self._properties = directory / f"broker-{node}.properties"
@@ -206,7 +214,7 @@ class ProcessBroker(Broker):
         java.java_tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
 
     def start(self) -> None:
-        command = java.java_command("kafka.Kafka", str(self._properties), options=self._options)
+        command = java.java_command("kafka.Kafka", str(self._properties), options=self._options, plugins=self._plugins)
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", str(GUARD), str(os.getpid()), *command],
@@ -361,25 +369,29 @@ def start(
     java_options: list[str] = TEST_OPTIONS,
     changes: dict[str, str] | None = None,
     listeners: Mapping[str, Listener] = MappingProxyType({}),
+    plugins: Path | None = None,
 ) -> Cluster:
     """A cluster of this many brokers, up; NoBroker where there can be none.
 
     :param changes: Properties of the brokers that are ours, in place of those that `properties` chooses.
     :param listeners: What clients can connect to besides, by name; brokers that aren't ours don't have them.
+    :param plugins: A folder of Java classes for ``changes`` to name; only brokers that are our processes find them.
     """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
     if given and listeners:
         raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no listeners of ours")
+    if given and plugins:
+        raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no plugins of ours")
     if given:
         cluster = Cluster("KAFKA_NATIVE_BOOTSTRAP", given, [], size)
         alive = len(cluster.admin().list_topics(timeout=20).brokers)
         if alive < size:
             raise NoBroker(f"KAFKA_NATIVE_BOOTSTRAP has {alive} brokers, {size} are needed")
         return cluster
-    containers = docker_answers()
+    containers = plugins is None and docker_answers()
     if not containers and (why := java.missing()):
         raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
-    return start_own(size, containers, java_options, changes or {}, listeners)
+    return start_own(size, containers, java_options, changes or {}, listeners, plugins)
 
 
 @functools.cache
@@ -389,7 +401,12 @@ def shared() -> Cluster:
 
 
 def start_own(
-    size: int, containers: bool, java_options: list[str], changes: dict[str, str], listeners: Mapping[str, Listener]
+    size: int,
+    containers: bool,
+    java_options: list[str],
+    changes: dict[str, str],
+    listeners: Mapping[str, Listener],
+    plugins: Path | None = None,
 ) -> Cluster:
     """A cluster of containers or of Java processes. It ends with this process, however that ends."""
     found = free_ports((2 + len(listeners)) * size)
@@ -408,7 +425,8 @@ def start_own(
         else:
             log_dir = str(directory / f"data-{node}")
             values = properties(node, clients, controllers, log_dir, listeners, ports) | changes
-            brokers.append(ProcessBroker(node, clients[node - 1], directory, values, cluster_id, java_options))
+            port = clients[node - 1]
+            brokers.append(ProcessBroker(node, port, directory, values, cluster_id, java_options, plugins))
     bootstrap, *further = (",".join(f"{HOST}:{port}" for port in each) for each in [clients, *others])
     kind = "containers" if containers else "Java processes"
     cluster = Cluster(kind, bootstrap, brokers, size, dict(zip(listeners, further, strict=True)))

@@ -45,11 +45,25 @@ def fetched(name: str, pom: Path, goal: str, *defines: str) -> Path:
     return libraries
 
 
-def java_command(main_class: str, *args: str, options: list[str] | None = None) -> list[str]:
-    """The command line of a class in Kafka's jars; without options, one that suits a tool."""
+def java_command(
+    main_class: str, *args: str, options: list[str] | None = None, plugins: Path | None = None
+) -> list[str]:
+    """The command line of a class in Kafka's jars; without options, one that suits a tool.
+
+    ``plugins``: a folder of classes that are to be found, too.
+    """
     if options is None:
         options = [*LEAN, "-Xmx256m"]
-    return ["java", *options, "-cp", f"{jars()}/*", main_class, *args]
+    classes = f"{jars()}/*" if plugins is None else f"{jars()}/*:{plugins}"
+    return ["java", *options, "-cp", classes, main_class, *args]
+
+
+def compiled(source: Path, into: Path) -> Path:
+    """The folder ``into`` with the classes of a source file that needs Kafka's jars."""
+    command = ["javac", "-Xlint:all", "-Werror", "-d", str(into), "-cp", f"{jars()}/*", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_SECONDS)
+    assert done.returncode == 0, f"{source.name}:\n{done.stdout}{done.stderr}"
+    return into
 
 
 def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
