@@ -12,9 +12,17 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from kafka_native.control.client_metrics import SPECS, full_name
 from tests.broker import java
-from tests.broker.cluster import Cluster, NoBroker, start
+from tests.broker.cluster import Cluster
 from tests.broker.conftest import FIRST_TIMEOUT_SECONDS
-from tests.broker.support import TopicMaker, our_consumer, our_producer, their_consumer, their_producer, wait_for
+from tests.broker.support import (
+    TopicMaker,
+    our_consumer,
+    our_producer,
+    running,
+    their_consumer,
+    their_producer,
+    wait_for,
+)
 
 PLUGIN = Path(__file__).parent / "java_plugins" / "ClientMetrics.java"
 INTERVAL_MS = 500
@@ -88,17 +96,11 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metered]:
     folder = tmp_path_factory.mktemp("client-metrics")
     file = folder / "pushes"
     plugins = java.compiled(PLUGIN, folder / "classes")
-    try:
-        changes = {"metric.reporters": "ClientMetrics", "client.metrics.file": str(file)}
-        cluster = start(1, changes=changes, plugins=plugins)
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka with a plugin: {reason}")
-    try:
-        running = Metered(cluster, file)
-        running.subscribe("everything", PREFIX)
-        yield running
-    finally:
-        cluster.close()
+    changes = {"metric.reporters": "ClientMetrics", "client.metrics.file": str(file)}
+    with running(1, changes=changes, plugins=plugins) as cluster:
+        found = Metered(cluster, file)
+        found.subscribe("everything", PREFIX)
+        yield found
 
 
 def kind_of(metric: Any) -> tuple[str, int]:

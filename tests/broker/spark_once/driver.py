@@ -1,6 +1,6 @@
 """Spark's driver, a process of its own: a stream from topic to topic, started again whenever it fails, until killed.
 
-    python -m tests.broker.spark_once.driver SETTINGS
+python -m tests.broker.spark_once.driver SETTINGS
 """
 
 from __future__ import annotations
