@@ -51,6 +51,15 @@ def test_topics_are_made_listed_grown_and_deleted(client: Client) -> None:
         assert {"made", "placed"}.isdisjoint(admin.list_topics(timeout=WAIT_S).topics)
 
 
+def test_a_cluster_that_deletes_no_topics_says_so(client: Client) -> None:
+    """delete.topic.enable=false (KIP-322)."""
+    there = client.topic()
+    client.cluster.push_request_errors(ApiKey.DELETE_TOPICS, [KafkaError.TOPIC_DELETION_DISABLED])
+    with admin_of(client) as admin:
+        assert code_of(admin.delete_topics([there])[there]) == KafkaError.TOPIC_DELETION_DISABLED
+        assert there in admin.list_topics(timeout=WAIT_S).topics
+
+
 def test_what_goes_wrong_concerns_its_item_only(client: Client) -> None:
     there = client.topic()
     with admin_of(client) as admin:
