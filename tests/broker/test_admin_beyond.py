@@ -306,7 +306,8 @@ def test_voters_come_and_go(tool: Tool) -> None:
             pytest.skip(f"the voters of {own.kind} stay as they are")
         with admin_of(own) as admin:
             # They begin with voters from their configuration (kraft.version 0), which can't change.
-            assert of(admin.update_features({"kraft.version": FeatureUpdate(1)})) is None
+            # A leader that has just been elected doesn't know yet that the others could have them.
+            wait_for(lambda: voters_may_change(admin), "voters that can change")
             before = admin.describe_metadata_quorum().result(WAIT_S)
             gone = next(each for each in before.voters if each.replica_id != before.leader_id)
             assert gone.replica_directory_id is not None
@@ -323,6 +324,14 @@ def test_voters_come_and_go(tool: Tool) -> None:
             assert code_of(admin.add_raft_voter(*voter, endpoints)) == ErrorCode.DUPLICATE_VOTER
     finally:
         own.close()
+
+
+def voters_may_change(admin: AdminClient) -> bool:
+    """Whether kraft.version is 1 now."""
+    [future] = admin.update_features({"kraft.version": FeatureUpdate(1)}).values()
+    error = future.exception(WAIT_S)
+    assert error is None or error.args[0].code() == ErrorCode.INVALID_UPDATE_VERSION, error
+    return error is None
 
 
 def voters(tool: Tool, kafka: Cluster) -> set[int]:
