@@ -141,8 +141,7 @@ _OF_BOTH: Final = {
     "sasl.oauthbearer.scope": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
     "sasl.oauthbearer.extensions": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
     "sasl.oauthbearer.metadata.authentication.type": _at(
-        "security/test_cloud_tokens.py::test_azures_metadata_service_is_asked_with_the_query",
-        "kafka_native/security/cloud_tokens.py",
+        "security/test_cloud_tokens.py::test_a_producer_gets_in_with_azures_token", _SASL
     ),
     "sasl.oauthbearer.token.endpoint.url": _at(f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL),
     "sasl.oauthbearer.sub.claim.name": _at(f"{_TOKENS}test_the_subject_may_be_another_claim", _SASL),

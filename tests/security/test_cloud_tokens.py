@@ -116,7 +116,8 @@ def test_a_producer_gets_in_with_azures_token(azure: TokenEndpoint) -> None:
     azure.answer = lambda asked: (200, {"access_token": unsigned})
     with MockCluster(1, security=ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])) as cluster:
         cluster.create_topic("t", 1)
-        conf = {**OIDC, TYPE: "azure_imds", "sasl.oauthbearer.token.endpoint.url": azure.url}
+        conf = {**OIDC, "sasl.oauthbearer.metadata.authentication.type": "azure_imds"}
+        conf |= {"sasl.oauthbearer.token.endpoint.url": azure.url}
         with Producer({**conf, "bootstrap.servers": cluster.bootstrap_servers}) as producer:
             producer.produce("t", b"x")
             assert producer.flush(60) == 0
