@@ -32,7 +32,8 @@ int kn_queue_init(struct kn_queue *queue)
     queue->count = 0;
     queue->id = atomic_fetch_add(&last_id, 1) + 1;
     queue->kicks = 0;
-    queue->sleepers = queue->unseen = 0;
+    queue->sleepers = queue->unseen = queue->idlers = 0;
+    queue->idle_since_us = queue->idle_us = 0;
     return kn_wake_init(&queue->wake);
 }
 
