@@ -7,6 +7,7 @@ import gc
 import importlib
 import os
 import re
+import signal
 import time
 
 import pytest
@@ -26,8 +27,13 @@ def live_objects() -> dict[str, int]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A crash in C prints every Python stack."""
+    """A crash in C prints every Python stack; and programs that tests interrupt can be.
+
+    A shell has what it runs in the background ignore SIGINT, and that is inherited.
+    """
     faulthandler.enable()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

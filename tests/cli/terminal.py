@@ -37,8 +37,9 @@ class Terminal:
 
     def end(self) -> int:
         """Waits for the end; the exit status."""
+        deadline = time.monotonic() + WAIT_S
         while self._read():
-            pass
+            assert time.monotonic() < deadline, f"it doesn't end: {self.shown!r}"
         return self.process.wait(WAIT_S)
 
     def _read(self) -> bool:
