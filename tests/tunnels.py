@@ -172,16 +172,24 @@ class Canned:
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.heard = b""
         self._ends: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
 
     def __enter__(self) -> Canned:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        for end in [self._listener, *self._ends]:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(SECONDS)
         for end in [self._listener, *self._ends]:
             end.close()
+
+    def _start(self, target: Callable[..., None], *args: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=target, args=args, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -189,7 +197,7 @@ class Canned:
                 near, _ = self._listener.accept()
                 self._ends.append(near)
                 near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=self._talk, args=(near,), daemon=True).start()
+                self._start(self._talk, near)
 
     def _talk(self, near: socket.socket) -> None:
         with suppress(OSError):

@@ -20,7 +20,16 @@ from kafka_native.protocol import ApiKey
 
 from .support import WAIT_S, run
 
-WAITING = {"list_topics", "cluster_id", "list_groups", "set_sasl_credentials", "metrics", "poll", "close"}
+WAITING = {
+    "list_topics",
+    "client_instance_id",
+    "cluster_id",
+    "list_groups",
+    "set_sasl_credentials",
+    "metrics",
+    "poll",
+    "close",
+}
 """What blocks in AdminClient, and is a coroutine here."""
 
 
