@@ -12,9 +12,9 @@ from typing import Any
 from kafka_native.admin import AdminClient
 from kafka_native.admin._calls import Handle
 from kafka_native.aio._admin_calls import AIOAdminCalls
-from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called
+from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Asking
+from kafka_native.aio._loop import Asking, call_in_loop
 from kafka_native.aio._producer import AIOProducer
 from kafka_native.statistics import ClientMetrics
 
@@ -116,11 +116,6 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
             self._loop = loop
             self._serve()  # what came before there was a loop
 
-    def _serve(self) -> None:
-        """Makes the callbacks that are due."""
-        if not self._core._client.closed:
-            self._served += self._core.poll(0)
-
 
 class _Handle(Handle):
     """Tells whoever it may concern that a callback is due."""
@@ -143,17 +138,5 @@ class _Core(AdminClient):
 def _ring(here: weakref.ref[AIOAdminClient]) -> None:
     """Control thread: has the loop serve."""
     it = here()
-    loop = None if it is None else it._loop
-    if loop is None:
-        return
-    try:
-        loop.call_soon_threadsafe(_serve, here)
-    except RuntimeError:
-        if not loop.is_closed():
-            raise
-
-
-def _serve(here: weakref.ref[AIOAdminClient]) -> None:
-    it = here()
-    if it is not None:
-        it._serve()
+    if it is not None and it._loop is not None:
+        call_in_loop(it._loop, serve, here)

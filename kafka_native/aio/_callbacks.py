@@ -17,6 +17,12 @@ class Callbacks:
 
     _core: Any
     _tasks: set[asyncio.Future[Any]]
+    _served: int
+
+    def _serve(self) -> None:
+        """Makes every report and callback that is due."""
+        if not self._core._client.closed:
+            self._served += self._core.poll(0)
 
     def _tell(self, error: BaseException) -> None:
         text = f"a callback of {self._core._client.name} has raised"
@@ -36,6 +42,13 @@ class Callbacks:
             error = task.exception()
             if error is not None:
                 self._tell(error)
+
+
+def serve(here: weakref.ref[Any]) -> None:
+    """Makes what is due, of a client that is still there."""
+    it: Callbacks | None = here()
+    if it is not None:
+        it._serve()
 
 
 def called(here: weakref.ref[Any], callback: Callable[..., Any], *args: Any) -> None:

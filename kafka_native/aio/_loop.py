@@ -34,10 +34,10 @@ def wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def wake_threadsafe(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
-    """Any thread: the same. In a loop that is closed nobody waits any more."""
+def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
+    """Any thread: has the loop call it. In a loop that is closed nobody waits for that any more."""
     try:
-        loop.call_soon_threadsafe(wake, waiter)
+        loop.call_soon_threadsafe(function, *args)
     except RuntimeError:
         if not loop.is_closed():
             raise
@@ -47,7 +47,7 @@ async def wait_for_thread(subscribe: Callable[[Callable[[], None]], None], timeo
     """Waits until another thread has called what ``subscribe`` is given; False: it hasn't in time."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
-    subscribe(lambda: wake_threadsafe(loop, waiter))
+    subscribe(lambda: call_in_loop(loop, wake, waiter))
     done, _ = await asyncio.wait({waiter}, timeout=timeout_s)
     return bool(done)
 
@@ -248,14 +248,7 @@ def in_loop(future: Future[T]) -> asyncio.Future[T]:
         else:
             waiter.set_exception(error)
 
-    def done(_: Future[T]) -> None:
-        try:
-            loop.call_soon_threadsafe(settle)
-        except RuntimeError:
-            if not loop.is_closed():
-                raise
-
-    future.add_done_callback(done)
+    future.add_done_callback(lambda _: call_in_loop(loop, settle))
     return waiter
 
 

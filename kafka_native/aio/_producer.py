@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_end
 from kafka_native._native.message import Message
-from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called
+from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Asking, Watch
 from kafka_native.deadlines import deadline_of, left_s
@@ -74,7 +74,7 @@ class AIOProducer(Callbacks, Sending):
         self._exception_of = KafkaException
         self._slow = core.has_partitioner or self._on_delivery is not None
         self._served = 0
-        self._watch = Watch(core._client.engine, deliveries=True, on_ring=partial(_serve, weakref.ref(self)))
+        self._watch = Watch(core._client.engine, deliveries=True, on_ring=partial(serve, weakref.ref(self)))
         self._closing: asyncio.Task[None] | None = None
 
     # --- producing ---
@@ -261,13 +261,6 @@ class AIOProducer(Callbacks, Sending):
         """True, also when nothing is queued."""
         return True
 
-    # --- callbacks ---
-
-    def _serve(self) -> None:
-        """Makes every report and callback that is due."""
-        if not self._core._client.closed:
-            self._served += self._core.poll(0)
-
     # --- the end ---
 
     async def close(self, timeout: float = -1) -> None:
@@ -341,12 +334,6 @@ class _Core(Producer):
 
 def _refuse(*_: Any) -> None:
     raise RuntimeError(CLOSED_TEXT)
-
-
-def _serve(here: weakref.ref[AIOProducer]) -> None:
-    it = here()
-    if it is not None:
-        it._serve()
 
 
 def _report(
