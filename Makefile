@@ -3,6 +3,7 @@
 # PYTHON=...      which Python makes .venv (otherwise the first one >= 3.10 that has venv and headers)
 # BOOTSTRAP=...   `make demo` uses this broker instead of starting the mock cluster
 # ARGS=...        more arguments for pytest, the demo or the benchmarks
+# JOBS=...        how many processes test side by side
 
 SHELL := /bin/sh
 VENV := .venv
@@ -13,6 +14,9 @@ ARGS ?=
 # How long one test may take under a sanitizer, in seconds.
 SLOW_TIMEOUT := 300
 FUZZ_SECONDS ?= 30
+# Tests wait more than they compute: processes side by side, each of which has all tests of one lane (tests/conftest.py).
+JOBS ?= 3
+SIDE_BY_SIDE = -n $(JOBS) --no-loadscope-reorder
 # What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
 SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 
@@ -62,7 +66,7 @@ demo: build ## a million messages out and back with each codec, on the mock clus
 # --- tests ---
 
 test: build kerberos ## everything: C, Python, mock cluster, real Apache Kafka, wheels
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-c: build $(VENV)/.test-ready ## the C tests alone
 	$(PY) -m pytest tests/csrc $(ARGS)
@@ -96,7 +100,7 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
 	cp -R tests docs csrc setup.py pyproject.toml build/$*/
 	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
-	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest \
+	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest $(SIDE_BY_SIDE) \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS) \
 	    || { cat report.* 2>/dev/null; exit 1; }
 

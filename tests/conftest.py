@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import gc
 import importlib
 import os
 import re
 import signal
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[1]
 LIVE_WAIT_SECONDS = 2.0
+LANES = {
+    "three brokers": re.compile(r"^tests/broker/.*\b(?:kafka3|owned3)\b", re.S),
+    "spark": re.compile(r"^tests/spark/"),
+    "one broker": re.compile(r"^tests/broker/.*\b(?:kafka|strict): Cluster\b", re.S),
+    "packaging": re.compile(r"^tests/packaging/"),
+    "examples": re.compile(r"^tests/examples/test_examples"),
+}
+"""With pytest -n, whose tests run one after the other in one process, told from a file's path and text.
+
+They share what lives as long as a session and takes a gigabyte, or take long: these lanes start first, for a run is
+over when its last lane is. All other files are lanes of their own.
+"""
+LEFT = "live_objects"
+LEFT_BY_WORKERS = pytest.StashKey[list[str]]()
 WITNESS = re.compile(r"\b(?:import|from|importorskip\(['\"])\s*confluent_kafka\b")
 
 
@@ -44,8 +62,30 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         assert f"/build/{kind}/" in str(wire.__file__), f"{wire.__file__} is not a {kind} build"
 
 
+@functools.cache
+def lane(path: str) -> str:
+    """The lane of a test file."""
+    text = path + "\n" + (ROOT / path).read_text(encoding="utf-8")
+    return next((name for name, pattern in LANES.items() if pattern.search(text)), path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives lanes to the processes of pytest -n."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return lane(nodeid.partition("::")[0])
+
+    return Lanes(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """librdkafka comes without TSan's instrumentation, and its threads crash the runtime: not judged there."""
+    if hasattr(config, "workerinput"):
+        places = {name: place for place, name in enumerate(LANES)}
+        items.sort(key=lambda item: places.get(lane(item.location[0]), len(places)))
     if os.environ.get("KN_SANITIZE") != "thread" or not os.environ.get("LD_PRELOAD"):
         return
     skip = pytest.mark.skip(reason="librdkafka's threads don't run under ThreadSanitizer")
@@ -64,11 +104,19 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     while live_objects() and time.monotonic() < deadline:
         time.sleep(0.05)
         gc.collect()
-    left = live_objects()
-    if left:
+    left = ", ".join(f"{count} {kind}" for kind, count in sorted(live_objects().items()))
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[LEFT] = left
+    elif left := left or ", ".join(session.config.stash.get(LEFT_BY_WORKERS, [])):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        text = ", ".join(f"{count} {kind}" for kind, count in sorted(left.items()))
         if reporter is not None:
             reporter.ensure_newline()
-            reporter.write_line(f"FAILED: C objects alive at the end of the session: {text}", red=True, bold=True)
+            reporter.write_line(f"FAILED: C objects alive at the end of the session: {left}", red=True, bold=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A process of pytest -n has ended and says what it left."""
+    if left := getattr(node, "workeroutput", {}).get(LEFT):
+        node.config.stash.setdefault(LEFT_BY_WORKERS, []).append(left)

@@ -180,10 +180,11 @@ class Run:
                 producer.poll(0)
                 time.sleep(LOOK_S)
             assert producer.flush(60) == 0
+        assert self._killer.count, f"nobody could be killed; {self._last_words()}"
         self._killer.well()
         deadline = time.monotonic() + END_S
         while len(by_theirs(cluster, self._target, PARTITIONS, 0)) < self._fed:
-            assert time.monotonic() < deadline, f"not all rows are there, see {self.directory}"
+            assert time.monotonic() < deadline, f"not all {self._fed} rows are there; {self._last_words()}"
             self._keep_going(bootstrap)
             time.sleep(1.0)
 
@@ -209,6 +210,16 @@ class Run:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         self._lives += 1
+
+    def _last_words(self) -> str:
+        """What a driver that is stuck says: its threads, in its output, which is long."""
+        driver = self._killer.driver
+        for pid in descendants(driver.pid) if driver is not None else ():
+            if name_of(pid) == "java":
+                os.kill(pid, signal.SIGQUIT)  # has it print its threads
+        time.sleep(2.0)
+        text = (self.directory / f"driver.{self._lives - 1}.out").read_text(errors="replace")
+        return f"{self._killer.count} kills, the last of {self._lives} drivers said:\n{text[-30_000:]}"
 
     def _stop(self) -> None:
         driver, self._killer.driver = self._killer.driver, None
