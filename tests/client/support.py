@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,11 @@ from kafka_native import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPar
 from kafka_native.mock import MockCluster
 
 _numbers = itertools.count()
+
+
+def without_addresses(value: object) -> str:
+    """A parameter as part of a test's name, which has to be the same in every process of `pytest -n`."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 @dataclass

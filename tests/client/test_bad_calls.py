@@ -10,7 +10,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Message, Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client
+from .support import Client, without_addresses
 
 LONGEST = 249
 LAST = (1 << 63) - 1
@@ -62,7 +62,7 @@ def values_of(cluster: MockCluster, topic: str, partition: int = 0) -> list[byte
         ({"callback": "f"}, TypeError, "callable"),
         ({"bogus": 5}, TypeError, "bogus"),
     ],
-    ids=str,
+    ids=without_addresses,
 )
 def test_refused_call_queues_nothing_and_the_next_one_goes_through(
     cluster: MockCluster, client: Client, arguments: dict[str, Any], kind: type[Exception], text: str
