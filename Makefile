@@ -20,6 +20,9 @@ SIDE_BY_SIDE = -n $(JOBS) --no-loadscope-reorder
 # What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
 SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 
+# Where this is set, each of a test run's hundreds of processes compiles all Python that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker kerberos
 
