@@ -104,7 +104,10 @@ class Provider:
 
 
 def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
-    """Whom a token says that it stands for, and when it expires; nothing, None where it can't be read."""
+    """Whom a token says that it stands for, and when it expires; nothing, None where it can't be read.
+
+    Brokers take the whole seconds of a time that has more to it: a token is as good as they think.
+    """
     try:
         import jwt
     except ImportError:
@@ -114,7 +117,8 @@ def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
     except jwt.exceptions.PyJWTError:
         claims = {}
     subject = claims.get(subject_claim)
-    return subject if isinstance(subject, str) else "", _seconds(claims.get("exp"))
+    expires = _seconds(claims.get("exp"))
+    return subject if isinstance(subject, str) else "", None if expires is None else float(int(expires))
 
 
 def _seconds(value: object) -> float | None:

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.x509 import load_pem_x509_certificate
 
 from tests.broker.cluster import HOST
 
@@ -29,25 +30,38 @@ class Authority:
         """The TLS properties of a listener; ``client_auth``: none, requested or required."""
         return {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": self._keystore(self._authority.issue_cert(HOST, "localhost")),
+            "ssl.keystore.location": str(self._keystore()),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.ca,
             "ssl.client.auth": client_auth,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
+    def broker(self, name: str, path: Path) -> int:
+        """Writes a keystore with a broker's certificate; its serial number.
+
+        Its principal is User:CN=name,...: the same for each of a name, or Kafka won't have them follow each other.
+        """
+        leaf = self._authority.issue_cert(HOST, "localhost", common_name=name, organization_unit_name="brokers")
+        path.write_bytes(_java_key(leaf) + _chain(leaf))
+        return load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).serial_number
+
     def client(self, name: str) -> tuple[str, str]:
         """A client's certificate with its chain, and its key: two files. Its principal is User:CN=name,... to Kafka."""
         leaf = self._authority.issue_cert(f"{name}@client.invalid", common_name=name)
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
-        certificate.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+        certificate.write_bytes(_chain(leaf))
         key.write_bytes(_java_key(leaf))
         return str(certificate), str(key)
 
-    def _keystore(self, leaf: trustme.LeafCert) -> str:
+    def _keystore(self) -> Path:
         path = self._folder / f"broker-{len(list(self._folder.glob('broker-*')))}.pem"
-        path.write_bytes(_java_key(leaf) + b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
-        return str(path)
+        self.broker("broker", path)
+        return path
+
+
+def _chain(leaf: trustme.LeafCert) -> bytes:
+    return b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
 
 
 def _java_key(leaf: trustme.LeafCert) -> bytes:

@@ -20,7 +20,7 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -85,6 +85,15 @@ class Listener(NamedTuple):
     """The port of each broker that clients are told, where it is a proxy's and not the listener's own."""
 
 
+class TlsOnly(NamedTuple):
+    """In place of plaintext: TLS for clients, and among brokers and controllers."""
+
+    broker: Callable[[int], dict[str, str]]
+    """The properties of the broker with this number, for all of these listeners."""
+    client: dict[str, Any]
+    """What a client has to set besides ``bootstrap.servers``."""
+
+
 def properties(
     node: int,
     brokers: list[int],
@@ -92,11 +101,15 @@ def properties(
     log_dir: str,
     listeners: Mapping[str, Listener] = MappingProxyType({}),
     ports: Mapping[str, list[int]] = MappingProxyType({}),
+    protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """The configuration of one broker, a controller at the same time; `node` counts from 1."""
+    """The configuration of one broker, a controller at the same time; `node` counts from 1.
+
+    ``protocol``: of the listener that every broker has, for clients and other brokers, and of the controllers'.
+    """
     count = len(brokers)
     voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
-    all_ports = {"PLAINTEXT": brokers, **ports}
+    all_ports = {protocol: brokers, **ports}
     told = all_ports | {name: each.told for name, each in listeners.items() if each.told}
     address, advertised = (
         ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in found.items()) for found in (all_ports, told)
@@ -113,7 +126,8 @@ def properties(
         "listeners": f"{address},CONTROLLER://{HOST}:{controllers[node - 1]}",
         "advertised.listeners": advertised,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *protocols]),
+        "listener.security.protocol.map": ",".join([f"{protocol}:{protocol}", f"CONTROLLER:{protocol}", *protocols]),
+        "security.inter.broker.protocol": protocol,
         "log.dirs": log_dir,
         "num.partitions": "2",
         "auto.create.topics.enable": "false",
@@ -258,6 +272,7 @@ class ContainerBroker(Broker):
         self._container = DockerContainer(IMAGE).with_kwargs(network_mode="host").with_env("CLUSTER_ID", cluster_id)
         heap = [option for option in options if option.startswith(("-Xms", "-Xmx"))]  # the image chooses the rest
         self._container.with_env("KAFKA_HEAP_OPTS", " ".join(heap))
+        self._container.with_env("KAFKA_OPTS", " ".join(option for option in options if option.startswith("-D")))
         for name, value in container_environment(values).items():
             self._container.with_env(name, value)
         self._created = False
@@ -289,14 +304,28 @@ class Cluster:
     """A running Kafka. `brokers` is empty when it isn't ours, and then nothing can be killed."""
 
     def __init__(
-        self, kind: str, bootstrap: str, brokers: list[Broker], size: int, listeners: dict[str, str] | None = None
+        self,
+        kind: str,
+        bootstrap: str,
+        brokers: list[Broker],
+        size: int,
+        listeners: dict[str, str] | None = None,
+        client: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """``listeners``: the bootstrap servers of those besides the plaintext one, by name."""
+        """``listeners``: the bootstrap servers of those besides the plaintext one, by name.
+
+        ``client``: what a client has to set to get in at ``bootstrap``.
+        """
         self.listeners = listeners or {}
+        self._client = client
         self.kind = kind
         self.bootstrap = bootstrap
         self.brokers = {broker.node: broker for broker in brokers}
         self.size = size
+
+    def conf(self, **more: Any) -> dict[str, Any]:
+        """A client's configuration; ``more``: properties in place of these, such as one broker's address."""
+        return {"bootstrap.servers": self.bootstrap, **self._client, **more}
 
     def wait_until_up(self) -> None:
         """Returns when every broker answers and knows all the others."""
@@ -316,7 +345,7 @@ class Cluster:
             for broker in self.brokers.values():
                 socket.create_connection((HOST, broker.port), 1).close()
             for address in addresses:
-                admin = AdminClient(quiet({"bootstrap.servers": address}))
+                admin = AdminClient(quiet(self.conf(**{"bootstrap.servers": address})))
                 if len(admin.list_topics(timeout=2).brokers) < self.size:
                     return False
         except (OSError, KafkaException):
@@ -325,7 +354,7 @@ class Cluster:
 
     def admin(self) -> AdminClient:
         """librdkafka's admin client, which says nothing about brokers that are down."""
-        return AdminClient(quiet({"bootstrap.servers": self.bootstrap}))
+        return AdminClient(quiet(self.conf()))
 
     def creates_topics(self) -> bool:
         """Whether a topic comes to be because somebody asks for it."""
@@ -370,28 +399,30 @@ def start(
     changes: dict[str, str] | None = None,
     listeners: Mapping[str, Listener] = MappingProxyType({}),
     plugins: Path | None = None,
+    tls_only: TlsOnly | None = None,
 ) -> Cluster:
     """A cluster of this many brokers, up; NoBroker where there can be none.
 
     :param changes: Properties of the brokers that are ours, in place of those that `properties` chooses.
     :param listeners: What clients can connect to besides, by name; brokers that aren't ours don't have them.
     :param plugins: A folder of Java classes for ``changes`` to name; only brokers that are our processes find them.
+    :param tls_only: There is no plaintext at all; only for brokers that are our processes: they read its files.
     """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
     if given and listeners:
         raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no listeners of ours")
-    if given and plugins:
-        raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no plugins of ours")
+    if given and (plugins or tls_only):
+        raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no plugins and no certificates of ours")
     if given:
         cluster = Cluster("KAFKA_NATIVE_BOOTSTRAP", given, [], size)
         alive = len(cluster.admin().list_topics(timeout=20).brokers)
         if alive < size:
             raise NoBroker(f"KAFKA_NATIVE_BOOTSTRAP has {alive} brokers, {size} are needed")
         return cluster
-    containers = plugins is None and docker_answers()
+    containers = plugins is None and tls_only is None and docker_answers()
     if not containers and (why := java.missing()):
         raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
-    return start_own(size, containers, java_options, changes or {}, listeners, plugins)
+    return start_own(size, containers, java_options, changes or {}, listeners, plugins, tls_only)
 
 
 @functools.cache
@@ -407,6 +438,7 @@ def start_own(
     changes: dict[str, str],
     listeners: Mapping[str, Listener],
     plugins: Path | None = None,
+    tls_only: TlsOnly | None = None,
 ) -> Cluster:
     """A cluster of containers or of Java processes. It ends with this process, however that ends."""
     found = free_ports((2 + len(listeners)) * size)
@@ -418,18 +450,20 @@ def start_own(
     directory = Path(tempfile.mkdtemp(prefix="kafka-native-broker-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     brokers: list[Broker] = []
+    protocol = "PLAINTEXT" if tls_only is None else "SSL"
     for node in range(1, size + 1):
+        log_dir = "/tmp/kafka-logs" if containers else str(directory / f"data-{node}")
+        values = properties(node, clients, controllers, log_dir, listeners, ports, protocol) | changes
+        values |= {} if tls_only is None else tls_only.broker(node)
         if containers:
-            values = properties(node, clients, controllers, "/tmp/kafka-logs", listeners, ports) | changes
             brokers.append(ContainerBroker(node, clients[node - 1], values, cluster_id, java_options))
         else:
-            log_dir = str(directory / f"data-{node}")
-            values = properties(node, clients, controllers, log_dir, listeners, ports) | changes
             port = clients[node - 1]
             brokers.append(ProcessBroker(node, port, directory, values, cluster_id, java_options, plugins))
     bootstrap, *further = (",".join(f"{HOST}:{port}" for port in each) for each in [clients, *others])
     kind = "containers" if containers else "Java processes"
-    cluster = Cluster(kind, bootstrap, brokers, size, dict(zip(listeners, further, strict=True)))
+    client = {} if tls_only is None else tls_only.client
+    cluster = Cluster(kind, bootstrap, brokers, size, dict(zip(listeners, further, strict=True)), client)
     atexit.register(cluster.close)  # runs before the folder is removed
     try:
         with ThreadPoolExecutor(2) as pool:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+
+import confluent_kafka
+from confluent_kafka import TopicPartition as TheirPartition
 
 import kafka_native
 from kafka_native import KafkaError
 from tests.broker import payload
-from tests.broker.support import flush, wait_for
+from tests.broker.cluster import Cluster
+from tests.broker.support import flush, read, their_consumer, wait_for
+
+LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
+"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""
 
 
 class Stream(threading.Thread):
@@ -74,6 +82,7 @@ class Reader:
 
     def __init__(self, consumer: kafka_native.Consumer, topic: str, partitions: int) -> None:
         self.seen: Counter[int] = Counter()
+        self.partitions = partitions
         self._consumer, self._topic = consumer, topic
         self._next_offset = dict.fromkeys(range(partitions), 0)
         consumer.assign([kafka_native.TopicPartition(topic, number, 0) for number in range(partitions)])
@@ -95,3 +104,41 @@ class Reader:
             return condition()
 
         wait_for(read_on, what, timeout)
+
+
+def in_sync(cluster: Cluster, topic: str) -> bool:
+    """Whether every replica of every partition has caught up."""
+    found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
+    return bool(found) and all(len(each.isrs) == len(each.replicas) == 3 and each.leader >= 0 for each in found)
+
+
+def all_go_on(reader: Reader, after: int, count: int) -> bool:
+    """Whether this many messages of each partition were read that were sent after a moment."""
+    found = Counter(number % reader.partitions for number in reader.seen if number >= after)
+    return all(found[partition] >= count for partition in range(reader.partitions))
+
+
+def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int | None:
+    """Where librdkafka sees the end; None while the leader moves, as it may when a broker has come back."""
+    try:
+        low_high: tuple[int, int] = witness.get_watermark_offsets(TheirPartition(topic, partition), 10)
+    except confluent_kafka.KafkaException as error:
+        if not error.args[0].retriable() and error.args[0].code() not in LEADER_MOVES:
+            raise
+        return None
+    return low_high[1]
+
+
+def check_places(cluster: Cluster, stream: Stream) -> list[list[int]]:
+    """Each acked message is where its report says; librdkafka looks. Returns the numbers of each partition in order."""
+    witness = their_consumer(cluster)
+    topic, partitions = stream.topic, range(stream.partitions)
+    ends = [wait_for(partial(end_of, witness, topic, number), "the end of a partition") for number in partitions]
+    numbers: list[list[int]] = [[] for _ in partitions]
+    for record in read(witness, topic, partitions, sum(ends)):
+        assert record.offset == len(numbers[record.partition])
+        numbers[record.partition].append(payload.number_of(record.value, topic, record.partition))
+    witness.close()
+    wrong = {n: place for n, place in stream.acked.items() if numbers[place[0]][place[1]] != n}
+    assert wrong == {}
+    return numbers

@@ -115,23 +115,20 @@ def wait_for(condition: Callable[[], Any], what: str, timeout: float = WAIT_SECO
 
 def our_producer(cluster: Cluster, **config: Any) -> kafka_native.Producer:
     """Its messages time out early enough for a failed test to end."""
-    base = {"bootstrap.servers": cluster.bootstrap, "message.timeout.ms": int(WAIT_SECONDS * 1000)}
-    return kafka_native.Producer({**base, **dotted(config)})
+    return kafka_native.Producer(cluster.conf(**{"message.timeout.ms": int(WAIT_SECONDS * 1000), **dotted(config)}))
 
 
 def our_consumer(cluster: Cluster, **config: Any) -> kafka_native.Consumer:
-    return kafka_native.Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest", **dotted(config)}
-    )
+    return kafka_native.Consumer(cluster.conf(**{"auto.offset.reset": "earliest", **dotted(config)}))
 
 
 def their_producer(cluster: Cluster, **config: Any) -> confluent_kafka.Producer:
-    return confluent_kafka.Producer(quiet({"bootstrap.servers": cluster.bootstrap, **dotted(config)}))
+    return confluent_kafka.Producer(quiet(cluster.conf(**dotted(config))))
 
 
 def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:
-    base = {"bootstrap.servers": cluster.bootstrap, "group.id": "witness", "auto.offset.reset": "earliest"}
-    return confluent_kafka.Consumer(quiet({**base, "enable.auto.commit": False, **dotted(config)}))
+    base = {"group.id": "witness", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    return confluent_kafka.Consumer(quiet(cluster.conf(**{**base, **dotted(config)})))
 
 
 def dotted(config: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.broker.cluster import Cluster
-from tests.broker.streams import Stream
+from tests.broker.streams import Stream, check_places, in_sync
 from tests.broker.support import TopicMaker, leaders, our_producer, wait_for
-from tests.broker.test_three_brokers import PARTITIONS, SETTLE_SECONDS, check_places, in_sync
+from tests.broker.test_three_brokers import PARTITIONS, SETTLE_SECONDS
 
 ENOUGH = 20_000
 
@@ -33,6 +33,6 @@ def test_each_message_is_there_once_and_in_order_whoever_is_killed(owned3: Clust
         stream.end()
     assert stream.failed == {}
     assert stream.refused == []
-    numbers = check_places(owned3, topic, stream)
+    numbers = check_places(owned3, stream)
     for partition in range(PARTITIONS):
         assert numbers[partition] == list(range(partition, stream.sent, PARTITIONS))

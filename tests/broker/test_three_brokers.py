@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from functools import partial
 
-import confluent_kafka
 import pytest
-from confluent_kafka import TopicPartition as TheirPartition
 
 import kafka_native
 from kafka_native import KafkaError
 from tests.broker import payload
 from tests.broker.cluster import Cluster
-from tests.broker.streams import Reader, Stream
+from tests.broker.streams import Reader, Stream, all_go_on, check_places, in_sync
 from tests.broker.support import (
     CODECS,
     TopicMaker,
@@ -30,14 +27,6 @@ from tests.broker.support import (
 PARTITIONS = 6
 MANY = 30_000
 SETTLE_SECONDS = 40
-LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
-"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""
-
-
-def in_sync(cluster: Cluster, topic: str) -> bool:
-    """Whether every replica of every partition has caught up."""
-    found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
-    return bool(found) and all(len(each.isrs) == len(each.replicas) == 3 and each.leader >= 0 for each in found)
 
 
 def test_messages_over_three_leaders_keep_content_and_order(kafka3: Cluster, new_topic: TopicMaker) -> None:
@@ -111,7 +100,7 @@ def test_nothing_acked_is_lost_when_a_leader_is_killed(owned3: Cluster, new_topi
     assert stream.failed == {}
     assert stream.refused == []
     assert set(reader.seen) == set(range(stream.sent))
-    check_places(owned3, topic, stream)
+    check_places(owned3, stream)
 
 
 def test_retries_keep_order_with_one_request_in_flight(owned3: Cluster, new_topic: TopicMaker) -> None:
@@ -133,41 +122,10 @@ def test_retries_keep_order_with_one_request_in_flight(owned3: Cluster, new_topi
         stream.end()
     assert stream.failed == {}
     assert stream.refused == []
-    numbers = check_places(owned3, topic, stream)
+    numbers = check_places(owned3, stream)
     for partition in range(PARTITIONS):
         first_seen = list(dict.fromkeys(numbers[partition]))
         assert first_seen == list(range(partition, stream.sent, PARTITIONS))
-
-
-def all_go_on(reader: Reader, after: int, count: int) -> bool:
-    """Whether this many messages of each partition were read that were sent after a moment."""
-    found = Counter(number % PARTITIONS for number in reader.seen if number >= after)
-    return all(found[partition] >= count for partition in range(PARTITIONS))
-
-
-def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int | None:
-    """Where librdkafka sees the end; None while the leader moves, as it may when a broker has come back."""
-    try:
-        low_high: tuple[int, int] = witness.get_watermark_offsets(TheirPartition(topic, partition), 10)
-    except confluent_kafka.KafkaException as error:
-        if not error.args[0].retriable() and error.args[0].code() not in LEADER_MOVES:
-            raise
-        return None
-    return low_high[1]
-
-
-def check_places(cluster: Cluster, topic: str, stream: Stream) -> list[list[int]]:
-    """Each acked message is where its report says; librdkafka looks. Returns the numbers of each partition in order."""
-    witness = their_consumer(cluster)
-    ends = [wait_for(partial(end_of, witness, topic, number), "the end of a partition") for number in range(PARTITIONS)]
-    numbers: list[list[int]] = [[] for _ in range(PARTITIONS)]
-    for record in read(witness, topic, range(PARTITIONS), sum(ends)):
-        assert record.offset == len(numbers[record.partition])
-        numbers[record.partition].append(payload.number_of(record.value, topic, record.partition))
-    witness.close()
-    wrong = {n: place for n, place in stream.acked.items() if numbers[place[0]][place[1]] != n}
-    assert wrong == {}
-    return numbers
 
 
 @pytest.mark.parametrize("policy", ["kill", "stop"])

@@ -98,6 +98,12 @@ def test_the_subject_may_be_another_claim(endpoint: TokenEndpoint) -> None:
     assert token_of(endpoint.url, **{"sasl.oauthbearer.sub.claim.name": "azp"}).principal == "app"
 
 
+def test_a_token_expires_when_brokers_think_so(endpoint: TokenEndpoint) -> None:
+    """They cut what is behind the whole seconds."""
+    endpoint.answer = lambda asked: (200, {"access_token": jwt.encode({"exp": EXPIRES + 0.9}, "key" * 20, "HS256")})
+    assert token_of(endpoint.url).expires == EXPIRES
+
+
 @pytest.mark.parametrize("expires_in", [300, "300", 300.5])
 def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(endpoint: TokenEndpoint, expires_in: Any) -> None:
     endpoint.answer = lambda asked: (200, {"access_token": "opaque", "expires_in": expires_in})

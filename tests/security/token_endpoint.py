@@ -41,6 +41,7 @@ class TokenEndpoint:
                 status, said = endpoint.answer(asked)
                 data = said if isinstance(said, bytes) else json.dumps(said).encode()
                 self.send_response(status)
+                self.send_header("Content-Type", "text/html" if isinstance(said, bytes) else "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 if status == 302:
                     self.send_header("Location", f"http://127.0.0.1:{endpoint.port}/elsewhere")

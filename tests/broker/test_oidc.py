@@ -1,0 +1,236 @@
+"""OpenID Connect on a real Apache Kafka, which checks tokens with the keys of a provider on this machine."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import confluent_kafka
+import jwt
+import pytest
+
+import kafka_native
+from kafka_native import KafkaError
+from tests.broker.certificates import Authority
+from tests.broker.cluster import TEST_OPTIONS, Cluster, Listener, quiet
+from tests.broker.identity_provider import (
+    AUDIENCE,
+    CLIENT_ID,
+    ELSEWHERE,
+    JWT_BEARER,
+    SECRET,
+    IdentityProvider,
+)
+from tests.broker.support import TopicMaker, read, running, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+
+SECURITY = "org.apache.kafka.common.security.oauthbearer"
+ROBOT = "robot"
+SESSION_MS = 6000
+TOKEN_S = 4.0
+CLIENT_CREDENTIALS = "client_credentials"
+GRANTS = {"client_credentials": CLIENT_CREDENTIALS, "jwt_bearer": JWT_BEARER}
+
+
+class Secured(NamedTuple):
+    """A cluster, the authority of its certificates, and the provider that it believes."""
+
+    cluster: Cluster
+    authority: Authority
+    provider: IdentityProvider
+
+    def conf(self, listener: str = "OIDC", **more: Any) -> dict[str, Any]:
+        """A client that trusts both, without a way to get tokens."""
+        return {
+            "bootstrap.servers": self.cluster.listeners[listener],
+            "security.protocol": "sasl_ssl",
+            "ssl.ca.location": self.authority.ca,
+            "sasl.mechanism": "OAUTHBEARER",
+            **more,
+        }
+
+    def oidc(self, grant: str, listener: str = "OIDC", **more: Any) -> dict[str, Any]:
+        """A client of the provider's. Its properties are librdkafka's, too."""
+        prefix = "sasl.oauthbearer"
+        by_grant = {
+            CLIENT_CREDENTIALS: {f"{prefix}.client.id": CLIENT_ID, f"{prefix}.client.secret": SECRET},
+            JWT_BEARER: {
+                f"{prefix}.grant.type": JWT_BEARER,
+                f"{prefix}.assertion.private.key.pem": self.provider.assertion_key(),
+                f"{prefix}.assertion.claim.aud": self.provider.issuer,
+                f"{prefix}.assertion.claim.iss": ROBOT,
+                f"{prefix}.assertion.claim.sub": ROBOT,
+            },
+        }
+        endpoint = {
+            f"{prefix}.method": "oidc",
+            f"{prefix}.token.endpoint.url": self.provider.url,
+            "https.ca.location": self.provider.ca,
+        }
+        return self.conf(listener, **endpoint, **by_grant[grant], **more)
+
+
+def listener(authority: Authority, provider: IdentityProvider, **more: str) -> Listener:
+    """One that checks signature, issuer and audience."""
+    # Without a name of its own the broker's login module wants none of these options, nor lets it start with them.
+    trusted = f'ssl.truststore.type="PEM" ssl.truststore.location="{provider.ca}"'
+    values = {
+        "sasl.jaas.config": f'{SECURITY}.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="b" {trusted};',
+        "sasl.server.callback.handler.class": f"{SECURITY}.OAuthBearerValidatorCallbackHandler",
+        "sasl.oauthbearer.jwks.endpoint.url": provider.keys_url,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": provider.issuer,
+        "sasl.oauthbearer.clock.skew.seconds": "0",
+        **more,
+    }
+    return Listener(
+        "SASL_SSL",
+        {
+            **authority.listener(),
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            **{f"oauthbearer.{name}": value for name, value in values.items()},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One broker, whose sessions last long on one listener and end soon on the other."""
+    authority = Authority(tmp_path_factory.mktemp("brokers"))
+    with IdentityProvider(tmp_path_factory.mktemp("provider")) as provider:
+        listeners = {
+            "OIDC": listener(authority, provider),
+            "SESSIONS": listener(authority, provider, **{"connections.max.reauth.ms": str(SESSION_MS)}),
+        }
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.keys_url}"
+        users = {"super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", CLIENT_ID, ROBOT))}
+        options = [*TEST_OPTIONS, allowed]
+        with running(1, java_options=options, changes=users, listeners=listeners) as cluster:
+            yield Secured(cluster, authority, provider)
+
+
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
+@pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
+def test_messages_go_and_come_with_the_providers_tokens(
+    module: Any, grant: str, secured: Secured, new_topic: TopicMaker
+) -> None:
+    topic, before = new_topic(secured.cluster), secured.provider.issued(grant)
+    conf = secured.oidc(grant, **{"sasl.oauthbearer.scope": "messages"})
+    conf = conf if module is kafka_native else quiet(conf)
+    reports: list[Any] = []
+    producer = module.Producer(conf)
+    producer.produce(topic, b"hello", on_delivery=lambda error, message: reports.append(error))
+    assert producer.flush(60) == 0
+    assert reports == [None]
+    consumer = module.Consumer({**conf, "group.id": "oidc", "auto.offset.reset": "earliest"})
+    try:
+        assert [record.value for record in read(consumer, topic, [0], 1)] == [b"hello"]
+    finally:
+        consumer.close()
+    assert secured.provider.issued(grant) == before + 2, "a token for each client"
+
+
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
+def test_tokens_that_expire_soon_are_renewed_while_messages_flow(
+    grant: str, secured: Secured, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker ends a connection with its token: it gets another one in time, and no message is lost or doubled."""
+    caplog.set_level(logging.DEBUG, logger="kafka_native.renewed")
+    topic, before = new_topic(secured.cluster), secured.provider.issued(grant)
+    conf = secured.oidc(grant, "SESSIONS", **{"client.id": "renewed", "debug": "security"})
+    once = {**conf, "enable.idempotence": True}  # a machine that is too slow to renew in time doubles nothing
+    group = {"group.id": f"renewed-{topic}", "auto.offset.reset": "earliest"}
+    acked: list[bytes] = []
+    seen: list[bytes] = []
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        assert error is None
+        acked.append(message.value())
+
+    secured.provider.lifetime_s = TOKEN_S
+    try:
+        with kafka_native.Producer(once) as producer, kafka_native.Consumer({**conf, **group}) as consumer:
+            consumer.subscribe([topic])
+            number = 0
+
+            def is_renewed() -> bool:
+                nonlocal number
+                for _ in range(20):
+                    producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
+                    number += 1
+                producer.poll(0)
+                seen.extend(message.value() for message in consumer.consume(1000, 0.02))
+                return sum("has renewed its session" in message for message in caplog.messages) >= 6 and len(seen) > 0
+
+            wait_for(is_renewed, "renewed sessions")
+            assert producer.flush(60) == 0
+            wait_for(lambda: seen.extend(m.value() for m in consumer.consume(1000, 0.1)) or len(seen) >= number, "all")
+    finally:
+        secured.provider.lifetime_s = 300.0
+    assert acked == seen == [b"%d" % each for each in range(number)]
+    assert secured.provider.issued(grant) >= before + 4
+    assert SECRET not in caplog.text
+
+
+def refusal(module: Any, conf: dict[str, Any]) -> str:
+    """What error_cb is told of the authentication."""
+    errors: list[Any] = []
+    producer = module.Producer({**conf, "error_cb": errors.append, "log_level": 0})
+    producer.produce("nobody-reads-this", b"x")
+
+    def told() -> list[Any]:
+        producer.poll(0.1)
+        return [error for error in errors if error.code() == module.KafkaError._AUTHENTICATION]
+
+    try:
+        return str(wait_for(told, "an authentication error")[0].str())
+    finally:
+        if module is kafka_native:
+            producer.close(0)
+
+
+WRONG = {
+    "secret": ({"sasl.oauthbearer.client.secret": "an0ther-secret"}, "answers 401: invalid_client, no client of this"),
+    "audience": ({"sasl.oauthbearer.scope": ELSEWHERE}, "invalid_token"),
+    "authority": ({"https.ca.location": None}, "certificate verify failed"),
+    "path": ({"sasl.oauthbearer.token.endpoint.url": None}, "refused"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_told(what: str, secured: Secured, tmp_path: Path) -> None:
+    """And confluent_kafka's words for it are printed besides."""
+    changes, words = WRONG[what]
+    nowhere = {
+        "https.ca.location": Authority(tmp_path).ca,
+        "sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:1/",
+    }
+    conf = secured.oidc(CLIENT_CREDENTIALS) | {name: value or nowhere[name] for name, value in changes.items()}
+    ours = refusal(kafka_native, conf)
+    print(f"{what}: ours: {ours}\n{what}: theirs: {refusal(confluent_kafka, conf)}")
+    assert words in ours
+    assert SECRET not in ours
+    assert "an0ther-secret" not in ours
+
+
+FORGED = {
+    "issuer": {"iss": "https://elsewhere.invalid"},
+    "audience": {"aud": ELSEWHERE},
+    "expired": {"exp": time.time() - 60},
+    "nobody": {"sub": None},
+}
+
+
+@pytest.mark.parametrize("what", [*FORGED, "signature"])
+def test_tokens_that_are_not_for_this_broker_are_refused_by_it(what: str, secured: Secured) -> None:
+    """With a token of the application's own, so that nothing is seen of it before the broker has."""
+    token = secured.provider.token(**FORGED.get(what, {}))
+    if what == "signature":
+        token = jwt.encode(jwt.decode(token, options={"verify_signature": False}), "k" * 32, "HS256")
+    error = refusal(kafka_native, secured.conf(oauth_cb=lambda _: (token, time.time() + 300)))
+    assert "invalid_token" in error
+    assert token not in error

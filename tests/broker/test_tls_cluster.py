@@ -1,0 +1,277 @@
+"""Three brokers without a plaintext port: TLS with certificates at both ends for clients, brokers and controllers."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import confluent_kafka
+import pytest
+from cryptography.x509 import load_der_x509_certificate
+
+import kafka_native
+from kafka_native import ElectionType, TopicCollection, TopicPartition
+from kafka_native.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitionReassignment,
+    NewTopic,
+)
+from tests.broker import payload
+from tests.broker.certificates import Authority
+from tests.broker.cluster import HOST, Cluster, TlsOnly
+from tests.broker.streams import Reader, Stream, all_go_on, check_places, in_sync
+from tests.broker.support import (
+    TopicMaker,
+    flush,
+    leaders,
+    our_consumer,
+    our_producer,
+    read,
+    running,
+    their_consumer,
+    their_producer,
+    wait_for,
+)
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+
+PARTITIONS = 6
+MANY = 3000
+WAIT_S = 60
+SETTLE_SECONDS = 60
+
+
+class Sealed(NamedTuple):
+    """A cluster, the authority of its certificates, and the one that follows it; brokers trust both."""
+
+    cluster: Cluster
+    authority: Authority
+    next_authority: Authority
+    keystores: Path
+    """The folder with ``NODE.pem`` of each broker."""
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
+    """Nobody but the holders of the right certificates may do anything on it."""
+    first, second, folder = (tmp_path_factory.mktemp(name) for name in ("first", "second", "brokers"))
+    authority, next_authority = Authority(first), Authority(second)
+    both = folder / "authorities.pem"
+    both.write_text("".join(Path(each.ca).read_text() for each in (authority, next_authority)))
+    certificate, key = authority.client("alice")
+
+    def broker(node: int) -> dict[str, str]:
+        keystore = folder / f"{node}.pem"
+        authority.broker(f"broker-{node}", keystore)
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(keystore),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(both),
+            "ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]*),.*$/$1/",
+        }
+
+    client = {
+        "security.protocol": "ssl",
+        "ssl.ca.location": str(both),
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+    }
+    users = {"super.users": "User:alice;User:broker-1;User:broker-2;User:broker-3"}
+    with running(3, changes=users, tls_only=TlsOnly(broker, client)) as cluster:
+        yield Sealed(cluster, authority, next_authority, folder)
+
+
+def talk(context: ssl.SSLContext, port: int) -> bytes:
+    """A TLS connection, and one byte of what comes: with TLS 1.3 a client is refused after its handshake."""
+    with socket.create_connection((HOST, port), 10) as plain, context.wrap_socket(plain, server_hostname=HOST) as made:
+        made.settimeout(10)
+        return made.recv(1)
+
+
+def shown_serial(sealed: Sealed, port: int) -> int:
+    """The serial number of the certificate that is shown at a port, to somebody with one of the right ones."""
+    context = ssl.create_default_context(cafile=str(sealed.keystores / "authorities.pem"))
+    certificate = sealed.cluster.conf()["ssl.certificate.location"]
+    context.load_cert_chain(certificate, sealed.cluster.conf()["ssl.key.location"])
+    with socket.create_connection((HOST, port), 10) as plain, context.wrap_socket(plain, server_hostname=HOST) as made:
+        return load_der_x509_certificate(made.getpeercert(binary_form=True) or b"").serial_number
+
+
+def test_no_listener_lets_in_who_has_no_certificate(sealed: Sealed) -> None:
+    """Also those for controllers, whose certificates are the brokers'."""
+    with AdminClient(sealed.cluster.conf()) as admin:
+        quorum = admin.describe_metadata_quorum().result(WAIT_S)
+    ports = [broker.port for broker in sealed.cluster.brokers.values()]
+    ports += [each.endpoints[0].port for each in quorum.nodes.values()]
+    assert len(set(ports)) == 6
+    for port in ports:
+        assert shown_serial(sealed, port)
+        context = ssl.create_default_context(cafile=sealed.authority.ca)
+        with pytest.raises(ssl.SSLError, match=r"(?i)alert"):
+            talk(context, port)
+
+
+def test_topics_messages_and_groups(sealed: Sealed) -> None:
+    """Each client reads what the other wrote, too."""
+    cluster, name = sealed.cluster, f"sealed-{uuid.uuid4().hex[:8]}"
+    with AdminClient(cluster.conf()) as admin:
+        admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result(WAIT_S)
+        wait_for(lambda: len(leaders(cluster, name)) == PARTITIONS, "leaders")
+        described = admin.describe_topics(TopicCollection([name]))[name].result(WAIT_S)
+        assert {each.leader.id for each in described.partitions if each.leader} == {1, 2, 3}
+        values = {number: payload.make(name, number % PARTITIONS, number, 300) for number in range(MANY)}
+        with our_producer(cluster, acks="all", compression_codec="lz4") as ours:
+            theirs = their_producer(cluster, acks="all")
+            for number, value in values.items():
+                (ours if number % 2 else theirs).produce(name, value, partition=number % PARTITIONS)
+            flush(ours)
+            flush(theirs)
+        found = read_as_a_group(cluster, name, admin)
+        witness = their_consumer(cluster)
+        seen = read(witness, name, range(PARTITIONS), MANY)
+        assert {payload.number_of(each.value, name, each.partition) for each in seen} == found == set(values)
+        assert witness_offsets(cluster, name) == dict.fromkeys(range(PARTITIONS), MANY // PARTITIONS)
+        witness.close()
+        admin.delete_topics([name])[name].result(WAIT_S)
+
+
+def read_as_a_group(cluster: Cluster, name: str, admin: AdminClient) -> set[int]:
+    """The numbers of a topic that two members read, who share its partitions."""
+    found: set[int] = set()
+    with our_consumer(cluster, group_id=name) as one, our_consumer(cluster, group_id=name) as other:
+        members = (one, other)
+        for member in members:
+            member.subscribe([name])
+
+        def all_is_read() -> bool:
+            for member in members:
+                for message in member.consume(500, 0.1):
+                    assert message.error() is None, message.error()
+                    found.add(payload.number_of(message.value(), name, message.partition()))
+            return len(found) == MANY and all(len(each.assignment()) == PARTITIONS // 2 for each in members)
+
+        wait_for(all_is_read, "everything, by a group of two")
+        described = admin.describe_consumer_groups([name])[name].result(WAIT_S)
+        assert sorted(len(each.assignment.topic_partitions) for each in described.members) == [PARTITIONS // 2] * 2
+    return found
+
+
+def witness_offsets(cluster: Cluster, name: str) -> dict[int, int]:
+    """What librdkafka says that the group has committed."""
+    reader = their_consumer(cluster, group_id=name)
+    try:
+        places = [confluent_kafka.TopicPartition(name, number) for number in range(PARTITIONS)]
+        return {each.partition: each.offset for each in reader.committed(places, 30)}
+    finally:
+        reader.close()
+
+
+def test_leaders_move_and_are_killed_while_messages_flow(sealed: Sealed, new_topic: TopicMaker) -> None:
+    cluster = sealed.cluster
+    topic = new_topic(cluster, PARTITIONS)
+    place = TopicPartition(topic, 0)
+    with (
+        AdminClient(cluster.conf()) as admin,
+        our_producer(cluster, acks="all", enable_idempotence=True) as producer,
+        our_consumer(cluster) as consumer,
+        Stream(producer, topic, PARTITIONS) as stream,
+    ):
+        reader = Reader(consumer, topic, PARTITIONS)
+        reader.until(lambda: len(reader.seen) > 500, "the first messages")
+        leader = leaders(cluster, topic)[0]
+        other = leader % 3 + 1
+        target = [other, other % 3 + 1, leader]
+        admin.alter_partition_reassignments({place: NewPartitionReassignment(target)})[place].result(WAIT_S)
+        wait_for(lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move")
+        assert set(admin.elect_leaders(ElectionType.PREFERRED, [place]).result(WAIT_S)) == {place}
+        wait_for(lambda: leaders(cluster, topic).get(0) == other, "another leader", SETTLE_SECONDS)
+        at_move = stream.sent
+        reader.until(lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS)
+        victim = cluster.brokers[leaders(cluster, topic)[0]]
+        victim.kill()
+        try:
+            at_kill = stream.sent
+            reader.until(lambda: all_go_on(reader, at_kill, 20), "messages of every partition", SETTLE_SECONDS)
+        finally:
+            victim.start()
+            cluster.wait_until_up()
+        stream.end()
+        reader.until(lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS)
+    assert stream.failed == {}
+    assert stream.refused == []
+    assert set(reader.seen) == set(range(stream.sent))
+    numbers = check_places(cluster, stream)
+    assert [each for each in numbers if each != sorted(set(each))] == [], "once, and in order"
+
+
+def test_certificates_are_rotated_while_messages_flow(sealed: Sealed, new_topic: TopicMaker, tmp_path: Path) -> None:
+    """One broker's while it runs, one's by a restart and to another authority, which clients get to know meanwhile."""
+    cluster = sealed.cluster
+    topic = new_topic(cluster, PARTITIONS)
+    trusted = tmp_path / "trusted.pem"
+    shutil.copy(sealed.authority.ca, trusted)
+    own = {"ssl.ca.location": str(trusted)}
+    with (
+        our_producer(cluster, acks="all", enable_idempotence=True, **own) as producer,
+        our_consumer(cluster, **own) as consumer,
+        Stream(producer, topic, PARTITIONS) as stream,
+    ):
+        reader = Reader(consumer, topic, PARTITIONS)
+        reader.until(lambda: all_go_on(reader, 0, 50), "the first messages")
+        live, restarted = cluster.brokers[1], cluster.brokers[2]
+        serial = rotate_live(sealed, live.node, tmp_path)
+        reader.until(lambda: shown_serial(sealed, live.port) == serial, "the certificate of a broker that runs")
+        Path(trusted).write_bytes((sealed.keystores / "authorities.pem").read_bytes())
+        serial = sealed.next_authority.broker(f"broker-{restarted.node}", sealed.keystores / f"{restarted.node}.pem")
+        restarted.stop()
+        at_stop = stream.sent
+        reader.until(lambda: all_go_on(reader, at_stop, 20), "messages while a broker is away", SETTLE_SECONDS)
+        restarted.start()
+        cluster.wait_until_up()
+        assert shown_serial(sealed, restarted.port) == serial
+        reader.until(lambda: in_sync(cluster, topic), "the replicas of the broker that came back", SETTLE_SECONDS)
+        wait_for(lambda: restarted.node in leaders(cluster, topic).values(), "its leaderships", SETTLE_SECONDS)
+        at_move = stream.sent
+        reader.until(lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS)
+        stream.end()
+        reader.until(lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS)
+    assert stream.failed == {}
+    assert stream.refused == []
+    assert set(reader.seen) == set(range(stream.sent))
+    check_places(cluster, stream)
+
+
+def rotate_live(sealed: Sealed, node: int, folder: Path) -> int:
+    """Has a broker that runs take another certificate (KIP-226); its serial number."""
+    keystore = folder / "rotated.pem"
+    serial = sealed.authority.broker(f"broker-{node}", keystore)
+    change = ConfigEntry(
+        "listener.name.ssl.ssl.keystore.location", str(keystore), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[change])
+    with AdminClient(sealed.cluster.conf()) as admin:
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+    return serial
+
+
+def test_a_client_that_does_not_know_the_authority_is_told_so(sealed: Sealed, tmp_path: Path) -> None:
+    errors: list[Any] = []
+    conf = sealed.cluster.conf(**{"ssl.ca.location": Authority(tmp_path).ca, "error_cb": errors.append})
+    with kafka_native.Consumer({**conf, "group.id": "nobody"}) as consumer:
+        consumer.subscribe(["anything"])
+        wait_for(lambda: [consumer.poll(0.1), *errors][1:], "an error")
+    assert {error.code() for error in errors} <= {
+        kafka_native.KafkaError._SSL,
+        kafka_native.KafkaError._ALL_BROKERS_DOWN,
+    }
+    assert "is none of the CAs of ssl.ca.location=" in errors[0].str()
