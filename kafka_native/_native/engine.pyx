@@ -116,6 +116,62 @@ cdef kn_proxy *_new_proxy(settings) except? NULL:
     return proxy
 
 
+@cython.final
+cdef class Tunnel:
+    """The way through a proxy on a socket of Python's: the one that a connection of the engine's takes, for who looks at it step by step."""
+
+    cdef kn_proxy *proxy
+    cdef kn_tunnel tunnel
+    cdef kn_stream stream
+    cdef bytes host
+    cdef sockaddr_in address4
+    cdef sockaddr_in6 address6
+    cdef uint8_t scratch[KN_TUNNEL_SCRATCH_BYTES]
+
+    def __cinit__(self, proxy, int fd, str host, uint16_t port, bytes address):
+        # address: of the broker, packed; empty: the proxy looks the host up
+        cdef const sockaddr *target = NULL
+        self.proxy = _new_proxy(proxy)
+        self.host = host.encode()
+        if len(address) == 4:
+            self.address4.sin_family = AF_INET
+            memcpy(&self.address4.sin_addr, PyBytes_AS_STRING(address), 4)
+            target = <const sockaddr *>&self.address4
+        elif len(address) == 16:
+            self.address6.sin6_family = AF_INET6
+            memcpy(&self.address6.sin6_addr, PyBytes_AS_STRING(address), 16)
+            target = <const sockaddr *>&self.address6
+        elif address:
+            raise ValueError("an address has 4 or 16 bytes")
+        kn_stream_init(&self.stream, NULL)
+        kn_stream_open(&self.stream, fd)  # and never closed: the socket is the caller's
+        kn_tunnel_begin(&self.tunnel, self.proxy, PyBytes_AS_STRING(self.host), port, target)
+
+    def __dealloc__(self):
+        kn_proxy_free(self.proxy)
+
+    @property
+    def logged_in(self):
+        """Whether the proxy has let the client in, or has said of the broker what it says to those whom it lets in."""
+        return self.tunnel.refused or self.tunnel.stage == KN_TUNNEL_REQUEST or self.tunnel.stage == KN_TUNNEL_OPEN
+
+    @property
+    def refused(self):
+        """Whether it is the way from the proxy to the broker that has failed."""
+        return bool(self.tunnel.refused)
+
+    def step(self):
+        """Says and hears what the socket takes and has. The events of poll(2) to wait for, 0 when it is open; ConnectionError says what is wrong."""
+        cdef int done
+        with nogil:
+            done = kn_tunnel_step(&self.tunnel, &self.stream, self.scratch)
+        if done == 0:
+            return 0
+        if done == KN_STREAM_AGAIN:
+            return self.stream.wants
+        raise ConnectionError((<bytes>self.tunnel.text).decode("ascii", "replace"))
+
+
 def tls_functions():
     """The names of OpenSSL's functions whose addresses an engine with TLS needs."""
     names = []

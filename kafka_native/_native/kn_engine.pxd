@@ -105,6 +105,31 @@ cdef extern from "engine/tls.h" nogil:
     const char *kn_tls_function_name(int index)
     void kn_tls_set_context(kn_tls *tls, void *context)
 
+cdef extern from "netinet/in.h" nogil:
+    enum:
+        AF_INET
+        AF_INET6
+    struct sockaddr:
+        pass
+    struct in_addr:
+        pass
+    struct sockaddr_in:
+        int sin_family
+        in_addr sin_addr
+    struct in6_addr:
+        pass
+    struct sockaddr_in6:
+        int sin6_family
+        in6_addr sin6_addr
+
+cdef extern from "engine/transport.h" nogil:
+    enum kn_stream_result:
+        KN_STREAM_AGAIN
+    struct kn_stream:
+        short wants
+    void kn_stream_init(kn_stream *stream, kn_tls *tls)
+    void kn_stream_open(kn_stream *stream, int fd)
+
 cdef extern from "engine/proxy.h" nogil:
     enum kn_proxy_kind:
         KN_PROXY_SOCKS5
@@ -113,6 +138,20 @@ cdef extern from "engine/proxy.h" nogil:
         pass
     kn_proxy *kn_proxy_new(kn_proxy_kind kind, int resolves, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
     void kn_proxy_free(kn_proxy *proxy)
+    enum:
+        KN_TUNNEL_SCRATCH_BYTES
+    enum kn_tunnel_stage:
+        KN_TUNNEL_GREETING
+        KN_TUNNEL_LOGIN
+        KN_TUNNEL_REQUEST
+        KN_TUNNEL_CONNECT
+        KN_TUNNEL_OPEN
+    struct kn_tunnel:
+        kn_tunnel_stage stage
+        int refused
+        char *text
+    void kn_tunnel_begin(kn_tunnel *tunnel, const kn_proxy *proxy, const char *host, uint16_t port, const sockaddr *target)
+    int kn_tunnel_step(kn_tunnel *tunnel, kn_stream *stream, uint8_t *scratch)
 
 cdef extern from "engine/connection.h" nogil:
     enum:

@@ -7,7 +7,7 @@ is its result. What a failure means is said by `kafka_native.cli.remedies`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -21,7 +21,9 @@ from kafka_native.cli.probing import (
     Foreign,
     Place,
     Probe,
+    ProxyFailed,
     Refused,
+    Through,
     TlsFailed,
     certificate_facts,
     described,
@@ -37,6 +39,7 @@ from kafka_native.control.versions import ApiRanges
 from kafka_native.protocol import ApiKey, registry
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Mechanism, SaslError, shown
+from kafka_native.security.proxy import Proxy, proxy_of
 from kafka_native.security.tls import TlsContext
 from kafka_native.types import ConsumerGroupState, TopicCollection
 
@@ -44,6 +47,7 @@ Status = Literal["ok", "warning", "failed", "skipped"]
 
 EXIT_CODES: Final = {
     "configuration": 10,
+    "proxy": 20,
     "dns": 11,
     "tcp": 12,
     "tls": 13,
@@ -128,6 +132,9 @@ class _Settings:
     config: Config
     tls: TlsContext | None
     mechanism: Mechanism | None
+    proxy: Proxy | None
+    gate: Address | None = None
+    """That of the proxy's addresses which takes connections."""
 
 
 class _Examination:
@@ -144,6 +151,8 @@ class _Examination:
         settings = self._settings = self._configuration()
         found: MetadataResponse | None = None
         servers = [Place(*each) for each in settings.config.bootstrap]
+        if settings.proxy is not None:
+            settings.gate = self._proxy(settings.proxy, settings.config, servers[0])
         for place in dict.fromkeys(servers):
             first = len(self._steps)
             try:
@@ -181,6 +190,8 @@ class _Examination:
             protocol = settings.config.text("security.protocol")
             if kind == "tls" and settings.tls is None:
                 return f"security.protocol={protocol} has no TLS"
+            if kind == "proxy" and settings.proxy is None:
+                return "proxy.url isn't set"
             if kind == "sasl" and settings.mechanism is None:
                 return f"security.protocol={protocol} has no log-in"
         if kind in ("topic", "group") and self._reached:
@@ -221,6 +232,7 @@ class _Examination:
                 protocol = config.text("security.protocol")
                 tls = TlsContext(config) if protocol in PROTOCOLS else None
                 mechanism = _mechanism(config) if protocol.startswith("sasl_") else None
+                proxy = proxy_of(config)
             except KafkaException as error:
                 raise Problem(error.args[0].str(), advice=error.hint or "") from error
             if not config.bootstrap:
@@ -235,7 +247,7 @@ class _Examination:
                     remarks.append("PLAIN without TLS: whoever sees the network's traffic sees the password")
             if remarks:
                 step.status, step.cause = "warning", "; ".join(remarks)
-        return _Settings(config, tls, mechanism)
+        return _Settings(config, tls, mechanism, proxy)
 
     def _remarks(self) -> list[str]:
         """What is odd about it, but for what a consumer alone, or a producer alone, has no use for."""
@@ -247,14 +259,34 @@ class _Examination:
             said.append(texts)
         return [text for text in said[0] if text in said[1]]
 
+    # --- the proxy ---
+
+    def _proxy(self, proxy: Proxy, config: Config, server: Place) -> Address:
+        """The address of the proxy's that takes connections; what it says of a server is for the server's own steps."""
+        place = Place(proxy.host, proxy.port)
+        with self._step("proxy", place) as step:
+            gate = _gate(place, config.text("broker.address.family"), self._timeout_s)
+            step.text = f"connected to {gate}"
+        with self._step("proxy", f"{proxy.scheme}://{place}") as step:
+            try:
+                Through(proxy, gate, server).connected(self._timeout_s).close()
+            except ProxyFailed as error:
+                if not error.lets_in:
+                    raise remedies.of_proxy(error, "the proxy") from error
+            step.text = "lets the client in"
+        return gate
+
     # --- one bootstrap server ---
 
     def _server(self, settings: _Settings, place: Place) -> MetadataResponse:
-        family = settings.config.text("broker.address.family")
         with self._step("dns", place) as step:
-            addresses = _resolved(place, family)
-            step.text = ", ".join(each.ip for each in addresses)
-            step.details["addresses"] = [each.ip for each in addresses]
+            addresses = _ways(settings, place)
+            known = [str(each.ip) for each in addresses if isinstance(each, Address)]
+            known += [each.target.ip for each in addresses if isinstance(each, Through) and each.target]
+            step.text = ", ".join(known)
+            step.details["addresses"] = known
+            if not known:
+                step.status, step.text = "skipped", "the proxy looks the name up"
         with self._connected(place, addresses) as probe:
             if settings.tls is not None:
                 with self._step("tls", place) as step:
@@ -274,7 +306,7 @@ class _Examination:
                 step.details = {"cluster_id": reply.cluster_id, "controller": reply.controller_id}
         return reply
 
-    def _connected(self, place: Place, addresses: list[Address]) -> Probe:
+    def _connected(self, place: Place, addresses: Sequence[Address | Through]) -> Probe:
         """A connection to the first address that takes one; each is tried."""
         first = len(self._steps)
         probe: Probe | None = None
@@ -315,7 +347,7 @@ class _Examination:
 
     def _reach(self, settings: _Settings, place: Place) -> str | None:
         """Goes all the way to a broker; the id of the cluster that answers there."""
-        addresses = _resolved(place, settings.config.text("broker.address.family"))
+        addresses = _ways(settings, place)
         problem: Problem | None = None
         for address in addresses:
             try:
@@ -402,10 +434,42 @@ def _resolved(place: Place, family: str) -> list[Address]:
         raise remedies.of_dns(error, place, family) from error
 
 
-def _connection(place: Place, address: Address, timeout_s: float) -> Probe:
+def _gate(place: Place, family: str, timeout_s: float) -> Address:
+    """The first address of the proxy's that takes a connection."""
+    problem: OSError | None = None
+    try:
+        addresses = resolve(place, family)
+    except OSError as error:
+        raise remedies.of_gate(error, place, timeout_s) from error
+    for address in addresses:
+        try:
+            address.connected(timeout_s).close()
+        except OSError as error:
+            problem = problem or error
+        else:
+            return address
+    assert problem is not None, "a name that resolves has an address"
+    raise remedies.of_gate(problem, place, timeout_s) from problem
+
+
+def _ways(settings: _Settings, place: Place) -> Sequence[Address | Through]:
+    """Every way to a place, in the order in which a client tries them."""
+    family = settings.config.text("broker.address.family")
+    proxy, gate = settings.proxy, settings.gate
+    if proxy is None or gate is None:
+        return _resolved(place, family)
+    if proxy.scheme != "socks5":
+        return [Through(proxy, gate, place)]
+    return [Through(proxy, gate, place, each) for each in _resolved(place, family)]
+
+
+def _connection(place: Place, address: Address | Through, timeout_s: float) -> Probe:
     try:
         return Probe(place, address, timeout_s)
+    except ProxyFailed as error:
+        raise remedies.of_proxy(error, address) from error
     except OSError as error:
+        assert isinstance(address, Address), "what is wrong with a proxy is ProxyFailed"
         raise remedies.of_tcp(error, address, timeout_s) from error
 
 

@@ -7,6 +7,7 @@ answer. Everything blocks the caller's thread, for a limited time, and nothing i
 from __future__ import annotations
 
 import ipaddress
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from OpenSSL import SSL, crypto
 
+from kafka_native._native.engine import Tunnel
 from kafka_native.control.authentication import MESSAGE_MAX, WRAPPED
 from kafka_native.control.versions import SOFTWARE_NAME, ApiRanges, Handshake, software_version
 from kafka_native.errors import KafkaError
@@ -33,6 +35,7 @@ from kafka_native.security.authorities import reasons
 from kafka_native.security.explaining import Peer
 from kafka_native.security.mechanisms import Mechanism
 from kafka_native.security.openssl import lib
+from kafka_native.security.proxy import Proxy
 from kafka_native.security.tls import TlsContext
 from kafka_native.types import version
 
@@ -82,6 +85,18 @@ class Refused(Exception):
         self.error = error
 
 
+class ProxyFailed(OSError):
+    """There is no way through the proxy; the text says why.
+
+    ``lets_in``: it is the way from the proxy to the broker that has failed, not that to the proxy or the log-in there.
+    """
+
+    def __init__(self, text: str, *, lets_in: bool) -> None:
+        """Make one; see the class for the arguments."""
+        super().__init__(text)
+        self.lets_in = lets_in
+
+
 class Place(NamedTuple):
     """A host and a port, as a client is told them."""
 
@@ -105,6 +120,56 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return str(Place(self.ip, self.socket_address[1]))
+
+    def connected(self, timeout_s: float) -> socket.socket:
+        """A connection; OSError if there is none in time."""
+        made = socket.socket(self.family, socket.SOCK_STREAM)
+        try:
+            made.settimeout(timeout_s)
+            made.connect(self.socket_address)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+
+class Through(NamedTuple):
+    """What a place stands for behind a proxy."""
+
+    proxy: Proxy
+    gate: Address
+    """The proxy's own."""
+    place: Place
+    target: Address | None = None
+    """The place's, where this machine looks its name up; None: the proxy does."""
+
+    def __str__(self) -> str:
+        return f"{self.target or self.place} through the proxy"
+
+    def connected(self, timeout_s: float) -> socket.socket:
+        """A connection; ProxyFailed if there is none in time."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            made = self.gate.connected(timeout_s)
+        except OSError as error:
+            raise ProxyFailed(str(error.strerror or error), lets_in=False) from error
+        address = b"" if self.target is None else ipaddress.ip_address(self.target.ip.partition("%")[0]).packed
+        tunnel = Tunnel(self.proxy, made.fileno(), self.place.host, self.place.port, address)
+        try:
+            made.setblocking(False)
+            while events := tunnel.step():
+                waiting = select.poll()
+                waiting.register(made, events)
+                if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                    of_whom = " of the broker behind it" if tunnel.logged_in else ""
+                    raise ProxyFailed(f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in)
+        except ConnectionError as error:
+            made.close()
+            raise ProxyFailed(str(error), lets_in=tunnel.logged_in) from error
+        except BaseException:
+            made.close()
+            raise
+        return made
 
 
 class Encrypted(NamedTuple):
@@ -139,12 +204,12 @@ class Probe:
     """One connection to one address; a context manager that closes it.
 
     :param place: What is connected to: its host is what a certificate has to be for.
-    :param address: Where it is.
+    :param address: Where it is, or the way there.
     :param timeout_s: For each step, in seconds.
-    :raises OSError: There is no connection.
+    :raises OSError: There is no connection; ProxyFailed: because of the proxy.
     """
 
-    def __init__(self, place: Place, address: Address, timeout_s: float) -> None:
+    def __init__(self, place: Place, address: Address | Through, timeout_s: float) -> None:
         """Connect; see the class for the arguments."""
         self.place = place
         self.address = address
@@ -153,13 +218,7 @@ class Probe:
         self._correlation_id = 0
         self._received = b""
         self._deadline = time.monotonic() + timeout_s
-        self._socket = socket.socket(address.family, socket.SOCK_STREAM)
-        try:
-            self._socket.settimeout(timeout_s)
-            self._socket.connect(address.socket_address)
-        except BaseException:
-            self._socket.close()
-            raise
+        self._socket = address.connected(timeout_s)
 
     def __enter__(self) -> Probe:
         return self
@@ -364,7 +423,7 @@ class Probe:
             self._socket.sendall(data)
 
 
-def speaks_tls(place: Place, address: Address, timeout_s: float) -> bool:
+def speaks_tls(place: Place, address: Address | Through, timeout_s: float) -> bool:
     """Whether a TLS server answers there, whatever it thinks of us."""
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     try:
@@ -377,7 +436,7 @@ def speaks_tls(place: Place, address: Address, timeout_s: float) -> bool:
     return True
 
 
-def speaks_http(place: Place, address: Address, timeout_s: float) -> bool:
+def speaks_http(place: Place, address: Address | Through, timeout_s: float) -> bool:
     """Whether an HTTP server answers there: many wait in silence for the end of what isn't HTTP."""
     try:
         with Probe(place, address, timeout_s) as probe:
@@ -386,7 +445,9 @@ def speaks_http(place: Place, address: Address, timeout_s: float) -> bool:
         return False
 
 
-def listener_kind(place: Place, address: Address, timeout_s: float, tls: TlsContext | None) -> list[str] | str | None:
+def listener_kind(
+    place: Place, address: Address | Through, timeout_s: float, tls: TlsContext | None
+) -> list[str] | str | None:
     """What a listener wants: its SASL mechanisms; None: no SASL; or, as a text, why that can't be said."""
     try:
         with Probe(place, address, timeout_s) as probe:

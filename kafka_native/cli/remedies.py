@@ -11,7 +11,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kafka_native.cli.probing import Address, Place
+from kafka_native.cli.probing import Address, Place, ProxyFailed
 from kafka_native.errors import KafkaError, error_name, error_text
 from kafka_native.security.certificates import clean
 from kafka_native.security.mechanisms import Mechanism
@@ -71,6 +71,56 @@ def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
     if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL):
         return Problem(f"{address} can't be reached: {error.strerror}", "there is no way to this network from here")
     return Problem(f"{address}: {error.strerror or error}")
+
+
+def of_gate(error: OSError, place: Place, timeout_s: float) -> Problem:
+    """No connection to the proxy; ``place``: as proxy.url has it."""
+    if isinstance(error, socket.gaierror):
+        cause = "a misspelt name in proxy.url, or no network"
+        return Problem(f"the proxy's name, {clean(place.host, 255)}, can't be resolved: {error.strerror}", cause)
+    if isinstance(error, TimeoutError):
+        cause = "a firewall between this machine and the proxy, or the proxy is down"
+        return Problem(f"the proxy didn't answer within {timeout_s:g} s", cause)
+    if isinstance(error, ConnectionRefusedError):
+        cause = "the proxy is down, or listens on another port"
+        return Problem("the proxy refuses the connection", cause, "check host and port of proxy.url")
+    return Problem(f"the proxy can't be reached: {error.strerror or error}", "there is no way to it from here")
+
+
+PROXY_CAUSES: Final = {
+    "it wants a login": ("proxy.url has no user and password", "set proxy.url to SCHEME://USER:PASSWORD@HOST:PORT"),
+    "it refuses the user and password": (
+        "a wrong password, or a user who isn't allowed to use it",
+        "check proxy.url; in user and password %40 stands for @, %3A for :, %2F for / and %25 for %",
+    ),
+    "its rules don't allow": (
+        "its list of hosts and ports lacks this broker's: often there is 443 alone",
+        "have the proxy allow connections to the broker's host and port",
+    ),
+    "it can't reach the broker": (
+        "the name isn't known in the proxy's network, or there is no way from it to the broker",
+        "try the broker's address from the proxy's own machine",
+    ),
+    "it has no route": ("there is no way from the proxy to the broker's network", ""),
+    "the broker refuses its connection": (
+        "nothing listens on the broker's port: is the broker up, is it the right port?",
+        f"check the port: {KAFKA_PORTS}",
+    ),
+    "the broker doesn't answer it": ("a firewall between the proxy and the broker, or the broker is down", ""),
+    "of the broker behind it": ("a firewall between the proxy and the broker, or the broker is down", ""),
+    "not SOCKS5": ("proxy.url has the scheme of another kind of proxy", ""),
+    "not HTTP": ("proxy.url has the scheme of another kind of proxy", ""),
+    "does it speak": ("no proxy of this kind listens there: see proxy.url", ""),
+    "it makes no connections": ("a web server, or a proxy for HTTP requests alone", "use a proxy that allows CONNECT"),
+}
+"""By the words of csrc/engine/proxy.c: what is behind an answer of a proxy's, and what to do."""
+
+
+def of_proxy(error: ProxyFailed, address: object) -> Problem:
+    """No way through the proxy to an address."""
+    text = str(error)
+    cause, advice = next((both for words, both in PROXY_CAUSES.items() if words in text), ("", ""))
+    return Problem(f"{address}: {text}", cause, advice)
 
 
 def of_silence(error: OSError, what: str) -> Problem:
