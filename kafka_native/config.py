@@ -584,6 +584,10 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
         _fail(prefix + "`transactional.id` requires `enable.idempotence=true`")
     if len(values["transactional.id"].encode()) > TRANSACTIONAL_ID_BYTES_MAX:
         _fail(f"{prefix}`transactional.id` is longer than {TRANSACTIONAL_ID_BYTES_MAX} bytes")
+    if values["transaction.two.phase.commit.enable"]:
+        if "transaction.timeout.ms" in given:
+            _fail(prefix + "`transaction.timeout.ms` means nothing with `transaction.two.phase.commit.enable`")
+        return
     most = values["transaction.timeout.ms"]
     if not 0 < values["message.timeout.ms"] <= most:
         if "message.timeout.ms" in given:
@@ -592,6 +596,8 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
 
 
 def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+    if values["transaction.two.phase.commit.enable"] and not values["transactional.id"]:
+        _fail(prefix + "`transaction.two.phase.commit.enable` requires `transactional.id`")
     if values["transactional.id"]:
         _reconcile_transactions(values, given, prefix)
     if values["enable.gapless.guarantee"] and not values["enable.idempotence"]:

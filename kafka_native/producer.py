@@ -126,6 +126,7 @@ class Producer(Transacting, ProducerCore):
             on_fatal=self._client.on_fatal,
             hear=main.hear,
             log=self._client.logs["eos"],
+            two_phase=bool(settings["transaction.two.phase.commit.enable"]),
         )
         main.managers.append(made)
         return made

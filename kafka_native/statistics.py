@@ -230,8 +230,8 @@ class EosMetrics:
     idemp_stateage: int
     """Milliseconds."""
     txn_state: str
-    """``Init``, ``WaitPID``, ``Ready``, ``InTransaction``, ``CommittingTransaction``, ``AbortableError``,
-    ``AbortingTransaction`` or ``FatalError``; ``Init`` without transactions."""
+    """``Init``, ``WaitPID``, ``Ready``, ``InTransaction``, ``PreparedTransaction``, ``CommittingTransaction``,
+    ``AbortableError``, ``AbortingTransaction`` or ``FatalError``; ``Init`` without transactions."""
     txn_stateage: int
     """Milliseconds."""
     txn_may_enq: bool

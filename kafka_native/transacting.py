@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from kafka_native.client import Client
 from kafka_native.control.calls import Call
 from kafka_native.control.positions import Key, Place
-from kafka_native.control.transactions import OUTSTANDING, Shared, Transactions
+from kafka_native.control.transactions import OUTSTANDING, Kind, Shared, Transactions
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.types import ConsumerGroupMetadata, TopicPartition
+from kafka_native.types import ConsumerGroupMetadata, PreparedTxnState, TopicPartition
 
 LOOK_S = 0.1
 """How soon a commit that waits for messages sees that there will be none."""
@@ -54,12 +54,15 @@ class Transacting:
     flush: Callable[..., int]
     purge: Callable[..., None]
 
-    def init_transactions(self, timeout: float = -1) -> None:
+    def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
         """Gets the transactional id, once, before anything else: fences an older instance, aborts what it left.
 
-        :raises KafkaException: See the class. _NOT_CONFIGURED without a ``transactional.id``.
+        :param keep_prepared_txn: What it left is to be ended by `complete_transaction()`, or `abort_transaction()`,
+            which comes next (KIP-939). Needs ``transaction.two.phase.commit.enable``.
+        :raises KafkaException: See the class. _NOT_CONFIGURED without a ``transactional.id``; _INVALID_ARG:
+            ``keep_prepared_txn`` without two-phase commit.
         """
-        self._wait(self._transactions().init, timeout)
+        self._wait(partial(self._transactions().init, keep_prepared=keep_prepared_txn), timeout)
 
     def begin_transaction(self) -> None:
         """A transaction begins: from now on, until it ends, messages are taken, and are part of it.
@@ -103,6 +106,36 @@ class Transacting:
             self.purge(in_queue=True, in_flight=False)  # what has come back meanwhile, to be sent again
         self._end(left_s(deadline), abort=True)
 
+    def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
+        """Delivers what was produced; what is left is the end, on which somebody else decides (KIP-939).
+
+        Until it ends, by `complete_transaction()`, `commit_transaction()` or `abort_transaction()`, nothing else can be
+        called. No timeout ends it, nor does `close()`: readers wait until a producer of this transactional id has.
+
+        :return: Which transaction it is: to be stored by whoever decides, together with what else is decided.
+        :raises KafkaException: See the class. _STATE without ``transaction.two.phase.commit.enable``.
+        """
+        deadline = deadline_of(timeout)
+        while (found := self._prepare_at_once(left_s(deadline))) is None:
+            self._awaits(self.flush(look_s(deadline)), deadline, abort=False)
+        return found
+
+    def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
+        """Commits the prepared transaction if it is this one, and aborts any other (KIP-939).
+
+        A new instance calls it after ``init_transactions(keep_prepared_txn=True)`` with what was stored last; where
+        nothing is open, nothing is done.
+
+        :param prepared_state: Of `prepare_transaction()`; ``PreparedTxnState()``: none is to be committed.
+        :raises KafkaException: See the class. _STATE: none is prepared.
+        """
+        deadline = deadline_of(timeout)
+        kind = self._complete_at_once(prepared_state, timeout)
+        if kind is Kind.COMMIT:
+            self.commit_transaction(left_s(deadline))
+        elif kind is Kind.ABORT:
+            self.abort_transaction(left_s(deadline))
+
     @contextmanager
     def transaction(self, consumer: Reader | None = None, timeout: float = -1) -> Iterator[None]:
         """A transaction as a ``with`` block: committed at its end, aborted if it raises.
@@ -133,6 +166,19 @@ class Transacting:
     def _commit_at_once(self, timeout: float) -> bool:
         """The first step of a commit: nothing more gets in. Where all is delivered, also the last one: True."""
         return self._wait(self._transactions().shut_and_commit, timeout) is not OUTSTANDING
+
+    def _prepare_at_once(self, timeout: float) -> PreparedTxnState | None:
+        """Nothing more gets in, and where all is delivered it is prepared; None: there is something to wait for."""
+        found = self._wait(self._transactions().shut_and_prepare, timeout)
+        return None if found is OUTSTANDING else found
+
+    def _complete_at_once(self, prepared_state: Any, timeout: float) -> Kind | None:
+        """Ends the transaction that the coordinator alone knows; a `Kind`: that call has to be made."""
+        manager = self._transactions()
+        if not isinstance(prepared_state, PreparedTxnState):
+            raise TypeError(f"prepared_state must be PreparedTxnState, not {type(prepared_state).__name__}")
+        kind: Kind | None = self._wait(partial(manager.complete, prepared_state), timeout)
+        return kind
 
     def _stop_taking(self) -> None:
         """The first step of an abort: nothing more gets in."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import operator
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum, IntEnum
@@ -39,6 +40,7 @@ __all__ = [
     "Messages",
     "Node",
     "PartitionMetadata",
+    "PreparedTxnState",
     "ThrottleEvent",
     "TopicCollection",
     "TopicMetadata",
@@ -60,6 +62,8 @@ OFFSET_STORED: Final = -1000
 """Start at the group's committed offset."""
 OFFSET_INVALID: Final = -1001
 """No offset, or an unknown one."""
+
+_PREPARED: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,5})")
 
 PARTITION_UA: Final = -1
 """No partition yet: the partitioner decides."""
@@ -419,6 +423,59 @@ class ConsumerGroupMetadata:
             f"ConsumerGroupMetadata(group_id={self.group_id!r}, generation={self.generation}, "
             f"member_id={self.member_id!r}, instance_id={self.instance_id!r})"
         )
+
+
+class PreparedTxnState:
+    """Which transaction `Producer.prepare_transaction()` has prepared (KIP-939); equal when it is the same one.
+
+        state = producer.prepare_transaction()
+        text = str(state)  # to be stored by whoever decides, with what else it decides about
+        producer.complete_transaction(PreparedTxnState(text))
+
+    :param serialized_state: ``str()`` of another one; empty: no transaction.
+    :raises ValueError: The text isn't one's.
+    """
+
+    __slots__ = ("epoch", "producer_id")
+
+    producer_id: int
+    """-1: no transaction."""
+    epoch: int
+    """-1: no transaction."""
+
+    def __init__(self, serialized_state: str = "") -> None:
+        """Make one; see the class for the argument."""
+        if not isinstance(serialized_state, str):
+            raise TypeError(f"serialized_state must be str, not {type(serialized_state).__name__}")
+        self.producer_id = self.epoch = -1
+        if not serialized_state:
+            return
+        found = _PREPARED.fullmatch(serialized_state)
+        if found is None or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63 or numbers[1] >= 2**15:
+            raise ValueError(f"no state of a prepared transaction, PRODUCER_ID:EPOCH: {serialized_state[:80]!r}")
+        self.producer_id, self.epoch = numbers
+
+    def has_transaction(self) -> bool:
+        """Whether there is one."""
+        return self.producer_id >= 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PreparedTxnState):
+            return NotImplemented
+        return (self.producer_id, self.epoch) == (other.producer_id, other.epoch)
+
+    def __hash__(self) -> int:
+        return hash((self.producer_id, self.epoch))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (str(self),))
+
+    def __str__(self) -> str:
+        """``PRODUCER_ID:EPOCH``; empty: no transaction."""
+        return f"{self.producer_id}:{self.epoch}" if self.has_transaction() else ""
+
+    def __repr__(self) -> str:
+        return f"PreparedTxnState({str(self)!r})"
 
 
 class OrderedEnum(Enum):

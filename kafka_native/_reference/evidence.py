@@ -284,6 +284,9 @@ _OF_PRODUCERS: Final = {
     "transaction.timeout.ms": _at(
         "client/test_transactions.py::test_a_transaction_that_took_too_long_is_over", "kafka_native/producer.py"
     ),
+    "transaction.two.phase.commit.enable": _at(
+        "client/test_two_phase.py::test_a_new_producer_ends_it_as_was_decided", "kafka_native/producer.py"
+    ),
     "enable.gapless.guarantee": _at(
         "client/test_fatal.py::test_gapless_writes_nothing_behind_a_message_that_failed",
         "csrc/engine/produce_request.c::gapless",

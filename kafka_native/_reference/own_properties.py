@@ -113,6 +113,18 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "ends with the client; other clients find it through list_topics(). librdkafka has this, too, undocumented.",
     ),
     Property(
+        "transaction.two.phase.commit.enable",
+        "boolean",
+        PRODUCER,
+        LOW,
+        default=False,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc="Two-phase commit (KIP-939): prepare_transaction() and complete_transaction(), for transactions on whose "
+        "end somebody else decides. No timeout ends them. Wants brokers with unstable.api.versions.enable=true and "
+        "transaction.two.phase.commit.enable=true.",
+    ),
+    Property(
         "max.block.ms",
         "integer",
         PRODUCER,

@@ -16,12 +16,13 @@ from kafka_native._native.message import Message
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Asking, Watch
+from kafka_native.control.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
 from kafka_native.statistics import ClientMetrics
 from kafka_native.transacting import look_s
-from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, TopicPartition, Uuid
+from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, PreparedTxnState, TopicPartition, Uuid
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
@@ -198,9 +199,9 @@ class AIOProducer(Callbacks, Sending):
 
     # --- transactions ---
 
-    async def init_transactions(self, timeout: float = -1) -> None:
+    async def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
         """Gets the transactional id, once, before anything else; see `Producer.init_transactions`."""
-        await self._asking.ask(self._core.init_transactions, timeout)
+        await self._asking.ask(self._core.init_transactions, timeout, keep_prepared_txn=keep_prepared_txn)
 
     async def begin_transaction(self) -> None:
         """A transaction begins; see `Producer.begin_transaction`."""
@@ -219,6 +220,20 @@ class AIOProducer(Callbacks, Sending):
     async def abort_transaction(self, timeout: float = -1) -> None:
         """Throws away what isn't sent yet, then aborts; see `Producer.abort_transaction`."""
         await self._end_transaction(timeout, abort=True)
+
+    async def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
+        """Delivers what was produced; somebody else decides on the end; see `Producer.prepare_transaction`."""
+        core, deadline = self._core, deadline_of(timeout)
+        while (found := await self._asking.ask(core._prepare_at_once, left_s(deadline))) is None:
+            core._awaits(await self.flush(look_s(deadline)), deadline, abort=False)
+        return found
+
+    async def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
+        """Commits the prepared transaction if it is this one, else aborts; see `Producer.complete_transaction`."""
+        deadline = deadline_of(timeout)
+        kind = await self._asking.ask(self._core._complete_at_once, prepared_state, timeout)
+        if kind is not None:
+            await self._end_transaction(left_s(deadline), abort=kind is Kind.ABORT)
 
     async def _end_transaction(self, timeout: float, *, abort: bool) -> None:
         core, ask = self._core, self._asking.ask

@@ -12,6 +12,9 @@ Several producers may write to one transaction (`Transactions.adopt()`): they ha
 them was given, each writes to partitions of its own, for a partition's numbers can't have two sources, and one of them
 ends the transaction for all.
 
+With two-phase commit (KIP-939) a transaction can be prepared: all of it is delivered, and nothing but its end is left,
+on which somebody else decides. A newer instance may have it kept, to end it as was decided.
+
 Thread: the control thread only.
 """
 
@@ -26,6 +29,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import ANY_VERSION, NEVER, Call, Reply
 from kafka_native.control.positions import Key, Place
+from kafka_native.control.transaction_errors import FATAL, FATAL_OF_MESSAGES, FENCED, NOT_OPEN, PASSING, STRANGER
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.transactions import (
@@ -41,7 +45,7 @@ from kafka_native.protocol.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from kafka_native.types import ConsumerGroupMetadata
+from kafka_native.types import ConsumerGroupMetadata, PreparedTxnState
 
 if TYPE_CHECKING:
     from kafka_native.control.coordinator import Coordinator
@@ -60,58 +64,20 @@ LAST_OF_CLIENTS = 3
 LAST_EXPLICIT = 4
 """Of EndTxn and TxnOffsetCommit: the later ones are KIP-890's."""
 TRANSACTION_VERSION = "transaction.version"
-"""The cluster's feature; from 2 on its transactions are those of KIP-890."""
-
-FENCED = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED})
-"""Said by a coordinator: somebody else has the transactional id now, nothing may be done under it any more.
-
-A partition's leader says INVALID_PRODUCER_EPOCH also where the transaction alone is over (KIP-588): the coordinator,
-asked for the abort, knows.
-"""
-
-FATAL = frozenset(
-    {
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError._UNSUPPORTED_FEATURE,
-        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        KafkaError.INVALID_REQUEST,
-    }
+"""The cluster's feature; from `IMPLICIT` on its transactions are those of KIP-890."""
+IMPLICIT = 2
+TWO_PHASE = "transaction.two.phase.commit.enable"
+_UNSTABLE = (
+    "InitProducerId 6, which brokers have with `unstable.api.versions.enable=true`, and an epoch for each transaction, "
+    "which they have with `transaction.version` 2 (KIP-890)"
 )
-"""Asking again would have the same answer, and no other transaction would work either."""
-
-PASSING = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.CONCURRENT_TRANSACTIONS,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._UNKNOWN_BROKER,
-        KafkaError._RESOLVE,
-    }
-)
-"""Answers after which asking again helps."""
-
-FATAL_OF_MESSAGES = frozenset(
-    {
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.UNSUPPORTED_VERSION,
-    }
-)
-"""A message that failed with one of these would fail in any transaction."""
-
-STRANGER = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
-"""The coordinator has forgotten the producer: another epoch has to be asked for before the next transaction."""
+WANTED = {
+    KafkaError._UNSUPPORTED_FEATURE: _UNSTABLE,
+    KafkaError.UNSUPPORTED_VERSION: _UNSTABLE,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"`{TWO_PHASE}=true` of the brokers, and where there is an "
+    "authorizer the operation TWO_PHASE_COMMIT on the transactional id",
+}
+"""What two-phase commit needs, by what is said where it isn't there."""
 
 OUTSTANDING = "outstanding"
 """See `Transactions.shut_and_commit()`."""
@@ -146,6 +112,7 @@ class State(Enum):
     WAIT_PID = "WaitPID"
     READY = "Ready"
     IN_TRANSACTION = "InTransaction"
+    PREPARED = "PreparedTransaction"
     COMMITTING = "CommittingTransaction"
     ABORTABLE = "AbortableError"
     ABORTING = "AbortingTransaction"
@@ -157,6 +124,7 @@ class Kind(Enum):
 
     INIT = "init_transactions"
     OFFSETS = "send_offsets_to_transaction"
+    COMPLETE = "complete_transaction"
     COMMIT = "commit_transaction"
     ABORT = "abort_transaction"
 
@@ -180,6 +148,8 @@ class Operation:
     deadline: float
     offsets: Mapping[Key, Place] = field(default_factory=dict)
     member: ConsumerGroupMetadata | None = None
+    claim: PreparedTxnState | None = None
+    claimed: bool = False
     over: bool = False
     outcome: KafkaError | None = None
 
@@ -202,9 +172,11 @@ class Transactions:
         hear: Callable[[], None],
         log: Log = QUIET["eos"],
         clock: Callable[[], float] = time.monotonic,
+        two_phase: bool = False,
     ) -> None:
         """``timeout_ms``: transaction.timeout.ms; ``request_s``: how long one request may take.
 
+        ``two_phase``: transaction.two.phase.commit.enable.
         ``version`` tells the cluster's ``transaction.version``, ``group_coordinator`` the coordinator of a group,
         ``hear`` has events of the engine's handled that are there already.
         """
@@ -221,6 +193,7 @@ class Transactions:
         self._hear = hear
         self._log = log
         self._clock = clock
+        self._two_phase = two_phase
         self.state = State.INIT
         self.producer_id = self.epoch = NO_PRODUCER
         self.error: KafkaError | None = None
@@ -229,6 +202,10 @@ class Transactions:
         """How many ids and epochs there were."""
         self.taking = False
         """Whether messages are taken."""
+        self.prepared: PreparedTxnState | None = None
+        """The transaction that is prepared, or was; with none in it: init() was to keep one, and there was none."""
+        self._keep = False  # the transaction of an older instance
+        self._claimed: PreparedTxnState | None = None  # it is to be committed, if it is the one that is open
         self._number = 0
         self._implicit = False
         self._adopted: Shared | None = None
@@ -253,19 +230,25 @@ class Transactions:
 
     # --- what the application asks ---
 
-    def init(self, done: Done, deadline: float) -> None:
-        """Has the producer id of the transactional id, and ends what an older instance has left open."""
-        if self.state is State.READY and self._operation is None:
+    def init(self, done: Done, deadline: float, *, keep_prepared: bool = False) -> None:
+        """Has the producer id of the transactional id, and ends, or keeps, what an older instance has left open."""
+        if self.state in (State.READY, State.PREPARED) and self._operation is None:
             done(_error(KafkaError._STATE, "transactions are initialized already"))
             return
+        if keep_prepared and not self._two_phase:
+            done(_error(KafkaError._INVALID_ARG, f"keep_prepared_txn needs `{TWO_PHASE}`"))
+            return
+        if self.state is State.INIT:
+            self._keep = keep_prepared
         self._call(Operation(Kind.INIT, done, deadline), (State.INIT, State.WAIT_PID))
 
     def begin(self) -> KafkaError | None:
         """A transaction begins here; nothing is asked of anybody."""
         if self.state is not State.READY or self._operation is not None:
             return self._out_of_order("begin_transaction")
+        self.prepared = None
         self._number += 1
-        self._implicit = self._spoken() >= 2
+        self._implicit = self._spoken() >= IMPLICIT
         self._to_add.clear()
         self._added.clear()
         self._added_group = self._touched = self._unsure = False
@@ -317,7 +300,11 @@ class Transactions:
             self._drop_offsets()
         if self._operation is not None:
             return None if self._operation.kind is waits else self._unfinished(self._operation)
-        ends = (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING) if abort else (State.IN_TRANSACTION,)
+        ends = {State.IN_TRANSACTION}
+        if abort:
+            ends |= {State.PREPARED, State.ABORTABLE, State.ABORTING}
+        elif self.prepared is not None:
+            ends |= {State.PREPARED}
         if self.state not in ends:
             return self._out_of_order(waits.value)
         if abort:
@@ -345,13 +332,47 @@ class Transactions:
         self._hear()  # what failed before nothing was outstanding
         self.commit(done, deadline)
 
+    def shut_and_prepare(self, done: Callable[[object], None], _deadline: float) -> None:
+        """Takes no more messages, and prepares where there are none to wait for; OUTSTANDING: it is called again."""
+        if self.state is not State.IN_TRANSACTION or not self._two_phase:
+            done(self._out_of_order("prepare_transaction"))
+            return
+        error = self.shut(abort=False)
+        if error is not None or self._writer.outstanding:
+            done(OUTSTANDING if error is None else error)
+            return
+        self._hear()
+        if self.error is not None:
+            done(self._out_of_order("prepare_transaction"))
+            return
+        self.state = State.PREPARED
+        self.prepared = PreparedTxnState(f"{self.producer_id}:{self.epoch}")
+        done(self.prepared)
+
+    def complete(self, given: PreparedTxnState, done: Callable[[object], None], deadline: float) -> None:
+        """Commits what is prepared if it is this one, else aborts it. ``done(Kind)``: that call is still to be made."""
+        before, prepared = self._operation, self.prepared
+        if before is None and self.state is State.READY and prepared is not None and not prepared.has_transaction():
+            done(None)
+        elif before is not None and before.kind is Kind.COMPLETE and before.claim != given:
+            done(self._unfinished(before))
+        elif prepared is None and (self.state is State.PREPARED or before is not None):
+            operation = Operation(Kind.COMPLETE, done, deadline, claim=given, claimed=not given.has_transaction())
+            self._call(operation, (State.PREPARED,))
+        elif prepared is None or (before is None and self.state in (State.READY, State.FATAL)):
+            done(self._out_of_order(Kind.COMPLETE.value))
+        else:
+            done(Kind.COMMIT if given == prepared else Kind.ABORT)
+
     def commit(self, done: Done, deadline: float) -> None:
         """Ends it; everything that was produced in it has been delivered."""
-        self._call(Operation(Kind.COMMIT, done, deadline), (State.IN_TRANSACTION, State.COMMITTING))
+        allowed = (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING)
+        self._call(Operation(Kind.COMMIT, done, deadline), allowed)
 
     def abort(self, done: Done, deadline: float) -> None:
         """Ends it; nothing of it is queued or in flight any more."""
-        self._call(Operation(Kind.ABORT, done, deadline), (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING))
+        allowed = (State.IN_TRANSACTION, State.PREPARED, State.ABORTABLE, State.ABORTING)
+        self._call(Operation(Kind.ABORT, done, deadline), allowed)
 
     def _call(self, operation: Operation, allowed: Iterable[State]) -> None:
         """Starts an operation, or has the one go on that a call before it has given up waiting for."""
@@ -373,7 +394,7 @@ class Transactions:
         if self.state is State.FATAL or self.state not in allowed:
             operation.done(self._out_of_order(operation.kind.value))
             return
-        if operation.kind is Kind.INIT:
+        if operation.kind in (Kind.INIT, Kind.COMPLETE):
             self.state = State.WAIT_PID
         elif operation.kind is Kind.COMMIT:
             self.state = State.COMMITTING
@@ -513,7 +534,10 @@ class Transactions:
         """The next request there is to make, whom to ask, and what takes the answer."""
         operation = self._operation
         kind = None if operation is None or operation.over else operation.kind
-        if kind is Kind.INIT or (kind is Kind.ABORT and not self._touched and (self._reset or self._unsure)):
+        if operation is not None and operation.claim is not None and not operation.claimed:
+            return self._coordinator, self._end_request(operation.claim, commit=True), self._on_claimed
+        anew = kind is Kind.ABORT and not self._touched and (self._reset or self._unsure)
+        if anew or kind in (Kind.INIT, Kind.COMPLETE):
             return self._coordinator, self._init_request(), self._on_identity
         if self._to_add and self.state in (State.IN_TRANSACTION, State.COMMITTING):
             return self._coordinator, self._add_request(), self._on_added
@@ -532,12 +556,12 @@ class Transactions:
             if not self._touched:
                 self._ended()
                 return None
-            return self._coordinator, self._end_request(commit=kind is Kind.COMMIT), self._on_ended
+            return self._coordinator, self._end_request(self, commit=kind is Kind.COMMIT), self._on_ended
         return None
 
     def _sort(self, coordinator: Coordinator, reply: Reply, take: Callable[[Reply], KafkaError | None]) -> None:
         """Takes an answer in; what passes is asked again, later."""
-        error = reply if isinstance(reply, KafkaError) else take(reply)
+        error = self._explained(reply if isinstance(reply, KafkaError) else take(reply))
         if error is None:
             coordinator.answered()
             self._backoff.reset()
@@ -560,21 +584,56 @@ class Transactions:
             self._reset = self._reset or code in STRANGER
             self._to_be_aborted(error)
 
+    def _explained(self, error: KafkaError | None) -> KafkaError | None:
+        """With what two-phase commit wants of brokers, where it is that which they refuse."""
+        wanted = WANTED.get(error.code()) if error is not None and self._two_phase else None
+        if error is None or wanted is None or self.state is not State.WAIT_PID:
+            return error
+        return KafkaError(error.code(), f"{error.str()}; `{TWO_PHASE}` wants {wanted}")
+
     def _init_request(self) -> InitProducerIdRequest:
         return InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=self._timeout_ms,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
+            enable2_pc=self._two_phase,
+            keep_prepared_txn=self._keeps(),
         )
 
+    def _keeps(self) -> bool:
+        """Whether what an older instance has left open is to be kept now."""
+        return self._keep and self._operation is not None and self._operation.kind is Kind.INIT
+
     def _on_identity(self, reply: InitProducerIdResponse) -> KafkaError | None:
-        if reply.error_code:
+        keeps = self._keeps()
+        keeps_nothing = keeps and reply.error_code == KafkaError.UNSUPPORTED_VERSION
+        if reply.error_code and not keeps_nothing:
             return _error(reply.error_code, "InitProducerId")
+        if self._two_phase and self._spoken() < IMPLICIT:
+            return _error(KafkaError.UNSUPPORTED_VERSION, "transactions")
+        if keeps_nothing:  # Apache Kafka 4.3: what is open stays as it is, until it is ended by its identity
+            self._log.info("the coordinator can't keep prepared transactions: complete_transaction() asks for the end")
+            self._await_end(None)
+            return None
         self._identify(reply.producer_id, reply.producer_epoch)
         self._reset = False
+        if keeps and reply.ongoing_txn_producer_id != NO_PRODUCER:
+            ongoing = f"{reply.ongoing_txn_producer_id}:{reply.ongoing_txn_producer_epoch}"
+            self._await_end(PreparedTxnState(ongoing))
+            return None
+        if keeps:
+            self.prepared = PreparedTxnState()
         self._ended()
         return None
+
+    def _await_end(self, prepared: PreparedTxnState | None) -> None:
+        """A transaction of an older instance is to be ended next; None: which one isn't known, nor whether it is."""
+        self.prepared = prepared
+        self._implicit = True
+        self._touched, self._unsure = prepared is not None, prepared is None
+        self._shut()
+        self._finish(None, State.PREPARED)
 
     def _identify(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self.producer_id, self.epoch):
@@ -649,10 +708,20 @@ class Transactions:
             self._finish(None)
         return None
 
-    def _end_request(self, *, commit: bool) -> EndTxnRequest:
+    def _end_request(self, whose: Transactions | PreparedTxnState, *, commit: bool) -> EndTxnRequest:
         return EndTxnRequest(
-            transactional_id=self._id, producer_id=self.producer_id, producer_epoch=self.epoch, committed=commit
+            transactional_id=self._id, producer_id=whose.producer_id, producer_epoch=whose.epoch, committed=commit
         )
+
+    def _on_claimed(self, reply: EndTxnResponse) -> KafkaError | None:
+        """A transaction was to be committed by its identity; if it isn't the one that is open, that one is aborted."""
+        if reply.error_code and reply.error_code not in NOT_OPEN:
+            return _error(reply.error_code, "EndTxn")
+        if self._operation is not None:
+            self._operation.claimed = True
+            outcome = "is not the one that is open" if reply.error_code else "is committed"
+            self._log.info("the prepared transaction %s %s", self._operation.claim, outcome)
+        return None
 
     def _on_ended(self, reply: EndTxnResponse) -> KafkaError | None:
         if reply.error_code:

@@ -24,7 +24,7 @@ from kafka_native.protocol.offsets import (
 from kafka_native.protocol.quorum import UpdateFeaturesRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.topics import DeleteTopicsRequest
-from kafka_native.protocol.transactions import ListTransactionsRequest
+from kafka_native.protocol.transactions import InitProducerIdRequest, ListTransactionsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
@@ -46,6 +46,8 @@ FIRST_WITH_MEMBERS = 3
 """Of LeaveGroup: several members leave at once, by their instance ids, too (KIP-345)."""
 FIRST_FOR_CLIENTS = 2
 """Of OffsetForLeaderEpoch: before, it is for brokers only."""
+FIRST_TWO_PHASE = 6
+"""Of InitProducerId: two-phase commit (KIP-939). Brokers have it as an unstable version, and it is for nothing else."""
 CLIENT_METRICS = 16
 """As a kind of resource of ListConfigResources."""
 FIRST_WITH_ALL_RESOURCES = 1
@@ -94,6 +96,8 @@ class ApiRanges:
             first = 2 if message.transactional_id_pattern is not None else 1 if message.duration_filter >= 0 else 0
         elif isinstance(message, CreateDelegationTokenRequest) and message.owner_principal_name is not None:
             first = FIRST_FOR_OTHERS
+        elif isinstance(message, InitProducerIdRequest):
+            first, last = (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
         elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [CLIENT_METRICS]:

@@ -89,6 +89,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
     :param group_max_size: The most members of a group, None for no limit.
     :param racks: Where the brokers stand, in their order; ``set_rack()`` tells what comes of it.
     :param transaction_version: 2: transactions as KIP-890 has them; 1: as before.
+    :param two_phase_commit: Whether brokers have two-phase commit (KIP-939), which is unstable in Apache Kafka 4.3.
     :param partial_batches: Whether a fetch ends with a part of the batch that doesn't fit, as one from files does.
     :param security: TLS and SASL of all brokers; None for neither.
     :param client_metrics: Whether brokers take metrics of clients (KIP-714), as Kafka's do with a plugin for them:
@@ -116,6 +117,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         racks: Sequence[str | None] = (),
         partial_batches: bool = False,
         transaction_version: int = 2,
+        two_phase_commit: bool = False,
         security: ListenerSecurity | None = None,
         client_metrics: bool = False,
     ) -> None:
@@ -131,7 +133,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self.leader_hints = leader_hints
         self.partial_batches = partial_batches
         self.cluster_id = secrets.token_urlsafe(16)
-        self.versions = versions.ranges(max_versions or {}, client_metrics=client_metrics)
+        self.versions = versions.ranges(max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit)
         self.lock = threading.RLock()
         self.faults = Faults()
         self.topics: dict[str, Topic] = {}
@@ -142,8 +144,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self.access = Access()
         self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
-        self.tls = security.tls(self.faults)
-        self.sasl = security.sasl(self.lock, self.access, self.faults)
+        self.tls, self.sasl = security.tls(self.faults), security.sasl(self.lock, self.access, self.faults)
         self.quotas = Quotas()
         self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
         self.resources = Resources()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LAST_EPOCH = 0x7FFE
 FIRST_PRODUCER_ID = 1000
 MOST_TIMEOUT_MS = 900_000
+NO_TIMEOUT_S = 0x7FFFFFFF / 1000
+NOTHING_KEPT = (-1, -1)
 FENCED_SINCE = 2
 """AddPartitionsToTxn, AddOffsetsToTxn and EndTxn from this version on know PRODUCER_FENCED (InitProducerId from 4)."""
 
@@ -52,12 +54,15 @@ class Transactional:
     producer_id: int
     epoch: int
     timeout_s: float
+    """`NO_TIMEOUT_S` with two-phase commit."""
     state: State = State.EMPTY
     deadline: float = 0.0
     started_ms: int = -1
     partitions: set[Key] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     offsets: dict[str, dict[Key, Committed]] = field(default_factory=dict)
+    kept: tuple[int, int] | None = None
+    """The producer id and epoch of the open transaction, where a newer instance has kept it (KIP-939)."""
 
     def begin(self) -> None:
         """Have a transaction from here on, unless there is one."""
@@ -70,6 +75,7 @@ class Transactional:
         """Have none any more."""
         self.state = State.COMMITTED if commit else State.ABORTED
         self.started_ms = -1
+        self.kept = None
         self.partitions.clear()
         self.groups.clear()
         self.offsets.clear()
@@ -117,26 +123,41 @@ class Transactions:
         return known_id, known_epoch + 1
 
     def initialize(
-        self, transactional_id: str, timeout_ms: int, known_id: int, known_epoch: int, version: int
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        known_id: int,
+        known_epoch: int,
+        version: int,
+        *,
+        two_phase: bool = False,
+        keep: bool = False,
     ) -> tuple[int, int]:
         """Producer id and epoch for a transactional id, whose older instances are fenced. Raises `TransactionError`.
 
-        A transaction that was open is aborted; the caller is told to come again, as by a real coordinator.
+        A transaction that was open is aborted; the caller is told to come again, as by a real coordinator. ``keep``: it
+        stays open, and is the caller's to end. ``two_phase``: transactions of this producer have no timeout.
         """
         if not transactional_id:
             raise TransactionError(ErrorCode.INVALID_REQUEST)
-        if not 0 < timeout_ms <= MOST_TIMEOUT_MS:
+        if not two_phase and not 0 < timeout_ms <= MOST_TIMEOUT_MS:
             raise TransactionError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        timeout_s = NO_TIMEOUT_S if two_phase else timeout_ms / 1000
         found = self._by_id.get(transactional_id)
         if found is None:
-            found = self._by_id[transactional_id] = Transactional(self.new_producer_id(), -1, timeout_ms / 1000)
+            found = self._by_id[transactional_id] = Transactional(self.new_producer_id(), -1, timeout_s)
         elif known_id >= 0 and (found.producer_id, found.epoch) != (known_id, known_epoch):
             raise TransactionError(_fenced(version, 4))
+        if found.state is State.ONGOING and keep:
+            kept = found.kept or (found.producer_id, found.epoch)
+            self._bump(found)
+            found.kept = kept
+            return found.producer_id, found.epoch
         if found.state is State.ONGOING:
             self._bump(found)
             self._end(found, commit=False)
             raise TransactionError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        found.timeout_s = timeout_ms / 1000
+        found.timeout_s = timeout_s
         found.state = State.EMPTY
         self._bump(found)
         self._by_producer[found.producer_id] = found
@@ -215,8 +236,11 @@ class Transactions:
         return found.producer_id, found.epoch
 
     def _end(self, found: Transactional, *, commit: bool) -> None:
+        number, epoch = found.producer_id, found.epoch
+        if found.kept is not None and found.kept[0] != number:  # its epochs were used up
+            number, epoch = found.kept[0], LAST_EPOCH + 1
         for key in sorted(found.partitions):
-            self._write_marker(key, found.producer_id, found.epoch, commit)
+            self._write_marker(key, number, epoch, commit)
         if commit:
             for group, offsets in found.offsets.items():
                 self._store_offsets(group, offsets)

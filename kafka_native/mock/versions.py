@@ -84,6 +84,9 @@ WITH_RECEIVER: dict[ApiKey, tuple[int, int]] = {
 }
 """What a broker offers that has a plugin for clients' metrics."""
 
+WITH_TWO_PHASE: dict[ApiKey, tuple[int, int]] = {ApiKey.INIT_PRODUCER_ID: (0, 6)}
+"""What a broker offers that has two-phase commit (KIP-939)."""
+
 
 def of_release(release: str) -> dict[int, int]:
     """``max_versions`` of a cluster that plays one of the first releases: ``0.8.0`` to ``0.11.0``.
@@ -94,10 +97,11 @@ def of_release(release: str) -> dict[int, int]:
     return {int(key): known.get(key, (0, -1))[1] for key in ADVERTISED}
 
 
-def ranges(max_versions: Mapping[int, int], *, client_metrics: bool) -> dict[int, tuple[int, int]]:
+def ranges(max_versions: Mapping[int, int], *, client_metrics: bool, two_phase: bool) -> dict[int, tuple[int, int]]:
     """The advertised ranges of a cluster that is told to be older: a negative maximum takes an API away."""
     found: dict[int, tuple[int, int]] = {}
-    for key, (first, last) in {**ADVERTISED, **(WITH_RECEIVER if client_metrics else {})}.items():
+    more = (WITH_RECEIVER if client_metrics else {}) | (WITH_TWO_PHASE if two_phase else {})
+    for key, (first, last) in (ADVERTISED | more).items():
         last = min(last, max_versions.get(key, last))
         if last >= 0:
             found[int(key)] = (first if first <= last else 0, last)

@@ -17,22 +17,26 @@ from kafka_native.protocol.schema import (
 )
 
 
-class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-5", flexible="2+"):
-    """Ask for a producer id, or bump the epoch of one and so fence its older instances."""
+class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
+    """Ask for a producer id, or bump the epoch of one and so fence its older instances; from version 6 on, KIP-939."""
 
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")
     producer_id: int = int64("3+", default=-1)
     producer_epoch: int = int16("3+", default=-1)
+    enable2_pc: bool = boolean("6+")
+    keep_prepared_txn: bool = boolean("6+")
 
 
-class InitProducerIdResponse(Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-5", flexible="2+"):
-    """The producer id and epoch."""
+class InitProducerIdResponse(Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
+    """The producer id and epoch, and those of the transaction that was kept."""
 
     throttle_time_ms: int = int32("0+", ignorable=True)
     error_code: int = int16("0+")
     producer_id: int = int64("0+", default=-1)
     producer_epoch: int = int16("0+")
+    ongoing_txn_producer_id: int = int64("6+", default=-1)
+    ongoing_txn_producer_epoch: int = int16("6+", default=-1)
 
 
 class AddPartitionsToTxnTopic(Struct):

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, TopicPartition
+from kafka_native import KafkaError, KafkaException, PreparedTxnState, TopicPartition
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import MockCluster
 from kafka_native.mock.transactions import State
+from kafka_native.protocol import ApiKey
 
 WAIT_S = 30.0
 
@@ -112,3 +113,34 @@ def test_calls_that_cannot_be_say_so(cluster: MockCluster, topic: str) -> None:
             assert caught.value.args[0] == KafkaError._NOT_CONFIGURED
 
     asyncio.run(work())
+
+
+def test_what_is_prepared_is_ended_as_was_decided() -> None:
+    async def work() -> None:
+        for number, (keeps, decided) in enumerate([(True, True), (True, False), (False, True), (False, False)]):
+            topic = f"two-phase-{number}"
+            cluster.create_topic(topic, 1)
+            conf = {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "transactional.id": topic,
+                "transaction.two.phase.commit.enable": True,
+            }
+            async with AIOProducer(conf) as old, AIOProducer(conf) as new:
+                await old.init_transactions(WAIT_S)
+                await old.begin_transaction()
+                await old.produce(topic, "one")
+                state = await old.prepare_transaction(WAIT_S)
+                with pytest.raises(KafkaException) as caught:
+                    await old.begin_transaction()
+                assert caught.value.args[0] == KafkaError._STATE
+                if not keeps:
+                    cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [KafkaError.UNSUPPORTED_VERSION])
+                await new.init_transactions(WAIT_S, keep_prepared_txn=True)
+                await new.complete_transaction(state if decided else PreparedTxnState(), WAIT_S)
+                async with new.transaction(timeout=WAIT_S):
+                    await new.produce(topic, "two")
+            expected: list[bytes | None] = [b"one", b"two"] if decided else [b"two"]
+            assert await seen(cluster, topic, len(expected)) == expected
+
+    with MockCluster(brokers=1, two_phase_commit=True) as cluster:
+        asyncio.run(work())

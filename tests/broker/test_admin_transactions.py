@@ -98,7 +98,7 @@ def hang(cluster: Cluster, topic: str) -> int:
     """Writes in a transaction that no coordinator knows of; the producer's id."""
     where: Any = SimpleNamespace(address=lambda broker: cluster.bootstrap)
     with wire.Wire(where) as connection:
-        identity = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
+        identity = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 5)
         assert identity.error_code == 0
         now_ms = int(time.time() * 1000)
         data = wire.batch(

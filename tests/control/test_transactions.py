@@ -59,7 +59,7 @@ class FakeCoordinator:
 class World:
     """A manager, what it has asked, and what came of the calls."""
 
-    def __init__(self, version: int = 1) -> None:
+    def __init__(self, version: int = 1, **more: Any) -> None:
         self.now = 100.0
         self.version = version
         self.hold_s = -1.0
@@ -81,6 +81,7 @@ class World:
             on_fatal=self.fatal.append,
             hear=self.hear,
             clock=lambda: self.now,
+            **more,
         )
         self.epoch = 0
 

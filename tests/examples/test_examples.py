@@ -47,6 +47,7 @@ SAYS = {
         "partitions: 2",
         "deleted: True",
     ],
+    "two_phase.py": ["Kafka: ['tea', 'coffee', 'milk']", "database: ['tea', 'coffee', 'milk']"],
     "hanging_transactions.py": [
         "open: ['shop']",
         "it writes to: [('orders', 0)]",

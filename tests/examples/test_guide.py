@@ -19,10 +19,10 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("consuming.md", 7), ("asyncio.md", 3), ("monitoring.md", 4), ("transactions.md", 2), ("share-groups.md", 2)],
+    [("consuming.md", 7), ("asyncio.md", 3), ("monitoring.md", 4), ("transactions.md", 3), ("share-groups.md", 2)],
 )
 def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
-    with MockCluster(brokers=2) as cluster:
+    with MockCluster(brokers=2, two_phase_commit=True) as cluster:
         cluster.create_topic("greetings", 3)
         cluster.share.settings.auto_offset_reset = "earliest"
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:

@@ -191,12 +191,15 @@ def test_sequences_wrap_around(cluster: MockCluster, wire: Wire) -> None:
 
 
 def test_producer_ids_are_new_and_epochs_grow(wire: Wire) -> None:
-    first = wire.ask(InitProducerIdRequest(transactional_id=None))
-    second = wire.ask(InitProducerIdRequest(transactional_id=None))
+    first = wire.ask(InitProducerIdRequest(transactional_id=None), 5)
+    second = wire.ask(InitProducerIdRequest(transactional_id=None), 5)
     assert first.producer_id != second.producer_id
     assert (first.producer_epoch, second.producer_epoch) == (0, 0)
     bumped = wire.ask(
-        InitProducerIdRequest(transactional_id=None, producer_id=first.producer_id, producer_epoch=first.producer_epoch)
+        InitProducerIdRequest(
+            transactional_id=None, producer_id=first.producer_id, producer_epoch=first.producer_epoch
+        ),
+        5,
     )
     assert (bumped.producer_id, bumped.producer_epoch) == (first.producer_id, 1)
 

@@ -45,7 +45,7 @@ class Producer:
     def __init__(self, wire: Wire, name: str = "tx", timeout_ms: int = 60_000) -> None:
         self.wire = wire
         self.name = name
-        found = wire.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms))
+        found = wire.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms), 5)
         assert found.error_code == ErrorCode.NO_ERROR
         self.id, self.epoch = found.producer_id, found.producer_epoch
         self.sequences: dict[int, int] = {}
@@ -191,7 +191,7 @@ def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(alone: tuple
     old = Producer(wire)
     assert old.write(0, b"open") == ErrorCode.NO_ERROR
     asked = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
-    assert wire.ask(asked).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert wire.ask(asked, 5).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     new = Producer(wire)
     assert (new.id, new.epoch > old.epoch + 1) == (old.id, True)
     assert old.write(0, b"zombie") == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -202,13 +202,45 @@ def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(alone: tuple
     resumed = InitProducerIdRequest(
         transactional_id="tx", transaction_timeout_ms=60_000, producer_id=new.id, producer_epoch=new.epoch
     )
-    assert wire.ask(resumed).producer_epoch == new.epoch + 1, "who has the id may have its next epoch"
-    assert wire.ask(resumed).error_code == ErrorCode.PRODUCER_FENCED
+    assert wire.ask(resumed, 5).producer_epoch == new.epoch + 1, "who has the id may have its next epoch"
+    assert wire.ask(resumed, 5).error_code == ErrorCode.PRODUCER_FENCED
     found = cluster.transactions.find("tx")
     assert found is not None
     found.epoch = LAST_EPOCH
     newest = Producer(wire)
     assert (newest.id != new.id, newest.epoch) == (True, 0), "an id whose epochs are used up gives way to another"
+
+
+def test_a_prepared_transaction_is_kept_for_the_next_instance() -> None:
+    """KIP-939, also for the one after it, and where the epochs of the producer id are used up."""
+
+    def kept(wire: Wire) -> tuple[int, int]:
+        asked = InitProducerIdRequest(transactional_id="tx", enable2_pc=True, keep_prepared_txn=True)
+        found = wire.ask(asked, 6)
+        assert found.error_code == ErrorCode.NO_ERROR
+        newest.id, newest.epoch = found.producer_id, found.producer_epoch
+        return found.ongoing_txn_producer_id, found.ongoing_txn_producer_epoch
+
+    with MockCluster(brokers=1, two_phase_commit=True) as running, Wire(running) as wire:
+        running.create_topic("t", 1)
+        old, newest = Producer(wire), Producer(wire)
+        old.epoch = newest.epoch
+        assert kept(wire) == (-1, -1), "nothing is open"
+        old.epoch = newest.epoch
+        assert old.write(0, b"prepared") == ErrorCode.NO_ERROR
+        for _ in range(2):
+            assert kept(wire) == (old.id, old.epoch)
+            assert old.write(0, b"late") == ErrorCode.INVALID_PRODUCER_EPOCH
+        found = running.transactions.find("tx")
+        assert found is not None
+        found.epoch = LAST_EPOCH
+        assert kept(wire) == (old.id, old.epoch)
+        assert newest.id != old.id
+        assert stable_end(wire) == 0
+        assert old.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert newest.end(commit=True) == ErrorCode.NO_ERROR
+        assert (stable_end(wire), fetched(wire).aborted_transactions) == (2, [])
+        assert kept(wire) == (-1, -1)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +255,7 @@ def test_what_cannot_be_a_transactional_id_is_refused(
     alone: tuple[MockCluster, Wire], name: str, timeout_ms: int, code: int
 ) -> None:
     asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms)
-    assert alone[1].ask(asked).error_code == code
+    assert alone[1].ask(asked, 5).error_code == code
 
 
 def test_strangers_and_wrong_brokers_are_refused(cluster: MockCluster) -> None:
@@ -232,7 +264,7 @@ def test_strangers_and_wrong_brokers_are_refused(cluster: MockCluster) -> None:
     assert owner is not None
     with Wire(cluster, owner.id) as right, Wire(cluster, owner.id % 3 + 1) as wrong:
         asked = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
-        assert wrong.ask(asked).error_code == ErrorCode.NOT_COORDINATOR
+        assert wrong.ask(asked, 5).error_code == ErrorCode.NOT_COORDINATOR
         one = Producer(right)
         one.id += 7
         assert one.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING

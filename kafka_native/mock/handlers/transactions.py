@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.membership import Committed, GroupError
-from kafka_native.mock.transactions import TransactionError
+from kafka_native.mock.transactions import NOTHING_KEPT, TransactionError
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -44,17 +44,27 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
     name = request.transactional_id
     with call.cluster.lock:
         transactions = call.cluster.transactions
+        kept = NOTHING_KEPT
         try:
             if name is None:
                 number, epoch = transactions.idempotent(request.producer_id, request.producer_epoch)
             else:
                 _check_own(call, name)
                 number, epoch = transactions.initialize(
-                    name, request.transaction_timeout_ms, request.producer_id, request.producer_epoch, call.version
+                    name,
+                    request.transaction_timeout_ms,
+                    request.producer_id,
+                    request.producer_epoch,
+                    call.version,
+                    two_phase=request.enable2_pc,
+                    keep=request.keep_prepared_txn,
                 )
+                kept = transactions.all()[name].kept or NOTHING_KEPT
         except TransactionError as error:
             return InitProducerIdResponse(error_code=error.code)
-    return InitProducerIdResponse(producer_id=number, producer_epoch=epoch)
+    return InitProducerIdResponse(
+        producer_id=number, producer_epoch=epoch, ongoing_txn_producer_id=kept[0], ongoing_txn_producer_epoch=kept[1]
+    )
 
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
