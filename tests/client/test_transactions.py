@@ -118,6 +118,12 @@ def test_calls_that_cannot_be_say_so(bank: Bank) -> None:
     assert error_of(producer.init_transactions, WAIT_S) == KafkaError._STATE
     producer.begin_transaction()
     assert error_of(producer.begin_transaction) == KafkaError._STATE
+    place = TopicPartition(bank.topic, 0, 1)
+    for nobody in (None, "group"):
+        with pytest.raises(
+            TypeError, match=r"must be what Consumer.consumer_group_metadata\(\) returns, not (None|str)"
+        ):
+            producer.send_offsets_to_transaction([place], nobody)  # type: ignore[arg-type]
     assert len(producer) == 0
 
 

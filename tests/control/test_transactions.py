@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from kafka_native.protocol.transactions import (
 )
 from kafka_native.types import ConsumerGroupMetadata
 
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "transactions.md"
 TX, GROUP = 7, 8
 MEMBER = ConsumerGroupMetadata("g", 3, "me")
 OFFSETS = {("in", 0): Place(5, 2, "noted")}
@@ -179,6 +182,13 @@ class World:
 @pytest.fixture(params=[1, 2])
 def world(request: pytest.FixtureRequest) -> World:
     return World(request.param)
+
+
+def test_the_guide_draws_every_state_and_has_a_row_for_it() -> None:
+    drawn, _, table = GUIDE.read_text(encoding="utf-8").partition("## What happens inside")[2].partition("| state (")
+    states = {state.value for state in State}
+    assert {word for word in re.findall(r"\w+", drawn) if word in states} == states
+    assert set(re.findall(r"^\| `(\w+)` \|", table.partition("\n\n")[0], re.MULTILINE)) == states
 
 
 def test_init_gets_the_id_and_waits_as_long_as_the_old_transaction_ends(world: World) -> None:
