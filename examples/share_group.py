@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from kafka_native import AcknowledgeType, Message, Producer, ShareConsumer
+from kafka_native.admin import AdminClient
 
 bootstrap = os.environ.get("BOOTSTRAP", "localhost:9092")
 conf = {
@@ -74,3 +75,7 @@ print("accepted:", len(done[AcknowledgeType.ACCEPT]))
 print("rejected:", sorted(done[AcknowledgeType.REJECT]))
 print("released once:", sorted(done[AcknowledgeType.RELEASE]))
 print("failures:", failures)
+
+with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+    places = admin.list_share_group_offsets({"example-workers": None})["example-workers"].result()
+    print("left to do:", [info.lag for info in places.values()])

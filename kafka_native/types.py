@@ -497,14 +497,22 @@ class ConsumerGroupState(OrderedEnum):
     STABLE = 3
     DEAD = 4
     EMPTY = 5
+    ASSIGNING = 6
+    """Its coordinator works out who gets what (KIP-848, KIP-1071)."""
+    RECONCILING = 7
+    """Its members hand over what they shall not have any longer (KIP-848, KIP-1071)."""
+    NOT_READY = 8
+    """A streams group that lacks topics (KIP-1071)."""
 
 
 class ConsumerGroupType(OrderedEnum):
-    """By which protocol a group shares its partitions: KIP-848's is CONSUMER."""
+    """By which protocol a group shares its partitions: KIP-848's is CONSUMER, KIP-932's SHARE, KIP-1071's STREAMS."""
 
     UNKNOWN = 0
     CONSUMER = 1
     CLASSIC = 2
+    SHARE = 3
+    STREAMS = 4
 
 
 class IsolationLevel(OrderedEnum):

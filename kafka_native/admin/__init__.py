@@ -64,6 +64,17 @@ from kafka_native.admin._scram import (
     UserScramCredentialsDescription,
     UserScramCredentialUpsertion,
 )
+from kafka_native.admin._shared_groups import (
+    ShareGroupDescription,
+    ShareMemberDescription,
+    SharePartitionOffsetInfo,
+    StreamsGroupDescription,
+    StreamsGroupMemberAssignment,
+    StreamsGroupMemberDescription,
+    StreamsGroupSubtopologyDescription,
+    StreamsTaskOffset,
+    StreamsTopicInfo,
+)
 from kafka_native.admin._tokens import DelegationToken, KafkaPrincipal, TokenInformation
 from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
 from kafka_native.admin._transactions import (
@@ -165,6 +176,15 @@ __all__ = [
     "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
+    "ShareGroupDescription",
+    "ShareMemberDescription",
+    "SharePartitionOffsetInfo",
+    "StreamsGroupDescription",
+    "StreamsGroupMemberAssignment",
+    "StreamsGroupMemberDescription",
+    "StreamsGroupSubtopologyDescription",
+    "StreamsTaskOffset",
+    "StreamsTopicInfo",
     "SupportedVersionRange",
     "TokenInformation",
     "TopicDescription",

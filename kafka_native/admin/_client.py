@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kafka_native.admin._cluster_calls import ClusterCalls
-from kafka_native.admin._group_calls import GroupCalls
 from kafka_native.admin._partition_calls import PartitionCalls
 from kafka_native.admin._quorum_calls import QuorumCalls
 from kafka_native.admin._quota_calls import QuotaCalls
 from kafka_native.admin._security_calls import SecurityCalls
+from kafka_native.admin._shared_group_calls import SharedGroupCalls
 from kafka_native.admin._token_calls import TokenCalls
 from kafka_native.admin._topic_calls import TopicCalls
 from kafka_native.admin._transaction_calls import TransactionCalls
@@ -18,7 +18,7 @@ class AdminClient(
     PartitionCalls,
     ClusterCalls,
     QuorumCalls,
-    GroupCalls,
+    SharedGroupCalls,
     SecurityCalls,
     TokenCalls,
     TransactionCalls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, overload
@@ -14,26 +15,43 @@ from kafka_native.admin._group import ConsumerGroupDescription, ListConsumerGrou
 from kafka_native.admin._metadata import GroupMetadata
 from kafka_native.control.main_thread import bound_s
 from kafka_native.errors import KafkaError
+from kafka_native.protocol.schema import Request
 from kafka_native.types import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, TopicPartition
 
 
 class GroupCalls(Calls):
     """Calls about groups and their offsets."""
 
-    def list_groups(self, group: str | None = None, timeout: float = -1) -> list[GroupMetadata]:
-        """The groups that the brokers know, of consumers or not, with their members; waits for them.
+    def list_groups(
+        self,
+        group: str | None = None,
+        timeout: float = -1,
+        *,
+        states: set[ConsumerGroupState] | None = None,
+        types: set[ConsumerGroupType] | None = None,
+    ) -> list[GroupMetadata]:
+        """The groups that the brokers know, of every kind, classic ones with their members; waits for them.
 
         :param group: Only this one; None for all.
         :param timeout: Seconds to wait; negative waits for ever.
+        :param states: Only groups that are doing this (KIP-518); None or empty for all.
+        :param types: Only groups of these protocols (KIP-848, KIP-1043); None or empty for all.
         :raises KafkaException: A broker didn't answer in time.
         """
-        found: list[GroupMetadata] = self._client.main.outcome(self._groups(group, timeout), bound_s(timeout))
+        wanted = self._groups(group, timeout, states, types)
+        found: list[GroupMetadata] = self._client.main.outcome(wanted, bound_s(timeout))
         return found
 
-    def _groups(self, group: str | None, timeout: float) -> Future[list[GroupMetadata]]:
+    def _groups(
+        self,
+        group: str | None,
+        timeout: float,
+        states: set[ConsumerGroupState] | None,
+        types: set[ConsumerGroupType] | None,
+    ) -> Future[list[GroupMetadata]]:
         if group is not None and not isinstance(group, str):
             raise TypeError(f"group must be a str or None, not {type(group).__name__}")
-        make = partial(group_errands.list_groups, [], [])
+        make = _listing(states, types)
         return self._begin([(None, None)], make, partial(group_errands.describe_all, group), timeout)[None]
 
     def list_consumer_groups(
@@ -43,19 +61,16 @@ class GroupCalls(Calls):
         types: set[ConsumerGroupType] | None = None,
         request_timeout: float = -1,
     ) -> Future[ListConsumerGroupsResult]:
-        """Lists the groups of consumers, of every broker.
+        """Lists the groups of consumers, of every broker; share and streams groups where ``types`` names them.
 
         :param states: Only groups that are doing this (KIP-518); None or empty for all.
-        :param types: Only groups of these protocols (KIP-848); None or empty for all.
+        :param types: Only groups of these protocols (KIP-848, KIP-1043); None or empty for those of consumers.
         :return: One future: the groups, and an error for each broker that didn't answer.
         """
-        kinds = set_of("types", types, ConsumerGroupType)
-        if ConsumerGroupType.UNKNOWN in kinds:
-            raise ValueError("UNKNOWN type is not allowed")
-        state_names = [group_errands.STATE_NAMES[each] for each in set_of("states", states, ConsumerGroupState)]
-        make = partial(group_errands.list_groups, state_names, [group_errands.TYPE_NAMES[each] for each in kinds])
-        timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, None)], make, group_errands.list_consumer_groups, timeout_s)[None]
+        make = _listing(states, types)
+        others = frozenset(name for kind, name in group_errands.OTHERS.items() if kind in (types or ()))
+        steps_of = partial(group_errands.list_consumer_groups, group_errands.OF_CONSUMERS | others)
+        return self._begin([(None, None)], make, steps_of, self._request_timeout(request_timeout))[None]
 
     def describe_consumer_groups(
         self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
@@ -73,7 +88,7 @@ class GroupCalls(Calls):
         return self._begin(groups, make, steps_of, self._request_timeout(request_timeout))
 
     def delete_consumer_groups(self, group_ids: list[str], *, request_timeout: float = -1) -> dict[str, Future[None]]:
-        """Deletes groups that have no members, with their committed offsets.
+        """Deletes groups that have no members, of any type, with their committed offsets.
 
         :param group_ids: Their ids.
         :return: A future a group, by id: None when it is gone; KafkaException, for instance NON_EMPTY_GROUP.
@@ -168,3 +183,14 @@ class GroupCalls(Calls):
             raise ValueError("a group.instance.id cannot be empty")
         make = partial(group_errands.static_members, group, reason)
         return self._begin(items, make, partial(group_errands.remove_members, group), timeout_s)
+
+
+def _listing(
+    states: set[ConsumerGroupState] | None, types: set[ConsumerGroupType] | None
+) -> Callable[[list[Any]], Request]:
+    """The request for such groups."""
+    kinds = set_of("types", types, ConsumerGroupType)
+    if ConsumerGroupType.UNKNOWN in kinds:
+        raise ValueError("UNKNOWN type is not allowed")
+    state_names = [group_errands.STATE_NAMES[each] for each in set_of("states", states, ConsumerGroupState)]
+    return partial(group_errands.list_groups, state_names, [group_errands.TYPE_NAMES[each] for each in kinds])

@@ -26,6 +26,7 @@ from kafka_native.protocol.group_admin import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
+    ListGroupsResponse,
 )
 from kafka_native.protocol.group_admin import MemberAssignment as WireAssignment
 from kafka_native.protocol.groups import LeaveGroupRequest, LeaveGroupResponse
@@ -38,17 +39,37 @@ STATE_NAMES = {
     ConsumerGroupState.STABLE: "Stable",
     ConsumerGroupState.DEAD: "Dead",
     ConsumerGroupState.EMPTY: "Empty",
+    ConsumerGroupState.ASSIGNING: "Assigning",
+    ConsumerGroupState.RECONCILING: "Reconciling",
+    ConsumerGroupState.NOT_READY: "NotReady",
     ConsumerGroupState.UNKNOWN: "Unknown",
 }
-TYPE_NAMES = {ConsumerGroupType.CONSUMER: "Consumer", ConsumerGroupType.CLASSIC: "Classic"}
+TYPE_NAMES = {
+    ConsumerGroupType.CONSUMER: "Consumer",
+    ConsumerGroupType.CLASSIC: "Classic",
+    ConsumerGroupType.SHARE: "Share",
+    ConsumerGroupType.STREAMS: "Streams",
+}
 STATES = {name.lower(): state for state, name in STATE_NAMES.items()}
 TYPES = {name.lower(): kind for kind, name in TYPE_NAMES.items()}
-CONSUMERS = "consumer"
-"""The protocol type of consumers' groups."""
+OF_CONSUMERS = frozenset({"consumer", ""})
+"""The protocol types of consumers' groups; those without members that subscribe have none."""
+OTHERS = {ConsumerGroupType.SHARE: "share", ConsumerGroupType.STREAMS: "streams"}
+"""The protocol types of groups that are no consumers' groups."""
 NOT_OF_ITS_KIND = frozenset(
     {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
 )
 """What ConsumerGroupDescribe answers about a classic group, and what brokers say that don't know KIP-848."""
+
+
+def state_of(name: str) -> ConsumerGroupState:
+    """A state by the broker's name for it."""
+    return STATES.get(name.lower(), ConsumerGroupState.UNKNOWN)
+
+
+def type_of(name: str) -> ConsumerGroupType:
+    """A type by the broker's name for it."""
+    return TYPES.get(name.lower(), ConsumerGroupType.UNKNOWN)
 
 
 def list_groups(states: list[str], types: list[str], items: list[Any]) -> Request:
@@ -79,9 +100,13 @@ def each_broker(make: Callable[[list[Any]], Request], errand: Errand) -> Steps[d
 
 
 def list_consumer_groups(
-    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+    protocol_types: frozenset[str],
+    make: Callable[[list[Any]], Request],
+    items: dict[Any, Any],
+    settle: Settle,
+    errand: Errand,
 ) -> Steps[None]:
-    """ListGroups, of every broker; settles the one item."""
+    """ListGroups, of every broker; settles the one item with the groups of these protocol types."""
     replies = yield from each_broker(make, errand)
     found: dict[str, ConsumerGroupListing] = {}
     errors: list[Exception] = []
@@ -90,12 +115,9 @@ def list_consumer_groups(
             errors.append(KafkaException(reply))
             continue
         for group in reply.groups:
-            if group.protocol_type in (CONSUMERS, ""):
+            if group.protocol_type in protocol_types:
                 found[group.group_id] = ConsumerGroupListing(
-                    group.group_id,
-                    not group.protocol_type,
-                    STATES.get(group.group_state.lower(), ConsumerGroupState.UNKNOWN),
-                    TYPES.get(group.group_type.lower(), ConsumerGroupType.UNKNOWN),
+                    group.group_id, not group.protocol_type, state_of(group.group_state), type_of(group.group_type)
                 )
     for key in items:
         settle(key, ListConsumerGroupsResult(list(found.values()), errors))
@@ -108,30 +130,44 @@ def describe_all(
     settle: Settle,
     errand: Errand,
 ) -> Steps[None]:
-    """ListGroups and DescribeGroups, of every broker; settles the one item with GroupMetadata."""
+    """ListGroups of every broker, and DescribeGroups for classic groups; settles the one item with GroupMetadata."""
     replies = yield from each_broker(make, errand)
-    asks: dict[int, list[str]] = {}
+    found: dict[int, dict[str, GroupMetadata]] = {}
     for node_id, reply in replies.items():
         if isinstance(reply, KafkaError):
             raise KafkaException(reply)
-        names = [each.group_id for each in reply.groups if wanted in (None, each.group_id)]
-        if names:
-            asks[node_id] = names
-    answers = yield [Ask(DescribeGroupsRequest(groups=names), node_id) for node_id, names in asks.items()]
-    found = []
-    for node_id, answer in zip(asks, answers, strict=True):
+        found[node_id] = {
+            each.group_id: _metadata_of(each, errand.pool.where(node_id))
+            for each in reply.groups
+            if wanted in (None, each.group_id)
+        }
+    others = (ConsumerGroupType.CONSUMER, *OTHERS)  # before KIP-848 brokers don't tell: all groups are classic there
+    classic = {node_id: [str(e.id) for e in some.values() if e.type not in others] for node_id, some in found.items()}
+    asks = [Ask(DescribeGroupsRequest(groups=names), node_id) for node_id, names in classic.items() if names]
+    answers = yield asks
+    for ask, answer in zip(asks, answers, strict=True):
         if isinstance(answer, KafkaError):
             raise KafkaException(answer)
-        found += [_metadata_of(each, errand.pool.where(node_id)) for each in answer.groups]
+        assert ask.target is not None
+        for each in answer.groups:
+            if each.group_id in found[ask.target]:
+                _fill(found[ask.target][each.group_id], each)
     for key in items:
-        settle(key, found)
+        settle(key, [each for some in found.values() for each in some.values()])
 
 
-def _metadata_of(source: DescribeGroupsResponse.Group, where: tuple[int, str, int]) -> GroupMetadata:
+def _metadata_of(source: ListGroupsResponse.Group, where: tuple[int, str, int]) -> GroupMetadata:
     group = GroupMetadata()
     group.broker = BrokerMetadata()
     group.broker.id, group.broker.host, group.broker.port = where
     group.id = source.group_id
+    group.type = type_of(source.group_type)
+    group.state = source.group_state
+    group.protocol_type = source.protocol_type
+    return group
+
+
+def _fill(group: GroupMetadata, source: DescribeGroupsResponse.Group) -> None:
     group.error = told(source.error_code, source.error_message)
     group.state = source.group_state
     group.protocol_type = source.protocol_type
@@ -141,7 +177,6 @@ def _metadata_of(source: DescribeGroupsResponse.Group, where: tuple[int, str, in
         member.id, member.client_id, member.client_host = each.member_id, each.client_id, each.client_host
         member.metadata, member.assignment = bytes(each.member_metadata), bytes(each.member_assignment)
         group.members.append(member)
-    return group
 
 
 def describe_groups(operations: bool, groups: list[str]) -> Request:
@@ -166,13 +201,13 @@ def describe_consumer_groups(
             settle(group, outcome)
 
     def modern(reply: ConsumerGroupDescribeResponse, target: int | None) -> dict[str, Any]:
-        node = _node(errand, target)
+        node = node_of(errand, target)
         return {
             each.group_id: told(each.error_code, each.error_message) or _described(each, node) for each in reply.groups
         }
 
     def older(reply: DescribeGroupsResponse, target: int | None) -> dict[str, Any]:
-        node = _node(errand, target)
+        node = node_of(errand, target)
         return {each.group_id: _described_classic(each, node) for each in reply.groups}
 
     yield from errand.rounds(items, errand.coordinators, make, modern, first, change=False)
@@ -183,7 +218,8 @@ def describe_consumer_groups(
     yield from errand.rounds(classic, errand.coordinators, make_classic, older, settle, change=False)
 
 
-def _node(errand: Errand, target: int | None) -> Node:
+def node_of(errand: Errand, target: int | None) -> Node:
+    """The broker that a reply came from."""
     assert target is not None
     return Node(*errand.pool.where(target))
 
@@ -194,9 +230,9 @@ def _described(group: ConsumerGroupDescribeResponse.Group, coordinator: Node) ->
             each.member_id,
             each.client_id,
             each.client_host,
-            _assignment(each.assignment),
+            assignment_of(each.assignment),
             each.instance_id,
-            _assignment(each.target_assignment),
+            assignment_of(each.target_assignment),
         )
         for each in group.members
     ]
@@ -205,14 +241,15 @@ def _described(group: ConsumerGroupDescribeResponse.Group, coordinator: Node) ->
         False,
         members,
         group.assignor_name,
-        STATES.get(group.group_state.lower(), ConsumerGroupState.UNKNOWN),
+        state_of(group.group_state),
         coordinator,
         operations_of(group.authorized_operations),
         ConsumerGroupType.CONSUMER,
     )
 
 
-def _assignment(assignment: WireAssignment) -> MemberAssignment:
+def assignment_of(assignment: WireAssignment) -> MemberAssignment:
+    """What a member reads, from the protocol's form."""
     return MemberAssignment(
         [
             TopicPartition(topic.topic_name, number)
@@ -232,7 +269,7 @@ def _described_classic(group: DescribeGroupsResponse.Group, coordinator: Node) -
     except KafkaException as error:
         cause: KafkaError = error.args[0]
         return cause
-    state = STATES.get(group.group_state.lower(), ConsumerGroupState.UNKNOWN)
+    state = state_of(group.group_state)
     operations: list[AclOperation | str | int] | None = operations_of(group.authorized_operations)
     return ConsumerGroupDescription(
         group.group_id,

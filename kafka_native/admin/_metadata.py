@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_native.errors import KafkaError
-from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
+from kafka_native.types import BrokerMetadata, ClusterMetadata, ConsumerGroupType, PartitionMetadata, TopicMetadata
 
 __all__ = [
     "BrokerMetadata",
@@ -47,10 +47,12 @@ class GroupMetadata:
         """What it is doing, in the broker's word."""
         self.protocol_type: str | None = None
         """What kind of group it is: ``consumer`` for consumers."""
+        self.type: ConsumerGroupType = ConsumerGroupType.UNKNOWN
+        """By which protocol it shares its partitions; UNKNOWN where the broker doesn't tell."""
         self.protocol: str | None = None
         """Its protocol: the assignor, for consumers."""
         self.members: list[GroupMember] = []
-        """Its members."""
+        """Its members, of a classic group; those of others are told by the calls that describe them."""
 
     def __repr__(self) -> str:
         return f"GroupMetadata({self.id})" if self.error is None else f"GroupMetadata({self.id}, {self.error})"

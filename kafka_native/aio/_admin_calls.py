@@ -26,6 +26,11 @@ from kafka_native.admin._quotas import ClientQuotaAlteration, ClientQuotaEntity,
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._resource import ResourceType
 from kafka_native.admin._scram import UserScramCredentialAlteration, UserScramCredentialsDescription
+from kafka_native.admin._shared_groups import (
+    ShareGroupDescription,
+    SharePartitionOffsetInfo,
+    StreamsGroupDescription,
+)
 from kafka_native.admin._tokens import DelegationToken, KafkaPrincipal
 from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
 from kafka_native.admin._transaction_calls import LONGEST_TIMEOUT_MS
@@ -412,9 +417,16 @@ class AIOAdminCalls:
 
     # --- groups and their offsets ---
 
-    async def list_groups(self, group: str | None = None, timeout: float = -1) -> list[GroupMetadata]:
+    async def list_groups(
+        self,
+        group: str | None = None,
+        timeout: float = -1,
+        *,
+        states: set[ConsumerGroupState] | None = None,
+        types: set[ConsumerGroupType] | None = None,
+    ) -> list[GroupMetadata]:
         """As `AdminClient.list_groups`."""
-        return await self._begin(self._core._groups, group, timeout)
+        return await self._begin(self._core._groups, group, timeout, states, types)
 
     def list_consumer_groups(
         self,
@@ -490,6 +502,52 @@ class AIOAdminCalls:
         """As `AdminClient.remove_members_from_consumer_group`."""
         call: Any = self._core.remove_members_from_consumer_group  # of two kinds
         return self._begin(call, group_id, members, reason=reason, request_timeout=request_timeout)
+
+    def describe_share_groups(
+        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+    ) -> dict[str, Future[ShareGroupDescription]]:
+        """Describes share groups (KIP-932) with their members; see `AdminClient.describe_share_groups`."""
+        return self._begin(
+            self._core.describe_share_groups,
+            group_ids,
+            include_authorized_operations=include_authorized_operations,
+            request_timeout=request_timeout,
+        )
+
+    def list_share_group_offsets(
+        self, groups: Mapping[str, list[TopicPartition] | None], *, request_timeout: float = -1
+    ) -> dict[str, Future[dict[TopicPartition, SharePartitionOffsetInfo | KafkaError | None]]]:
+        """Tells how far share groups are; see `AdminClient.list_share_group_offsets`."""
+        return self._begin(self._core.list_share_group_offsets, groups, request_timeout=request_timeout)
+
+    def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int], *, request_timeout: float = -1
+    ) -> dict[TopicPartition, Future[None]]:
+        """Lets a share group without members go on elsewhere; see `AdminClient.alter_share_group_offsets`."""
+        return self._begin(self._core.alter_share_group_offsets, group_id, offsets, request_timeout=request_timeout)
+
+    def delete_share_group_offsets(
+        self, group_id: str, topics: list[str], *, request_timeout: float = -1
+    ) -> dict[str, Future[None]]:
+        """Lets a share group without members forget topics; see `AdminClient.delete_share_group_offsets`."""
+        return self._begin(self._core.delete_share_group_offsets, group_id, topics, request_timeout=request_timeout)
+
+    def describe_streams_groups(
+        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+    ) -> dict[str, Future[StreamsGroupDescription]]:
+        """Describes groups of Kafka Streams (KIP-1071); see `AdminClient.describe_streams_groups`."""
+        return self._begin(
+            self._core.describe_streams_groups,
+            group_ids,
+            include_authorized_operations=include_authorized_operations,
+            request_timeout=request_timeout,
+        )
+
+    delete_share_groups = delete_consumer_groups
+    delete_streams_groups = delete_consumer_groups
+    list_streams_group_offsets = list_consumer_group_offsets
+    alter_streams_group_offsets = alter_consumer_group_offsets
+    delete_streams_group_offsets = delete_consumer_group_offsets
 
     # --- permissions and users ---
 

@@ -39,6 +39,8 @@ class State(Enum):
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
     STABLE = "Stable"
+    NOT_READY = "NotReady"
+    DEAD = "Dead"
 
 
 class Step(Enum):

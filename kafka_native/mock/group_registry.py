@@ -10,11 +10,13 @@ from kafka_native.mock import migration
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.groups import Group
 from kafka_native.mock.membership import Coordinators, GroupError, Settings
+from kafka_native.mock.streams_groups import StreamsGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_native.mock.topics import Topic
+    from kafka_native.protocol.streams import StreamsGroupDescribeResponse
 
 AnyGroup = Group | ConsumerGroup
 
@@ -56,9 +58,9 @@ class Groups:
     def for_heartbeat(self, group_id: str, *, make: bool) -> ConsumerGroup:
         """The group of a member of the consumer protocol; a classic one is converted. Raises ``GroupError``."""
         group = self.find(group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup) and group.type == ConsumerGroup.type:
             return group
-        if not make or (group is not None and not migration.may_upgrade(group)):
+        if not make or isinstance(group, ConsumerGroup) or (group is not None and not migration.may_upgrade(group)):
             is_none = group is None
             text = f"Consumer group {group_id} not found." if is_none else f"Group {group_id} is not a consumer group."
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
@@ -66,6 +68,10 @@ class Groups:
         if group is not None:
             migration.upgrade(group, made, self._topics)
         return self._put(made, group)
+
+    def put_streams(self, told: StreamsGroupDescribeResponse.Group) -> None:
+        """Let a streams group be there, in the place of one with its name, whose offsets it keeps."""
+        self._put(StreamsGroup(told, self.settings, self._topics), self.find(told.group_id))
 
     def _put(self, group: _Group, old: AnyGroup | None) -> _Group:
         """Let a group take the place of another one, whose offsets it keeps."""

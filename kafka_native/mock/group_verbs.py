@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.group_registry import AnyGroup, Groups
     from kafka_native.mock.membership import EditMetadata
     from kafka_native.mock.topics import Topic
+    from kafka_native.protocol.streams import StreamsGroupDescribeResponse
 
 NOBODY = -1
 
@@ -200,6 +201,11 @@ class GroupVerbs:
             if not isinstance(group, Group):
                 raise ValueError(f"group {group_id} has no leader")
             group.edit_metadata = edit
+
+    def set_streams_group(self, group: StreamsGroupDescribeResponse.Group) -> None:
+        """Let there be a streams group as StreamsGroupDescribe is to tell it, with the offsets that it had before."""
+        with self.lock:
+            self.groups.put_streams(group)
 
     def set_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int | Committed]) -> None:
         """Store offsets for a group, by (topic, partition); nobody is asked."""

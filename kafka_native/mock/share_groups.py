@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.consumer_groups import State as GroupState
 from kafka_native.mock.membership import GroupError
 from kafka_native.mock.share_partitions import SharePartition, ShareSettings, State
 
@@ -31,9 +32,11 @@ _LAST_EPOCH = 0x7FFFFFFF
 class ShareMember:
     """One member of a group."""
 
-    def __init__(self, member_id: str) -> None:
+    def __init__(self, member_id: str, client_id: str, host: str) -> None:
         """It is new."""
         self.id = member_id
+        self.client_id = client_id
+        self.host = host
         self.epoch = 0
         self.topics: list[str] = []
         self.assigned: set[Key] = set()
@@ -43,6 +46,9 @@ class ShareMember:
 
 class ShareGroup:
     """A share group: its members, and what it has of each partition."""
+
+    type = "share"
+    protocol_type = "share"
 
     def __init__(self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic]) -> None:
         """Make an empty group; ``topics`` are the cluster's."""
@@ -54,7 +60,12 @@ class ShareGroup:
         self._topics = topics
         self._seen: object = None
 
-    def heartbeat(self, request: ShareGroupHeartbeatRequest) -> tuple[ShareMember, bool]:
+    @property
+    def state(self) -> GroupState:
+        """Where it stands."""
+        return GroupState.STABLE if self.members else GroupState.EMPTY
+
+    def heartbeat(self, request: ShareGroupHeartbeatRequest, client_id: str, host: str) -> tuple[ShareMember, bool]:
         """Let a member join or stay; it, and whether its assignment is to be told. Raises ``GroupError``."""
         self.tick()
         joins = request.member_epoch == JOIN_EPOCH
@@ -66,7 +77,7 @@ class ShareGroup:
             limit = self._settings.max_size
             if limit is not None and len(self.members) >= limit:
                 raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            member = self.members[request.member_id] = ShareMember(request.member_id)
+            member = self.members[request.member_id] = ShareMember(request.member_id, client_id, host)
         elif not joins and request.member_epoch > member.epoch:
             text = f"The share group member has a greater member epoch ({request.member_epoch}) than known."
             raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
@@ -120,6 +131,23 @@ class ShareGroup:
         if key not in self.partitions:
             self.partitions[key] = SharePartition(topic.partitions[number], self._settings)
         return self.partitions[key]
+
+    def topics_of(self) -> dict[str, dict[int, SharePartition]]:
+        """What it has of topics that are still there, by name and partition."""
+        names = {topic.id: name for name, topic in self._topics.items()}
+        found: dict[str, dict[int, SharePartition]] = {}
+        for (topic_id, number), each in sorted(self.partitions.items()):
+            if topic_id in names:
+                found.setdefault(names[topic_id], {})[number] = each
+        return found
+
+    def forget(self, topic: Topic) -> bool:
+        """Drop what it has of a topic; whether it had anything."""
+        gone = [key for key in self.partitions if key[0] == topic.id]
+        for key in gone:
+            del self.partitions[key]
+        self._seen = None  # whoever subscribes again begins anew
+        return bool(gone)
 
 
 class ShareSession:
@@ -214,6 +242,25 @@ class ShareGroups:
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=f"Group {group_id} not found.")
         return group
+
+    def all(self) -> list[ShareGroup]:
+        """Every group."""
+        for group in self._groups.values():
+            group.tick()
+        return list(self._groups.values())
+
+    def without_members(self, group_id: str) -> ShareGroup:
+        """A group whose offsets may be changed from outside. Raises ``GroupError``."""
+        group = self.find(group_id, make=False)
+        group.tick()
+        if group.members:
+            raise GroupError(ErrorCode.NON_EMPTY_GROUP)
+        return group
+
+    def delete(self, group_id: str) -> None:
+        """Delete a group without members. Raises ``GroupError``."""
+        self.without_members(group_id)
+        del self._groups[group_id]
 
     def session(
         self, broker: int, group_id: str, member_id: str, epoch: int, connection: Connection

@@ -88,6 +88,22 @@ class SharePartition:
         record = self._records.get(offset)
         return (State.AVAILABLE, 0) if record is None else (record.state, record.count)
 
+    @property
+    def lag(self) -> int:
+        """How many records are not done with."""
+        done = sum(each.state in _DONE for each in self._records.values())
+        return max(self._partition.log.end_offset - self.start, 0) - done
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the partition's leader."""
+        return self._leader_epoch
+
+    def move(self, offset: int) -> None:
+        """Go on elsewhere, as if nothing from there on was ever delivered."""
+        self.start = self.end = offset
+        self._records.clear()
+
     def next_expiry(self) -> float:
         """When the next lock expires."""
         held = (each.until for each in self._records.values() if each.state is State.ACQUIRED)

@@ -150,3 +150,41 @@ class ConsumerGroupDescribeResponse(Response, api_key=ApiKey.CONSUMER_GROUP_DESC
 
     throttle_time_ms: int = int32("0+")
     groups: list[Group] = array(Group, "0+")
+
+
+class ShareGroupDescribeRequest(Request, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"):
+    """Ask for the state of share groups. Version 0 was of an early release and is gone from Kafka."""
+
+    group_ids: list[str] = array(string(), "0+")
+    include_authorized_operations: bool = boolean("0+")
+
+
+class ShareGroupDescribeResponse(Response, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"):
+    """The state of the groups."""
+
+    class Group(Struct):
+        """A group, or the error that hides it."""
+
+        class Member(Struct):
+            """A member and what it reads, maybe beside others."""
+
+            member_id: str = string("0+")
+            rack_id: str | None = string("0+", nullable="0+", default=None)
+            member_epoch: int = int32("0+")
+            client_id: str = string("0+")
+            client_host: str = string("0+")
+            subscribed_topic_names: list[str] = array(string(), "0+")
+            assignment: MemberAssignment = struct(MemberAssignment, "0+")
+
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+", default=None)
+        group_id: str = string("0+")
+        group_state: str = string("0+")
+        group_epoch: int = int32("0+")
+        assignment_epoch: int = int32("0+")
+        assignor_name: str = string("0+")
+        members: list[Member] = array(Member, "0+")
+        authorized_operations: int = int32("0+", default=-0x80000000)
+
+    throttle_time_ms: int = int32("0+")
+    groups: list[Group] = array(Group, "0+")

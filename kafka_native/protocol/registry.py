@@ -28,6 +28,7 @@ FAMILIES = (
     "quotas",
     "sasl",
     "share",
+    "streams",
     "telemetry",
     "topics",
     "transactions",

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): membership, fetching what the broker acquires for a member, and acknowledging it.
+"""Share groups (KIP-932): membership, fetching what the broker acquires for a member, acknowledging it, and offsets.
 
 Version 0 of these was of an early release and is gone from Kafka.
 """
@@ -197,3 +197,130 @@ class ShareAcknowledgeResponse(Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versi
     acquisition_lock_timeout_ms: int = int32("2+", ignorable=True)
     responses: list[ShareAcknowledgeTopicResponse] = array(ShareAcknowledgeTopicResponse, "0+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "0+")
+
+
+class DescribeShareGroupOffsetsRequest(
+    Request, api_key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+"
+):
+    """Ask below which offsets share groups are done."""
+
+    class Group(Struct):
+        """A group, and its topics; None for all."""
+
+        class Topic(Struct):
+            """The partitions of one topic."""
+
+            topic_name: str = string("0+")
+            partitions: list[int] = array(int32(), "0+")
+
+        group_id: str = string("0+")
+        topics: list[Topic] | None = array(Topic, "0+", nullable="0+")
+
+    groups: list[Group] = array(Group, "0+")
+
+
+class DescribeShareGroupOffsetsResponse(
+    Response, api_key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+"
+):
+    """The offsets, or what is wrong, of groups and partitions."""
+
+    class Group(Struct):
+        """One group."""
+
+        class Topic(Struct):
+            """One topic."""
+
+            class Partition(Struct):
+                """One partition: -1 where the group has no offset, and where the lag isn't known."""
+
+                partition_index: int = int32("0+")
+                start_offset: int = int64("0+")
+                leader_epoch: int = int32("0+")
+                lag: int = int64("1+", default=-1, ignorable=True)
+                error_code: int = int16("0+")
+                error_message: str | None = string("0+", nullable="0+", default=None)
+
+            topic_name: str = string("0+")
+            topic_id: bytes = uuid("0+")
+            partitions: list[Partition] = array(Partition, "0+")
+
+        group_id: str = string("0+")
+        topics: list[Topic] = array(Topic, "0+")
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+", default=None)
+
+    throttle_time_ms: int = int32("0+")
+    groups: list[Group] = array(Group, "0+")
+
+
+class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+    """Let a group without members go on elsewhere."""
+
+    class Topic(Struct):
+        """One topic."""
+
+        class Partition(Struct):
+            """One partition."""
+
+            partition_index: int = int32("0+")
+            start_offset: int = int64("0+")
+
+        topic_name: str = string("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    group_id: str = string("0+")
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+    """What came of each partition."""
+
+    class Topic(Struct):
+        """One topic."""
+
+        class Partition(Struct):
+            """One partition."""
+
+            partition_index: int = int32("0+")
+            error_code: int = int16("0+")
+            error_message: str | None = string("0+", nullable="0+", default=None)
+
+        topic_name: str = string("0+")
+        topic_id: bytes = uuid("0+")
+        partitions: list[Partition] = array(Partition, "0+")
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    responses: list[Topic] = array(Topic, "0+")
+
+
+class DeleteShareGroupOffsetsRequest(Request, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+    """Let a group without members forget topics."""
+
+    class Topic(Struct):
+        """One topic."""
+
+        topic_name: str = string("0+")
+
+    group_id: str = string("0+")
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class DeleteShareGroupOffsetsResponse(
+    Response, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
+    """What came of each topic."""
+
+    class Topic(Struct):
+        """One topic."""
+
+        topic_name: str = string("0+")
+        topic_id: bytes = uuid("0+")
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+", default=None)
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    responses: list[Topic] = array(Topic, "0+")

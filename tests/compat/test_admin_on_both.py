@@ -30,8 +30,8 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-ONLY_OURS = {"config_type", "documentation"}
-"""Of a ConfigEntry: what librdkafka doesn't tell (KIP-569)."""
+ONLY_OURS = {("ConfigEntry", "config_type"), ("ConfigEntry", "documentation"), ("GroupMetadata", "type")}
+"""What librdkafka doesn't tell (KIP-569, KIP-1043), by class."""
 
 
 def shown(value: Any) -> Any:
@@ -51,8 +51,8 @@ def shown(value: Any) -> Any:
         return shown(value.result()) if error is None else (type(error).__name__, shown(error.args[0]))
     if type(value).__name__ in {"Uuid", "str", "int", "float", "bool", "NoneType", "bytes"}:
         return str(value)
-    fields = {name: shown(each) for name, each in sorted(vars(value).items()) if name not in ONLY_OURS}
-    return (type(value).__name__, fields)
+    kind = type(value).__name__
+    return (kind, {name: shown(each) for name, each in sorted(vars(value).items()) if (kind, name) not in ONLY_OURS})
 
 
 def acl(admin: Any, name: str, principal: str, operation: str = "read", pattern: str = "literal") -> Any:

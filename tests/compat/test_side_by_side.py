@@ -81,9 +81,11 @@ def test_bad_arguments_of_hashes(name: str) -> None:
     "name", ["AcknowledgeType", "ConsumerGroupState", "ConsumerGroupType", "ElectionType", "IsolationLevel"]
 )
 def test_enums_have_the_same_members(name: str) -> None:
+    theirs = getattr(confluent_kafka, name).__members__  # ours may have more: types and states of newer groups
+
     def described(lib: Lib) -> object:
-        members = getattr(lib, name).__members__
-        order = [each.name for each in sorted(getattr(lib, name))]
+        members = {key: each for key, each in getattr(lib, name).__members__.items() if key in theirs}
+        order = [each.name for each in sorted(members.values())]
         return {key: (each.name, each.value, repr(each), str(each)) for key, each in members.items()}, order
 
     assert_same(described)

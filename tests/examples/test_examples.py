@@ -78,7 +78,13 @@ SAYS = {
     "produce.py": ["1000 messages delivered"],
     "consume.py": ["1000 messages read", "b'hello "],
     "groups.py": ["first has got [0, 1, 2, 3]", "first gives up", "1000 messages read by two members"],
-    "share_group.py": ["accepted: 90", "rejected: [9, 19, 29, ", "released once: [5, 15, 25, ", "failures: 0"],
+    "share_group.py": [
+        "accepted: 90",
+        "rejected: [9, 19, 29, ",
+        "released once: [5, 15, 25, ",
+        "failures: 0",
+        "left to do: [0]",
+    ],
     "commits.py": ["committed: ", "partitions committed and waited for: 4", "the tenth message, plus one: 10"],
     "wakeup.py": ["1000 messages, then a signal", "left the group"],
     "seek.py": [

@@ -38,6 +38,9 @@ STATES = {
     "stable": ConsumerGroupState.STABLE,
     "dead": ConsumerGroupState.DEAD,
     "empty": ConsumerGroupState.EMPTY,
+    "assigning": ConsumerGroupState.ASSIGNING,
+    "reconciling": ConsumerGroupState.RECONCILING,
+    "not-ready": ConsumerGroupState.NOT_READY,
 }
 STATE_NAMES = {state: name for name, state in STATES.items()} | {ConsumerGroupState.UNKNOWN: "unknown"}
 TYPES = {"consumer": ConsumerGroupType.CONSUMER, "classic": ConsumerGroupType.CLASSIC}

@@ -28,6 +28,7 @@ from kafka_native.mock.handlers import (
     refusals,
     sasl,
     share_groups,
+    shared_groups,
     telemetry,
     tokens,
     topics,
@@ -119,10 +120,15 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
     ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: shared_groups.describe_share,
     ApiKey.SHARE_FETCH: share_groups.share_fetch,
     ApiKey.SHARE_ACKNOWLEDGE: share_groups.share_acknowledge,
     ApiKey.ADD_RAFT_VOTER: quorum.add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: quorum.remove_raft_voter,
+    ApiKey.STREAMS_GROUP_DESCRIBE: shared_groups.describe_streams,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: shared_groups.describe_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: shared_groups.alter_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: shared_groups.delete_offsets,
 }
 
 

@@ -17,6 +17,7 @@ from kafka_native.mock.consumer_groups import (
 )
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.membership import GroupError
+from kafka_native.mock.streams_groups import StreamsGroup
 from kafka_native.protocol.group_admin import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -116,7 +117,7 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
                     raise GroupError(ErrorCode.INVALID_GROUP_ID)
                 check_own(call, name)
                 group = call.cluster.groups.find(name)
-                if not isinstance(group, ConsumerGroup):
+                if not isinstance(group, ConsumerGroup) or isinstance(group, StreamsGroup):
                     text = f"Group {name} is not a consumer group." if group else f"Group {name} not found."
                     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
             except GroupError as error:
@@ -139,13 +140,14 @@ def _described(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Cons
         client_host=f"/{member.host}",
         subscribed_topic_names=member.topics,
         subscribed_topic_regex=member.regex or None,
-        assignment=_named(call, member.assigned),
-        target_assignment=_named(call, group.target.get(member.id, set())),
+        assignment=named(call, member.assigned),
+        target_assignment=named(call, group.target.get(member.id, set())),
         member_type=_CONSUMER_TYPE if member.classic is None else _CLASSIC_TYPE,
     )
 
 
-def _named(call: Call, assigned: set[Key]) -> MemberAssignment:
+def named(call: Call, assigned: set[Key]) -> MemberAssignment:
+    """An assignment with the names of its topics."""
     parts = []
     for topic_id, indexes in _by_topic(assigned).items():
         topic = call.cluster.topic_by_id(topic_id)

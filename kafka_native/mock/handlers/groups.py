@@ -259,7 +259,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
                     group_state=group.state.value,
                     group_type=group.type,
                 )
-                for group in call.cluster.groups.all()
+                for group in (*call.cluster.groups.all(), *call.cluster.share.all())
                 if call.cluster.coordinator_of(group.id) is call.broker
                 and (not states or group.state.value.lower() in states)
                 and (not types or group.type in types)
@@ -275,6 +275,9 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespo
             try:
                 check_own(call, name)
                 code = call.cluster.groups.delete(name)
+                if code == ErrorCode.GROUP_ID_NOT_FOUND:
+                    call.cluster.share.delete(name)
+                    code = ErrorCode.NO_ERROR
             except GroupError as error:
                 code = error.code
             response.results.append(DeleteGroupsResponse.Group(group_id=name, error_code=code))

@@ -14,6 +14,7 @@ from kafka_native.mock.handlers import (
     offsets,
     produce,
     quotas,
+    shared_groups,
     topics,
     transactions,
     transactions_seen,
@@ -21,6 +22,7 @@ from kafka_native.mock.handlers import (
 from kafka_native.protocol import registry
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.fetch import FetchRequest
+from kafka_native.protocol.group_admin import ShareGroupDescribeRequest
 from kafka_native.protocol.groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -32,6 +34,8 @@ from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetCommitReques
 from kafka_native.protocol.partitions import AlterReplicaLogDirsRequest
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.quotas import AlterClientQuotasRequest
+from kafka_native.protocol.share import DescribeShareGroupOffsetsRequest
+from kafka_native.protocol.streams import StreamsGroupDescribeRequest
 from kafka_native.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
 from kafka_native.protocol.transactions import (
     AddPartitionsToTxnRequest,
@@ -72,6 +76,8 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
         return quotas.alter_refused(request, code)
     if isinstance(request, AlterReplicaLogDirsRequest):
         return log_dirs.alter_refused(request, code)
+    if isinstance(request, ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest):
+        return shared_groups.describe_refused(request, code)
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
     if isinstance(request, AddPartitionsToTxnRequest):

@@ -52,7 +52,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
             if request.member_epoch == LEAVE_EPOCH:
                 group.leave(request.member_id)
                 return ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
-            member, tells = group.heartbeat(request)
+            member, tells = group.heartbeat(request, call.client_id, call.connection.peer[0])
         except GroupError as error:
             return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.text)
         return ShareGroupHeartbeatResponse(

@@ -1,0 +1,183 @@
+"""Share groups (KIP-932) and streams groups (KIP-1071) as they look from outside, and the offsets of share groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.handlers.consumer_groups import named
+from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.membership import GroupError
+from kafka_native.mock.streams_groups import StreamsGroup
+from kafka_native.protocol.group_admin import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kafka_native.protocol.share import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from kafka_native.protocol.streams import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+
+if TYPE_CHECKING:
+    from kafka_native.mock.call import Call
+    from kafka_native.mock.share_groups import ShareGroup
+    from kafka_native.mock.share_partitions import SharePartition
+
+_OFFSETS = DescribeShareGroupOffsetsResponse.Group
+
+
+def _own(call: Call, group_id: str) -> ShareGroup:
+    """A share group that this broker coordinates. Raises ``GroupError``."""
+    if not group_id:
+        raise GroupError(ErrorCode.INVALID_GROUP_ID)
+    check_own(call, group_id)
+    group = call.cluster.share.find(group_id, make=False)
+    group.tick()
+    return group
+
+
+def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
+    """State, epoch and members of share groups."""
+    response = ShareGroupDescribeResponse()
+    with call.cluster.lock:
+        for name in request.group_ids:
+            answer = ShareGroupDescribeResponse.Group(group_id=name)
+            response.groups.append(answer)
+            try:
+                group = _own(call, name)
+            except GroupError as error:
+                answer.error_code, answer.error_message = error.code, error.text
+                continue
+            answer.group_state = group.state.value
+            answer.group_epoch = answer.assignment_epoch = group.epoch
+            answer.assignor_name = "simple"
+            answer.members = [
+                ShareGroupDescribeResponse.Group.Member(
+                    member_id=member.id,
+                    member_epoch=member.epoch,
+                    client_id=member.client_id,
+                    client_host=f"/{member.host}",
+                    subscribed_topic_names=member.topics,
+                    assignment=named(call, member.assigned),
+                )
+                for member in group.members.values()
+            ]
+    return response
+
+
+def describe_streams(call: Call, request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
+    """Streams groups, as the test wants them."""
+    response = StreamsGroupDescribeResponse()
+    with call.cluster.lock:
+        for name in request.group_ids:
+            try:
+                check_own(call, name)
+                group = call.cluster.groups.find(name)
+                if not isinstance(group, StreamsGroup):
+                    text = f"Group {name} is not a streams group." if group else f"Group {name} not found."
+                    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
+                response.groups.append(group.told)
+            except GroupError as error:
+                refused = StreamsGroupDescribeResponse.Group(
+                    group_id=name, error_code=error.code, error_message=error.text
+                )
+                response.groups.append(refused)
+    return response
+
+
+def describe_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> DescribeShareGroupOffsetsResponse:
+    """Below which offsets share groups are done."""
+    response = DescribeShareGroupOffsetsResponse()
+    with call.cluster.lock:
+        for asked in request.groups:
+            answer = _OFFSETS(group_id=asked.group_id)
+            response.groups.append(answer)
+            held: dict[str, dict[int, SharePartition]] = {}
+            try:
+                held = _own(call, asked.group_id).topics_of()
+            except GroupError as error:
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # who isn't there has no offsets
+                    answer.error_code, answer.error_message = error.code, error.text
+                    continue
+            wanted = {name: list(parts) for name, parts in held.items()}
+            if asked.topics is not None:
+                wanted = {topic.topic_name: topic.partitions for topic in asked.topics}
+            answer.topics = [
+                _topic_offsets(call, held.get(name, {}), name, numbers) for name, numbers in wanted.items()
+            ]
+    return response
+
+
+def _topic_offsets(call: Call, held: dict[int, SharePartition], name: str, numbers: list[int]) -> _OFFSETS.Topic:
+    topic = call.cluster.topics.get(name)
+    answer = _OFFSETS.Topic(topic_name=name)
+    if topic is not None:
+        answer.topic_id = topic.id
+    for number in numbers:
+        one = _OFFSETS.Topic.Partition(partition_index=number, start_offset=-1, leader_epoch=0)
+        answer.partitions.append(one)
+        if number in held:
+            part = held[number]
+            one.start_offset, one.leader_epoch, one.lag = part.start, part.leader_epoch, part.lag
+    return answer
+
+
+def alter_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
+    """Let a group without members go on elsewhere."""
+    with call.cluster.lock:
+        try:
+            check_own(call, request.group_id)
+            call.cluster.share.find(request.group_id, make=True)  # as Kafka does
+            group = call.cluster.share.without_members(request.group_id)
+        except GroupError as error:
+            return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
+        response = AlterShareGroupOffsetsResponse()
+        for asked in request.topics:
+            topic = call.cluster.topics.get(asked.topic_name)
+            answer = AlterShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
+            response.responses.append(answer)
+            for part in asked.partitions:
+                one = AlterShareGroupOffsetsResponse.Topic.Partition(partition_index=part.partition_index)
+                answer.partitions.append(one)
+                if topic is None or topic.partition(part.partition_index) is None:
+                    one.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    group.partition(topic, part.partition_index).move(part.start_offset)
+        return response
+
+
+def delete_offsets(call: Call, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
+    """Let a group without members forget topics."""
+    with call.cluster.lock:
+        try:
+            _own(call, request.group_id)
+            group = call.cluster.share.without_members(request.group_id)
+        except GroupError as error:
+            return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
+        response = DeleteShareGroupOffsetsResponse()
+        for asked in request.topics:
+            topic = call.cluster.topics.get(asked.topic_name)
+            answer = DeleteShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
+            response.responses.append(answer)
+            if topic is None:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                answer.topic_id = topic.id
+                group.forget(topic)
+        return response
+
+
+def describe_refused(
+    request: ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest, code: int
+) -> ShareGroupDescribeResponse | StreamsGroupDescribeResponse | DescribeShareGroupOffsetsResponse:
+    """The same error for every group."""
+    if isinstance(request, DescribeShareGroupOffsetsRequest):
+        groups = [_OFFSETS(group_id=each.group_id, error_code=code) for each in request.groups]
+        return DescribeShareGroupOffsetsResponse(groups=groups)
+    if isinstance(request, ShareGroupDescribeRequest):
+        share = ShareGroupDescribeResponse.Group
+        return ShareGroupDescribeResponse(groups=[share(group_id=each, error_code=code) for each in request.group_ids])
+    streams = StreamsGroupDescribeResponse.Group
+    return StreamsGroupDescribeResponse(groups=[streams(group_id=each, error_code=code) for each in request.group_ids])

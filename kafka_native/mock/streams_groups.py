@@ -1,0 +1,45 @@
+"""Streams groups (KIP-1071) as tests describe them: no member of Kafka Streams ever speaks to this cluster.
+
+Their offsets are kept as those of consumers, and changed by the same rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_native.mock.consumer_groups import ConsumerGroup, ConsumerMember, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_native.mock.membership import Settings
+    from kafka_native.mock.topics import Topic
+    from kafka_native.protocol.streams import StreamsGroupDescribeResponse
+
+
+class StreamsGroup(ConsumerGroup):
+    """A group with members that stay until the test says otherwise."""
+
+    type = "streams"
+    protocol_type = "streams"
+
+    def __init__(
+        self, told: StreamsGroupDescribeResponse.Group, settings: Settings, topics: Mapping[str, Topic]
+    ) -> None:
+        """As StreamsGroupDescribe is to tell it; its members read the source topics of its topology."""
+        super().__init__(told.group_id, settings, topics)
+        self.told = told
+        parts = [] if told.topology is None else told.topology.subtopologies or []
+        for each in told.members:
+            member = ConsumerMember(each.member_id, each.instance_id, each.client_id, each.client_host)
+            member.topics = [name for part in parts for name in part.source_topics]
+            self.members[member.id] = member
+        self.epoch = self.target_epoch = told.group_epoch
+
+    @property
+    def state(self) -> State:
+        """Where the test wants it to stand."""
+        return State(self.told.group_state)
+
+    def tick(self) -> None:
+        """Nobody's session ends."""

@@ -1,0 +1,214 @@
+"""Streams groups (KIP-1071): membership, and how they look from outside.
+
+Kafka Streams' members are written in Java. The client describes their groups; heartbeats are for tests that make one.
+"""
+
+from __future__ import annotations
+
+from kafka_native.protocol.api_keys import ApiKey
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    struct,
+    uint16,
+)
+
+
+class KeyValue(Struct):
+    """A name with its value."""
+
+    key: str = string("0+")
+    value: str = string("0+")
+
+
+class TopicInfo(Struct):
+    """A topic that the application has for itself."""
+
+    name: str = string("0+")
+    partitions: int = int32("0+")
+    replication_factor: int = int16("0+")
+    topic_configs: list[KeyValue] = array(KeyValue, "0+")
+
+
+class Endpoint(Struct):
+    """Where a member is asked for what it has stored."""
+
+    host: str = string("0+")
+    port: int = uint16("0+")
+
+
+class TaskIds(Struct):
+    """Tasks: the partitions of one part of the topology."""
+
+    subtopology_id: str = string("0+")
+    partitions: list[int] = array(int32(), "0+")
+
+
+class TaskOffset(Struct):
+    """How far a task has got."""
+
+    subtopology_id: str = string("0+")
+    partition: int = int32("0+")
+    offset: int = int64("0+")
+
+
+class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
+    """Join, stay in or leave a streams group. Fields that have not changed stay None."""
+
+    class Topology(Struct):
+        """What the application does, told by who joins."""
+
+        class Subtopology(Struct):
+            """A part of it whose tasks stand for themselves."""
+
+            class CopartitionGroup(Struct):
+                """Topics with as many partitions, by their places in the lists."""
+
+                source_topics: list[int] = array(int16(), "0+")
+                source_topic_regex: list[int] = array(int16(), "0+")
+                repartition_source_topics: list[int] = array(int16(), "0+")
+
+            subtopology_id: str = string("0+")
+            source_topics: list[str] = array(string(), "0+")
+            source_topic_regex: list[str] = array(string(), "0+")
+            state_changelog_topics: list[TopicInfo] = array(TopicInfo, "0+")
+            repartition_sink_topics: list[str] = array(string(), "0+")
+            repartition_source_topics: list[TopicInfo] = array(TopicInfo, "0+")
+            copartition_groups: list[CopartitionGroup] = array(CopartitionGroup, "0+")
+
+        epoch: int = int32("0+")
+        subtopologies: list[Subtopology] = array(Subtopology, "0+")
+
+    group_id: str = string("0+")
+    member_id: str = string("0+")
+    member_epoch: int = int32("0+")  # 0 joins, -1 leaves
+    endpoint_information_epoch: int = int32("0+")
+    instance_id: str | None = string("0+", nullable="0+", default=None)
+    rack_id: str | None = string("0+", nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32("0+", default=-1)
+    topology: Topology | None = struct(Topology, "0+", nullable="0+")
+    active_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    process_id: str | None = string("0+", nullable="0+", default=None)
+    user_endpoint: Endpoint | None = struct(Endpoint, "0+", nullable="0+")
+    client_tags: list[KeyValue] | None = array(KeyValue, "0+", nullable="0+", default=None)
+    task_offsets: list[TaskOffset] | None = array(TaskOffset, "0+", nullable="0+", default=None)
+    task_end_offsets: list[TaskOffset] | None = array(TaskOffset, "0+", nullable="0+", default=None)
+    shutdown_application: bool = boolean("0+")
+
+
+class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
+    """The member's epoch, and its tasks when they are others than before."""
+
+    class Status(Struct):
+        """Something about the group that its members are to know."""
+
+        status_code: int = int8("0+")
+        status_detail: str = string("0+")
+
+    class EndpointToPartitions(Struct):
+        """What the member at an endpoint has stored."""
+
+        class TopicPartition(Struct):
+            """Partitions of one topic."""
+
+            topic: str = string("0+")
+            partitions: list[int] = array(int32(), "0+")
+
+        user_endpoint: Endpoint = struct(Endpoint, "0+")
+        active_partitions: list[TopicPartition] = array(TopicPartition, "0+")
+        standby_partitions: list[TopicPartition] = array(TopicPartition, "0+")
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    member_id: str = string("0+")
+    member_epoch: int = int32("0+")
+    heartbeat_interval_ms: int = int32("0+")
+    acceptable_recovery_lag: int = int32("0+")
+    task_offset_interval_ms: int = int32("0+")
+    status: list[Status] | None = array(Status, "0+", nullable="0+")
+    active_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    endpoint_information_epoch: int = int32("0+")
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
+        EndpointToPartitions, "0+", nullable="0+", default=None
+    )
+
+
+class StreamsGroupDescribeRequest(Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+    """Ask for the state of streams groups."""
+
+    group_ids: list[str] = array(string(), "0+")
+    include_authorized_operations: bool = boolean("0+")
+
+
+class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+    """The state of the groups."""
+
+    class Group(Struct):
+        """A group, or the error that hides it."""
+
+        class Topology(Struct):
+            """What the application does, as the group has it."""
+
+            class Subtopology(Struct):
+                """A part of it whose tasks stand for themselves."""
+
+                subtopology_id: str = string("0+")
+                source_topics: list[str] = array(string(), "0+")
+                repartition_sink_topics: list[str] = array(string(), "0+")
+                state_changelog_topics: list[TopicInfo] = array(TopicInfo, "0+")
+                repartition_source_topics: list[TopicInfo] = array(TopicInfo, "0+")
+
+            epoch: int = int32("0+")
+            subtopologies: list[Subtopology] | None = array(Subtopology, "0+", nullable="0+", default=None)
+
+        class Member(Struct):
+            """A member: what it has, and what it is on the way to."""
+
+            class Assignment(Struct):
+                """Tasks by what they are for."""
+
+                active_tasks: list[TaskIds] = array(TaskIds, "0+")
+                standby_tasks: list[TaskIds] = array(TaskIds, "0+")
+                warmup_tasks: list[TaskIds] = array(TaskIds, "0+")
+
+            member_id: str = string("0+")
+            member_epoch: int = int32("0+")
+            instance_id: str | None = string("0+", nullable="0+", default=None)
+            rack_id: str | None = string("0+", nullable="0+", default=None)
+            client_id: str = string("0+")
+            client_host: str = string("0+")
+            topology_epoch: int = int32("0+")
+            process_id: str = string("0+")
+            user_endpoint: Endpoint | None = struct(Endpoint, "0+", nullable="0+")
+            client_tags: list[KeyValue] = array(KeyValue, "0+")
+            task_offsets: list[TaskOffset] = array(TaskOffset, "0+")
+            task_end_offsets: list[TaskOffset] = array(TaskOffset, "0+")
+            assignment: Assignment = struct(Assignment, "0+")
+            target_assignment: Assignment = struct(Assignment, "0+")
+            is_classic: bool = boolean("0+")
+
+        error_code: int = int16("0+")
+        error_message: str | None = string("0+", nullable="0+", default=None)
+        group_id: str = string("0+")
+        group_state: str = string("0+")
+        group_epoch: int = int32("0+")
+        assignment_epoch: int = int32("0+")
+        topology: Topology | None = struct(Topology, "0+", nullable="0+")
+        members: list[Member] = array(Member, "0+")
+        authorized_operations: int = int32("0+", default=-0x80000000)
+
+    throttle_time_ms: int = int32("0+")
+    groups: list[Group] = array(Group, "0+")
