@@ -319,6 +319,9 @@ class Node:
     :param rack: The rack that it is in, if it tells.
     """
 
+    is_fenced = False
+    """It is registered and not at work (KIP-1073)."""
+
     def __init__(self, id: int, host: str, port: int, rack: str | None = None) -> None:
         """Make a Node; see the class for the arguments."""
         self.id = id

@@ -521,7 +521,8 @@ cdef int _write_uvarint(_Writer w, uint32_t value) except -1:
 
 cdef int _write_length(_Writer w, Py_ssize_t length, bint compact, bint short_form, str what) except -1:
     """The length of a string, bytes or array; -1 writes a null."""
-    if length > 0x7FFFFFFF - 1 or (short_form and not compact and length > 0x7FFF):
+    # A compact length could say more of a string, too, but no broker takes it: it closes the connection.
+    if length > 0x7FFFFFFF - 1 or (short_form and length > 0x7FFF):
         raise ProtocolError(f"{what} of length {length} is too long")
     if compact:
         return _write_uvarint(w, <uint32_t> (length + 1))

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from kafka_native.admin._checks import checked_timeout
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
-from kafka_native.control.errands import UNANSWERED, Errand, Settle, Steps
+from kafka_native.control.errands import MOST_BYTES, UNANSWERED, Errand, Settle, Steps, size_of
 from kafka_native.control.main_thread import FOR_EVER_S
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
-from kafka_native.control.versions import adapted
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.schema import Request
@@ -232,11 +231,12 @@ def _refusal(make: Callable[[list[Any]], Request], item: Any, count: int) -> Kaf
         return KafkaError(KafkaError._INVALID_ARG, "it is there more than once: there is one future for all")
     if isinstance(item, KafkaError):
         return item
-    message = make([item])
     try:
-        adapted(message, message.max_version).encode(message.max_version)
+        size = size_of(make([item]))
     except ProtocolError as error:
         return KafkaError(KafkaError._INVALID_ARG, str(error))
+    if size > MOST_BYTES:
+        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, f"a request of {size} bytes, brokers take {MOST_BYTES}")
     return None
 
 

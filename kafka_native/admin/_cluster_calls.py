@@ -44,16 +44,23 @@ class ClusterCalls(Calls):
         return self._client.client_instance_id(timeout)
 
     def describe_cluster(
-        self, *, include_authorized_operations: bool = False, request_timeout: float = -1
+        self,
+        *,
+        include_authorized_operations: bool = False,
+        include_fenced_brokers: bool = False,
+        request_timeout: float = -1,
     ) -> Future[DescribeClusterResult]:
         """Describes the cluster: its id, its brokers, which of them is asked for changes.
 
         :param include_authorized_operations: Also tell what this client may do to it (KIP-430).
+        :param include_fenced_brokers: Also tell brokers that are registered and not at work (KIP-1073): their
+            ``Node.is_fenced``. A cluster before 4.0 can't be asked for them (_UNSUPPORTED_FEATURE or _INVALID_ARG).
         :return: One future.
         """
         operations = flag("include_authorized_operations", include_authorized_operations)
-        make = partial(topic_errands.ask_cluster, operations)
-        steps_of = partial(topic_errands.describe_cluster, operations)
+        fenced = flag("include_fenced_brokers", include_fenced_brokers)
+        make = partial(topic_errands.ask_cluster, operations, fenced)
+        steps_of = partial(topic_errands.describe_cluster, operations, fenced)
         return self._begin([(None, None)], make, steps_of, self._request_timeout(request_timeout))[None]
 
     def describe_configs(

@@ -16,6 +16,7 @@ from kafka_native.admin._partitions import (
     LogDirDescription,
     NewPartitionReassignment,
     PartitionReassignment,
+    ReplicaLogDirInfo,
     TopicPartitionReplica,
     TopicPartitionsCursor,
     TopicPartitionsPage,
@@ -124,6 +125,20 @@ class PartitionCalls(Calls):
         timeout_s = self._request_timeout(request_timeout)
         return self._begin(items, partition_errands.ask_log_dirs, partition_errands.describe_log_dirs, timeout_s)
 
+    def describe_replica_log_dirs(
+        self, replicas: list[TopicPartitionReplica], *, request_timeout: float = -1
+    ) -> dict[TopicPartitionReplica, Future[ReplicaLogDirInfo]]:
+        """Tells in which log directories replicas are, and where they are being moved to (KIP-113).
+
+        :param replicas: Each a broker's copy of a partition.
+        :return: A future a replica: its directories, None for the path where the broker doesn't have it.
+        """
+        asked = list_of(replicas, TopicPartitionReplica)
+        for each in asked:
+            _check_replica(each)
+        make, steps_of = partition_errands.ask_replicas, partition_errands.describe_replicas
+        return self._begin([(each, each) for each in asked], make, steps_of, self._request_timeout(request_timeout))
+
     def alter_replica_log_dirs(
         self, replica_assignment: Mapping[TopicPartitionReplica, str], *, request_timeout: float = -1
     ) -> dict[TopicPartitionReplica, Future[None]]:
@@ -144,8 +159,7 @@ class PartitionCalls(Calls):
                 raise TypeError(f"a log directory must be a str, not {type(path).__name__}")
             if not path:
                 raise ValueError("the path of a log directory cannot be empty")
-            check_partitions([TopicPartition(replica.topic, replica.partition)])
-            node_id(replica.broker_id)
+            _check_replica(replica)
         items = [(replica, (replica, path)) for replica, path in replica_assignment.items()]
         timeout_s = self._request_timeout(request_timeout)
         return self._begin(items, partition_errands.move_replicas, partition_errands.alter_log_dirs, timeout_s)
@@ -181,3 +195,9 @@ class PartitionCalls(Calls):
             return self._begin([(None, (names, cursor))], make, partition_errands.describe_page, timeout_s)[None]
 
         return TopicPartitionsPages(ask)
+
+
+def _check_replica(replica: TopicPartitionReplica) -> None:
+    """TypeError and ValueError for what can't be one."""
+    check_partitions([TopicPartition(replica.topic, replica.partition)])
+    node_id(replica.broker_id)

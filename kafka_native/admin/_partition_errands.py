@@ -11,6 +11,7 @@ from kafka_native.admin._partitions import (
     PartitionDescription,
     PartitionReassignment,
     ReplicaInfo,
+    ReplicaLogDirInfo,
     TopicPartitionReplica,
     TopicPartitionsCursor,
     TopicPartitionsDescription,
@@ -128,12 +129,16 @@ def describe_log_dirs(
         return errand.nodes(keys, lambda broker: broker)
 
     def outcomes(reply: DescribeLogDirsResponse, target: int | None) -> dict[int | None, Any]:
-        # Before version 3 a client that isn't allowed to know is told of no directory.
-        denied = None if reply.results else KafkaError.CLUSTER_AUTHORIZATION_FAILED
-        error = told(reply.error_code or denied or 0)
-        return {target: error or {each.log_dir: _described(each) for each in reply.results}}
+        return {target: _directories(reply)}
 
     return errand.rounds(items, place, make, outcomes, settle, change=False)
+
+
+def _directories(reply: DescribeLogDirsResponse) -> dict[str, LogDirDescription] | KafkaError:
+    # Before version 3 a client that isn't allowed to know is told of no directory.
+    denied = None if reply.results else KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    error = told(reply.error_code or denied or 0)
+    return error or {each.log_dir: _described(each) for each in reply.results}
 
 
 def _described(directory: DescribeLogDirsResponse.LogDir) -> LogDirDescription:
@@ -146,6 +151,47 @@ def _described(directory: DescribeLogDirsResponse.LogDir) -> LogDirDescription:
     }
     total, usable = (None if size < 0 else size for size in (directory.total_bytes, directory.usable_bytes))
     return LogDirDescription(told(directory.error_code), replicas, total, usable, directory.is_cordoned)
+
+
+def ask_replicas(replicas: list[TopicPartitionReplica]) -> Request:
+    """The request, for the replicas of one broker."""
+    kind = DescribeLogDirsRequest.Topic
+    topics = [kind(topic=name, partitions=some) for name, some in _by_topic(replicas).items()]
+    return DescribeLogDirsRequest(topics=topics)
+
+
+def describe_replicas(
+    make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
+) -> Steps[None]:
+    """DescribeLogDirs, to each replica's broker, about these partitions."""
+
+    def place(keys: list[Any]) -> Steps[dict[Any, Any]]:
+        return errand.nodes(keys, lambda replica: replica.broker_id)
+
+    def outcomes(reply: DescribeLogDirsResponse, target: int | None) -> dict[Any, Any]:
+        told_of = _directories(reply)
+        found: dict[Any, Any] = {}
+        for each in items:
+            if each.broker_id == target:
+                found[each] = told_of if isinstance(told_of, KafkaError) else _whereabouts(each, told_of)
+        return found
+
+    return errand.rounds(items, place, make, outcomes, settle, change=False, final=OF_THE_DIRECTORY)
+
+
+def _whereabouts(
+    replica: TopicPartitionReplica, directories: dict[str, LogDirDescription]
+) -> ReplicaLogDirInfo | KafkaError:
+    key = TopicPartition(replica.topic, replica.partition)
+    places: dict[bool, tuple[str | None, int]] = {True: (None, -1), False: (None, -1)}
+    for path, directory in directories.items():
+        if key in directory.replica_infos:
+            info = directory.replica_infos[key]
+            places[info.is_future] = (path, info.offset_lag)
+    offline = [each.error for each in directories.values() if each.error is not None]
+    if places[False][0] is None and offline:
+        return offline[0]  # it may be there
+    return ReplicaLogDirInfo(*places[False], *places[True])
 
 
 def move_replicas(moves: list[tuple[TopicPartitionReplica, str]]) -> Request:

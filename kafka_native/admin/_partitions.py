@@ -82,6 +82,20 @@ class LogDirDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaLogDirInfo:
+    """Where a replica is, and where it is being moved to, as `describe_replica_log_dirs()` tells it (KIP-113)."""
+
+    current_replica_log_dir: str | None
+    """The path of its directory; None: the broker doesn't have it."""
+    current_replica_offset_lag: int
+    """How many offsets it is behind the high watermark; -1: the broker doesn't have it."""
+    future_replica_log_dir: str | None
+    """The path of the directory that it is being copied to; None: it isn't moved."""
+    future_replica_offset_lag: int
+    """How many offsets the copy is behind; -1: it isn't moved."""
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionDescription:
     """A partition, as `describe_topic_partitions()` tells it: brokers are named by their ids."""
 

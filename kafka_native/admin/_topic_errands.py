@@ -181,13 +181,14 @@ def _topic_of(topic: MetadataResponse.Topic, nodes: dict[int, Node]) -> TopicDes
     )
 
 
-def ask_cluster(operations: bool, items: list[Any]) -> Request:
+def ask_cluster(operations: bool, fenced: bool, items: list[Any]) -> Request:
     """The request."""
-    return DescribeClusterRequest(include_cluster_authorized_operations=operations)
+    return DescribeClusterRequest(include_cluster_authorized_operations=operations, include_fenced_brokers=fenced)
 
 
 def describe_cluster(
     operations: bool,
+    fenced: bool,
     make: Callable[[list[Any]], Request],
     items: dict[Any, Any],
     settle: Settle,
@@ -199,6 +200,9 @@ def describe_cluster(
         if reply.error_code:
             return {None: KafkaError(reply.error_code, reply.error_message)}
         nodes = {each.broker_id: Node(each.broker_id, each.host, each.port, each.rack) for each in reply.brokers}
+        for each in reply.brokers:
+            if each.is_fenced:
+                nodes[each.broker_id].is_fenced = True
         return {None: _cluster_of(reply, nodes)}
 
     found: list[Any] = []
@@ -206,7 +210,7 @@ def describe_cluster(
         items, errand.anywhere, make, outcomes, lambda key, value: found.append(value), change=False
     )
     (outcome,) = found
-    if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._UNSUPPORTED_FEATURE:
+    if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._UNSUPPORTED_FEATURE and not fenced:
         outcome = yield from _described_before(operations, errand)
     settle(None, outcome)
 

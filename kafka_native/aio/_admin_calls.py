@@ -19,6 +19,7 @@ from kafka_native.admin._partitions import (
     LogDirDescription,
     NewPartitionReassignment,
     PartitionReassignment,
+    ReplicaLogDirInfo,
     TopicPartitionReplica,
 )
 from kafka_native.admin._quorum import FeatureMetadata, FeatureUpdate, QuorumInfo, RaftVoterEndpoint
@@ -255,6 +256,12 @@ class AIOAdminCalls:
         """As `AdminClient.describe_log_dirs`."""
         return self._begin(self._core.describe_log_dirs, brokers, request_timeout=request_timeout)
 
+    def describe_replica_log_dirs(
+        self, replicas: list[TopicPartitionReplica], *, request_timeout: float = -1
+    ) -> dict[TopicPartitionReplica, Future[ReplicaLogDirInfo]]:
+        """As `AdminClient.describe_replica_log_dirs`."""
+        return self._begin(self._core.describe_replica_log_dirs, replicas, request_timeout=request_timeout)
+
     def alter_replica_log_dirs(
         self, replica_assignment: Mapping[TopicPartitionReplica, str], *, request_timeout: float = -1
     ) -> dict[TopicPartitionReplica, Future[None]]:
@@ -285,12 +292,17 @@ class AIOAdminCalls:
         return await self._asking.ask(self._core.client_instance_id, timeout)
 
     def describe_cluster(
-        self, *, include_authorized_operations: bool = False, request_timeout: float = -1
+        self,
+        *,
+        include_authorized_operations: bool = False,
+        include_fenced_brokers: bool = False,
+        request_timeout: float = -1,
     ) -> Future[DescribeClusterResult]:
         """As `AdminClient.describe_cluster`."""
         return self._begin(
             self._core.describe_cluster,
             include_authorized_operations=include_authorized_operations,
+            include_fenced_brokers=include_fenced_brokers,
             request_timeout=request_timeout,
         )
 

@@ -138,6 +138,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+def connection_of(context: click.Context) -> Connection:
+    """The cluster of a command line that isn't finished, for what is completed by asking it."""
+    found = context.params
+    with context.scope(cleanup=False):
+        merged = _merged(found.get("bootstrap"), found.get("extra") or {}, found.get("config_file"))
+    return Connection(merged)
+
+
 def _merged(bootstrap: str | None, extra: Mapping[str, str], config_file: str | None) -> dict[str, str]:
     """The user's file, then the environment's servers, then ``-F``, then ``-X``, then ``-b``: the later ones win."""
     source = click.get_current_context().get_parameter_source("bootstrap")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -19,6 +19,7 @@ from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.control.metadata import Metadata
+from kafka_native.control.versions import adapted
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
@@ -34,6 +35,8 @@ OF_GROUPS, OF_TRANSACTIONS = 0, 1
 """What FindCoordinator is asked about."""
 MOST_KEYS = 1 << 31
 """As many as there are."""
+MOST_BYTES = 100 << 20
+"""Of one request: `socket.request.max.bytes` as brokers have it by default. Who sends more loses the connection."""
 
 LOST = frozenset({KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE})
 """No answer: whoever asks may ask again, whoever changes something may have changed it."""
@@ -245,7 +248,7 @@ class Errand:
                     by_target.setdefault(target, []).append(key)
             if change:
                 yield from self._connect(by_target, again)
-            parts = [(t, some[n : n + most]) for t, some in by_target.items() for n in range(0, len(some), most)]
+            parts = [(target, part) for target, some in by_target.items() for part in portions(some, make, most)]
             replies = yield [Ask(make(some), target) for target, some in parts]
             for (target, some), reply in zip(parts, replies, strict=True):
                 told = Same(reply) if isinstance(reply, KafkaError) else outcomes(reply, target)
@@ -276,6 +279,21 @@ class Errand:
             again[key] = outcome
         else:
             settle(key, outcome)
+
+
+def portions(keys: list[Any], make: Callable[[list[Any]], Request], most: int) -> Iterator[list[Any]]:
+    """The keys, as many together as one request may have; one alone isn't looked at."""
+    for at in range(0, len(keys), most):
+        some = keys[at : at + most]
+        if len(some) > 1 and size_of(make(some)) > MOST_BYTES:
+            yield from portions(some, make, (len(some) + 1) // 2)
+        else:
+            yield some
+
+
+def size_of(message: Request) -> int:
+    """How many bytes a request has, without its header. ProtocolError: it can't be sent at all."""
+    return len(adapted(message, message.max_version).encode(message.max_version))
 
 
 UNANSWERED = KafkaError(KafkaError._BAD_MSG, "the broker's answer doesn't name it")

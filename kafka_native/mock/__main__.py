@@ -6,7 +6,9 @@ It prints one line with the bootstrap servers when it is ready, and ends on SIGI
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -74,6 +76,13 @@ def _save_certificates(cluster: MockCluster, directory: Path) -> None:
     cluster.certificates.client("client").save(directory, "client")
 
 
+def _told(cluster: MockCluster) -> str:
+    """What somebody needs to know who is to use it."""
+    return json.dumps(
+        {"bootstrap.servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "pid": os.getpid()}
+    )
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="A mock Kafka cluster.")
     parser.add_argument("--brokers", type=int, default=3, help="how many brokers (default %(default)s)")
@@ -92,6 +101,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="touch so much memory before the start, so that it costs no time later",
     )
     _add_security(parser)
+    parser.add_argument("--json", action="store_true", help="print the line as JSON, with the cluster's id")
     parser.add_argument("--verbose", action="store_true", help="say on stderr why connections are closed")
     return parser
 
@@ -125,7 +135,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m kafka
                 _save_certificates(cluster, options.save_certificates)
         except (OSError, ValueError) as error:
             parser.error(str(error))
-        print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+        print(_told(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
         signal.sigwait(signals)
     return 0
 

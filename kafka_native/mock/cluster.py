@@ -494,6 +494,11 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         """The brokers that are up."""
         return [broker for broker in self._brokers.values() if broker.id in self._live]
 
+    def fenced_brokers(self) -> list[Broker]:
+        """The brokers that are registered and not at work."""
+        gone = self._live | self.quorum.unregistered
+        return [broker for broker in self._brokers.values() if broker.id not in gone]
+
     @property
     def transaction_version(self) -> int:
         """The level of the feature of this name."""

@@ -30,8 +30,10 @@ from kafka_native.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ReplicaLogDirInfo,
     ScramCredentialInfo,
     ScramMechanism,
+    TopicPartitionReplica,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
@@ -232,6 +234,26 @@ def test_settings_replaced(kafka: Cluster, new_topic: TopicMaker) -> None:
             assert of(admin.alter_configs([ConfigResource("topic", topic, set_config={setting: value})])) is None
             wait_for(lambda: settings(kafka, topic)[setting] == value, "the setting")  # noqa: B023 - at once
         assert settings(kafka, topic)["cleanup.policy"] == "delete", "the second change has taken back the first"
+
+
+def test_replicas_are_found_and_what_is_too_large_fails_alone(kafka: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka, 1)
+    here, nowhere = TopicPartitionReplica(topic, 0, 1), TopicPartitionReplica(topic, 5, 1)
+    too_long = "x" * 0x8000
+    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+        directories = admin.describe_log_dirs([1])[1].result(WAIT_S)
+        (path,) = [path for path, each in directories.items() if TopicPartition(topic, 0) in each.replica_infos]
+        found = admin.describe_replica_log_dirs([here, nowhere])
+        assert found[here].result(WAIT_S) == ReplicaLogDirInfo(path, 0, None, -1)
+        assert found[nowhere].result(WAIT_S) == ReplicaLogDirInfo(None, -1, None, -1)
+        nodes = admin.describe_cluster(include_fenced_brokers=True).result(WAIT_S).nodes
+        assert [(each.id, each.is_fenced) for each in nodes] == [(1, False)]
+        # A broker closes the connection of whoever sends it such a name, and nothing of the request is done.
+        described = admin.describe_topics(TopicCollection([topic, too_long]))
+        assert described[topic].result(WAIT_S).name == topic
+        with pytest.raises(KafkaException, match="too long") as error:
+            described[too_long].result(WAIT_S)
+        assert error.value.args[0].code() == KafkaError._INVALID_ARG
 
 
 def test_elections(owned3: Cluster, new_topic: TopicMaker) -> None:

@@ -19,6 +19,7 @@ from kafka_native import (
     ConsumerGroupType,
     IsolationLevel,
     KafkaError,
+    KafkaException,
     TopicCollection,
     TopicPartition,
 )
@@ -28,8 +29,11 @@ from kafka_native.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    NewTopic,
     OffsetSpec,
+    _calls,
 )
+from kafka_native.control import errands
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
@@ -335,3 +339,53 @@ def test_what_a_broker_leaves_out_of_its_answer_fails(client: Client) -> None:
     client.cluster.edit_responses(ApiKey.LIST_OFFSETS, lambda reply: reply.topics.clear())
     with admin_of(client) as admin:
         assert code_of(admin.list_offsets({place: OffsetSpec.latest()})[place]) == KafkaError._BAD_MSG
+
+
+# --- what is too large ---
+
+
+def test_what_no_broker_takes_fails_before_the_wire_and_the_rest_goes_on(client: Client) -> None:
+    name, longer = client.topic(), "x" * 0x8000  # Kafka's strings end at 32767 bytes
+    with admin_of(client) as admin:
+        made = admin.create_topics(
+            [NewTopic("fits", 1), NewTopic(longer, 1), NewTopic("huge", 1, config={"a": longer})]
+        )
+        assert result_of(made["fits"]) is None
+        for each in (longer, "huge"):
+            assert code_of(made[each]) == KafkaError._INVALID_ARG
+            with pytest.raises(KafkaException, match="too long"):
+                result_of(made[each])
+        assert "huge" not in client.cluster.topics
+        found = admin.describe_consumer_groups(["there", longer])
+        assert result_of(found["there"]).state is ConsumerGroupState.DEAD
+        assert code_of(found[longer]) == KafkaError._INVALID_ARG
+        assert name in admin.list_topics(timeout=WAIT_S).topics
+
+
+def test_requests_are_as_large_as_brokers_take(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 1000
+    monkeypatch.setattr(errands, "MOST_BYTES", most)
+    monkeypatch.setattr(_calls, "MOST_BYTES", most)
+    names = [f"large-{number}" for number in range(40)]
+    sizes: list[int] = []
+    client.cluster.edit_responses(ApiKey.CREATE_TOPICS, lambda message: sizes.append(len(message.topics)), count=100)
+    with admin_of(client) as admin:
+        topics = [NewTopic(each, 1, config={"cleanup.policy": "compact" + ",compact" * 8}) for each in names]
+        made = admin.create_topics([*topics, NewTopic("alone", 1, config={"cleanup.policy": "x" * most})])
+        assert [result_of(made[each]) for each in names] == [None] * 40
+        assert code_of(made["alone"]) == KafkaError.MSG_SIZE_TOO_LARGE
+        assert {*names} <= client.cluster.topics.keys()
+        assert len(sizes) > 3
+        assert sum(sizes) == 40
+        assert "alone" not in client.cluster.topics
+
+
+def test_fenced_brokers_are_told_when_they_are_wanted() -> None:
+    with MockCluster(brokers=3) as cluster, admin_of(Client(cluster)) as admin:
+        cluster.remove_broker(3)
+        assert {each.id for each in result_of(admin.describe_cluster()).nodes} == {1, 2}
+        found = result_of(admin.describe_cluster(include_fenced_brokers=True)).nodes
+        assert {each.id: each.is_fenced for each in found} == {1: False, 2: False, 3: True}
+    with MockCluster(brokers=1, max_versions={int(ApiKey.DESCRIBE_CLUSTER): 1}) as old, admin_of(Client(old)) as admin:
+        assert code_of(admin.describe_cluster(include_fenced_brokers=True)) == KafkaError._INVALID_ARG
+        assert len(result_of(admin.describe_cluster()).nodes) == 1

@@ -14,6 +14,7 @@ from kafka_native.admin import (
     NewTopic,
     PartitionReassignment,
     ReplicaInfo,
+    ReplicaLogDirInfo,
     TopicPartitionReplica,
     TopicPartitionsCursor,
 )
@@ -163,6 +164,40 @@ def test_a_broker_that_is_not_there_has_no_directories(client: Client) -> None:
         assert code_of(told[77]) == KafkaError._UNKNOWN_BROKER
         replica = TopicPartitionReplica("stored", 0, 77)
         assert code_of(admin.alter_replica_log_dirs({replica: "/x"})[replica]) == KafkaError._UNKNOWN_BROKER
+
+
+def test_replicas_are_found_in_their_directories(client: Client) -> None:
+    client.cluster.create_topic("found", 2, replication_factor=2)
+    fill(client, "found", 50)
+    here, there, nowhere, unknown = (TopicPartitionReplica("found", 0, broker) for broker in (1, 2, 3, 77))
+    other = TopicPartitionReplica("found", 1, 2)
+    with admin_of(client) as admin:
+        assert result_of(admin.alter_replica_log_dirs({there: directories(2)[1]})[there]) is None
+        told = admin.describe_replica_log_dirs([here, there, nowhere, unknown, other])
+        assert result_of(told[here]) == ReplicaLogDirInfo(directories(1)[0], 0, None, -1)
+        assert result_of(told[there]) == ReplicaLogDirInfo(directories(2)[1], 0, None, -1)
+        assert result_of(told[other]) == ReplicaLogDirInfo(directories(2)[0], 0, None, -1)
+        assert result_of(told[nowhere]) == ReplicaLogDirInfo(None, -1, None, -1)
+        assert code_of(told[unknown]) == KafkaError._UNKNOWN_BROKER
+
+        def moving(message: Any) -> None:
+            kind = (
+                type(message.results[1].topics[0]) if message.results[1].topics else type(message.results[0].topics[0])
+            )
+            copy = type(message.results[0].topics[0].partitions[0])(partition_index=0, offset_lag=7, is_future_key=True)
+            message.results[1].topics = [kind(name="found", partitions=[copy])]
+
+        client.cluster.edit_responses(ApiKey.DESCRIBE_LOG_DIRS, moving)
+        found = result_of(admin.describe_replica_log_dirs([here])[here])
+        assert found == ReplicaLogDirInfo(directories(1)[0], 0, directories(1)[1], 7)
+
+        def offline(message: Any) -> None:
+            message.results[0].error_code, message.results[0].topics = KafkaError.KAFKA_STORAGE_ERROR, []
+
+        client.cluster.edit_responses(ApiKey.DESCRIBE_LOG_DIRS, offline)
+        assert code_of(admin.describe_replica_log_dirs([here])[here]) == KafkaError.KAFKA_STORAGE_ERROR
+        with pytest.raises(TypeError, match="list of TopicPartitionReplica"):
+            admin.describe_replica_log_dirs([TopicPartition("found", 0)])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kafka_native import Consumer, Message
-from kafka_native.cli import column_files, envelope, formats, places, texts
+from kafka_native.cli import column_files, completing, envelope, formats, places, texts
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import ended_by_signals
 from kafka_native.cli.reading import Reader
@@ -32,9 +32,12 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
 
 
 @click.command("consume")
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("-t", "--topic", metavar="TOPIC", help="Which topic; as the argument.")
-@click.option("-G", "--group", metavar="GROUP", help="As a member of this group, of any number of topics or ^patterns.")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completing.topics)
+@click.option("-t", "--topic", metavar="TOPIC", shell_complete=completing.topics, help="Which topic; as the argument.")
+@click.option(
+    "-G", "--group", metavar="GROUP", shell_complete=completing.groups,
+    help="As a member of this group, of any number of topics or ^patterns.",
+)  # fmt: skip
 @click.option("-p", "--partition", "numbers", multiple=True, callback=partitions, metavar="N,N-M", help="Only these.")
 @click.option(
     "-o", "--offset", "offsets", multiple=True, metavar="PLACE",

@@ -10,9 +10,9 @@ from typing import Any
 import click
 from rich.live import Live
 
-from kafka_native import ConsumerGroupState, ConsumerGroupType
+from kafka_native import ConsumerGroupState, ConsumerGroupType, TopicPartition
 from kafka_native.admin import ConsumerGroupDescription
-from kafka_native.cli import group_offsets
+from kafka_native.cli import completing, group_kinds, group_offsets
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.group_offsets import IDLE, Offsets, Target
@@ -43,7 +43,12 @@ STATES = {
     "not-ready": ConsumerGroupState.NOT_READY,
 }
 STATE_NAMES = {state: name for name, state in STATES.items()} | {ConsumerGroupState.UNKNOWN: "unknown"}
-TYPES = {"consumer": ConsumerGroupType.CONSUMER, "classic": ConsumerGroupType.CLASSIC}
+TYPES = {
+    "consumer": ConsumerGroupType.CONSUMER,
+    "classic": ConsumerGroupType.CLASSIC,
+    "share": ConsumerGroupType.SHARE,
+    "streams": ConsumerGroupType.STREAMS,
+}
 LAG_HEADINGS = {
     "group": "group",
     "topic": "topic",
@@ -56,7 +61,8 @@ LAG_HEADINGS = {
 }
 RESETS = ("to_earliest", "to_latest", "to_current", "to_offset", "to_datetime", "by_duration", "shift_by")
 
-names_argument = click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+names_argument = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completing.groups)
+group_argument = click.argument("group", shell_complete=completing.groups)
 topics_option = click.option(
     "-t",
     "--topic",
@@ -64,6 +70,7 @@ topics_option = click.option(
     multiple=True,
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
+    shell_complete=completing.topics,
     help="These only (default: all with an offset).",
 )
 
@@ -75,11 +82,13 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--state", "states", multiple=True, type=click.Choice(list(STATES)), help="Only those doing this.")
-@click.option("--type", "types", multiple=True, type=click.Choice(list(TYPES)), help="Only those of this protocol.")
+@click.option(
+    "--type", "types", multiple=True, type=click.Choice(list(TYPES)), help="Only these (default: those of consumers)."
+)
 @connected()
 @json_option
 def list_groups(connection: Connection, output: Output, states: tuple[str, ...], types: tuple[str, ...]) -> None:
-    """List the groups of consumers."""
+    """List the groups of consumers, or of the types that are named."""
     with administration(connection) as admin:
         found = admin.list_consumer_groups(
             states={STATES[each] for each in states} or None,
@@ -113,14 +122,16 @@ def describe(connection: Connection, output: Output, groups: tuple[str, ...]) ->
     names = list(dict.fromkeys(groups))
     with administration(connection) as admin:
         described = Outcomes(admin.describe_consumer_groups(names, request_timeout=connection.timeout_s))
-    records = [_group_record(each) for each in described.values() if not _is_missing(each)]
+        records = [_group_record(each) for each in described.values() if not _is_missing(each)]
+        missing = [name for name, each in described.items() if _is_missing(each)]
+        others, errors = group_kinds.described(admin, missing, connection.timeout_s)
+    records += [{**record, "state": state_name(record["state"])} for record in others]
     if output.as_json:
         output.document(records)
     else:
         for record in records:
             _show_group(output, record)
-    missing = {name: "there is no such group" for name, each in described.items() if _is_missing(each)}
-    tell_errors(output, "group", missing | described.errors)
+    tell_errors(output, "group", errors | described.errors)
 
 
 def _is_missing(group: ConsumerGroupDescription) -> bool:
@@ -158,6 +169,7 @@ def _show_group(output: Output, record: dict[str, Any]) -> None:
         topics: dict[str, list[int]] = {}
         for place in member["partitions"]:
             topics.setdefault(place["topic"], []).append(place["partition"])
+        topics |= member.get("tasks", {})  # of a streams group: by subtopology
         reads = " ".join(f"{topic}:{numbers(parts)}" for topic, parts in sorted(topics.items()))
         rows.append({**member, "reads": reads or None})
     if rows:
@@ -255,7 +267,7 @@ class _Nothing:
 
 
 @command.command("reset-offsets")
-@click.argument("group")
+@group_argument
 @topics_option
 @click.option("--to-earliest", is_flag=True, help="To the first message.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
@@ -319,6 +331,37 @@ def _target(how: dict[str, Any]) -> Target:
     if name in ("to_current", "shift_by"):
         return Target("shift", 0 if name == "to_current" else value)
     return Target(name.removeprefix("to_"), 0 if value is True else value)
+
+
+@command.command("delete-offsets")
+@group_argument
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    type=topic_partitions,
+    metavar="TOPIC[:PARTITION,...]",
+    shell_complete=completing.topics,
+    help="Of these.",
+)
+@yes_option
+@connected()
+@json_option
+def delete_offsets(
+    connection: Connection, output: Output, group: str, topics: tuple[tuple[str, tuple[int, ...]], ...], yes: bool
+) -> None:
+    """Forget what GROUP has committed of topics that none of its members reads."""
+    with administration(connection) as admin:
+        offsets = Offsets(admin, connection.timeout_s)
+        places = group_offsets.chosen(offsets, {}, topics)
+        named = ", ".join(f"{topic} [{number}]" for topic, number in places)
+        make_sure(f"Forget the offsets of group {group} of {named}?", yes)
+        asked = [TopicPartition(*place) for place in places]
+        futures = admin.delete_consumer_group_offsets(group, asked, request_timeout=connection.timeout_s)
+        outcomes = settled({f"{each.topic} [{each.partition}]": future for each, future in futures.items()})
+    report(output, "offset", outcomes, "forgotten")
 
 
 @command.command("delete")

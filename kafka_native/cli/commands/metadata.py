@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from kafka_native.admin import AdminClient
+from kafka_native.cli import completing
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.showing import Output, json_option
@@ -15,7 +16,7 @@ from kafka_native.types import ClusterMetadata, TopicMetadata
 
 
 @click.command("metadata")
-@click.option("-t", "--topic", help="This topic alone.")
+@click.option("-t", "--topic", shell_complete=completing.topics, help="This topic alone.")
 @connected()
 @json_option
 def command(connection: Connection, output: Output, topic: str | None) -> None:

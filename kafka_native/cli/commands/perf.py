@@ -18,6 +18,7 @@ from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
 from kafka_native.cli import job, measuring
 from kafka_native.cli.connecting import properties
+from kafka_native.cli.defaulting import Defaulting
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
 from kafka_native.cli.topics import create_topic, delete_topic
@@ -168,16 +169,7 @@ def one_round(conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan,
     return job.Outcome(codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest)
 
 
-class Kinds(click.Group):
-    """Measurements; options without a name before them are those of ``all``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """``perf --messages 5`` is ``perf all --messages 5``."""
-        named = args[:1] and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if named else ["all", *args])
-
-
-@click.group("perf", cls=Kinds)
+@click.group("perf", cls=Defaulting, default="all")
 def command() -> None:
     """Measure a cluster, and this machine: everything (all, the default), or one thing on a topic of yours."""
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
-from kafka_native.cli import envelope, splitting, texts
+from kafka_native.cli import completing, envelope, splitting, texts
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.sending import Sender, Tally, sending
@@ -126,7 +126,10 @@ def form_option(which: str) -> Callable[[Any], Any]:
 
 @click.command("produce")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("-t", "--topic", metavar="TOPIC", help="Where to; not needed if each envelope of -J names one.")
+@click.option(
+    "-t", "--topic", metavar="TOPIC", shell_complete=completing.topics,
+    help="Where to; not needed if each envelope of -J names one.",
+)  # fmt: skip
 @click.option("-p", "--partition", type=click.IntRange(-1), metavar="N", help="All to this partition (-1: by the key).")
 @click.option("-k", "--key", callback=texts.argument, metavar="KEY", help="The key of messages that have none.")
 @click.option(

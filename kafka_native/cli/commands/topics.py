@@ -18,6 +18,7 @@ from kafka_native.admin import (
     OffsetSpec,
     TopicDescription,
 )
+from kafka_native.cli import completing
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.managing import (
     Outcomes,
@@ -47,7 +48,7 @@ settings_option = click.option(
     help="A setting of it, again and again.",
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing: only see whether it would work.")
-names_argument = click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+names_argument = click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completing.topics)
 
 
 @click.group("topics")

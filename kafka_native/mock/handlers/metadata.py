@@ -137,7 +137,7 @@ def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse
 
 
 def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """The brokers that are up."""
+    """The brokers that are up, and, if they are wanted, those that are fenced."""
     cluster = call.cluster
     if request.endpoint_type != 1:
         return DescribeClusterResponse(
@@ -149,9 +149,17 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
             controller_id=cluster.controller_id(),
             brokers=[
                 DescribeClusterResponse.Broker(
-                    broker_id=broker.id, host=broker.endpoint[0], port=broker.endpoint[1], rack=broker.rack
+                    broker_id=broker.id,
+                    host=broker.endpoint[0],
+                    port=broker.endpoint[1],
+                    rack=broker.rack,
+                    is_fenced=is_fenced,
                 )
-                for broker in cluster.live_brokers()
+                for is_fenced, brokers in (
+                    (False, cluster.live_brokers()),
+                    (True, cluster.fenced_brokers() if request.include_fenced_brokers else []),
+                )
+                for broker in brokers
             ],
         )
 

@@ -1,0 +1,159 @@
+"""groups of every type, offsets forgotten, the cluster's features, names that a shell completes, and mock's JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kafka_native import KafkaError
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.streams import StreamsGroupDescribeResponse
+from tests.cli.running import run, started
+from tests.cli.test_managing import Cli, table
+from tests.client.share_support import new_group, sharing
+from tests.client.support import Client
+from tests.client.test_admin_shared_groups import application
+
+
+@pytest.fixture
+def cli(cluster: MockCluster) -> Cli:
+    return Cli(cluster)
+
+
+def test_groups_of_every_type_are_listed_and_described(cli: Cli, cluster: MockCluster) -> None:
+    client = Client(cluster)
+    topic, group = client.topic(2), new_group(client)
+    cluster.set_streams_group(application("counts", topic, "m"))
+    cluster.set_committed("plain", {(topic, 0): 1})
+    with sharing(client, group, topic, client_id="sharer") as consumer:
+        consumer.poll(0.2)
+        rows = table(cli("groups", "list", "--type", "share", "--type", "streams"))
+        assert [group, "stable", "share"] in rows
+        assert ["counts", "stable", "streams"] in rows
+        assert "plain" not in {row[0] for row in rows}
+        assert group not in {row[0] for row in table(cli("groups", "list"))}
+        assert "plain" in {row[0] for row in table(cli("groups", "list"))}
+        assert cli.json("groups", "list", "--type", "streams", "--state", "empty") == []
+        share, streams, classic = cli.json("groups", "describe", "plain", "counts", group)[::-1]
+        if share["group"] != group:
+            share, streams = streams, share
+        assert (classic["group"], classic["type"]) == ("plain", "classic")
+        assert (share["type"], share["state"], share["members"][0]["client_id"]) == ("share", "stable", "sharer")
+        assert share["members"][0]["partitions"] == [{"topic": topic, "partition": each} for each in (0, 1)]
+        assert (streams["type"], streams["subtopologies"]) == ("streams", {"0": [topic]})
+        assert streams["members"][0]["tasks"] == {"0": [0, 1]}
+        said = cli("groups", "describe", group, "counts")
+        assert f"group {group}: stable, type share, coordinator" in said
+        assert f"{topic}:0-1" in said
+        assert "group counts: stable, type streams" in said
+        assert "0:0-1" in said
+    cli("groups", "describe", "nobody", status=1)
+    assert cli.errors == "Error: group nobody: there is no such group\n"
+    cluster.push_request_errors(ApiKey.SHARE_GROUP_DESCRIBE, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+    cli("groups", "describe", "nobody", status=1)
+    assert "authori" in cli.errors.lower()
+    assert cli("groups", "delete", group, "--yes") == f"group {group}: deleted\n"
+
+
+def test_groups_of_a_cluster_without_other_types() -> None:
+    gone = dict.fromkeys(map(int, (ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_DESCRIBE)), -1)
+    with MockCluster(brokers=1, max_versions=gone) as old:
+        cli = Cli(old)
+        cli("groups", "describe", "nobody", status=1)
+        assert cli.errors == "Error: group nobody: there is no such group\n"
+
+
+def test_a_state_of_newer_groups_has_a_name(cli: Cli, cluster: MockCluster) -> None:
+    for state, name in (("Assigning", "assigning"), ("Reconciling", "reconciling"), ("NotReady", "not-ready")):
+        cluster.set_streams_group(StreamsGroupDescribeResponse.Group(group_id="app", group_state=state))
+        assert ["app", name, "streams"] in table(cli("groups", "list", "--type", "streams", "--state", name))
+        assert f"group app: {name}, type streams" in cli("groups", "describe", "app")
+
+
+def test_offsets_are_forgotten(cli: Cli, cluster: MockCluster) -> None:
+    topic = Client(cluster).topic(3)
+    cluster.set_committed("forgets", {(topic, number): number for number in range(3)})
+    cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0", status=1)
+    assert "say --yes" in cli.errors
+    said = cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0,2", "--yes")
+    assert said == f"offset {topic} [0]: forgotten\noffset {topic} [2]: forgotten\n"
+    assert cluster.group("forgets").offsets.keys() == {(topic, 1)}
+    assert cli.json("groups", "delete-offsets", "nobody", "-t", topic, "--yes", status=1)[0]["ok"] is False
+    cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:9", "--yes", status=1)
+    assert "has no partition 9" in cli.errors
+    cli("groups", "delete-offsets", "forgets", "--yes", status=2)
+
+
+def test_features_are_shown_and_updated() -> None:
+    with MockCluster(brokers=1) as own:
+        cli = Cli(own)
+        before = {each["feature"]: each for each in cli.json("cluster", "features")}
+        feature = before["transaction.version"]
+        assert feature["lowest"] <= feature["level"] <= feature["highest"] == 2
+        assert table(cli("cluster", "features"))[0] == ["feature", "level", "lowest", "highest"]
+        down = ["cluster", "update-features", "transaction.version=1"]
+        cli(*down, status=1)
+        assert "say --yes" in cli.errors
+        cli(*down, "--yes", status=1)
+        assert "Error: feature transaction.version" in cli.errors, "that is no upgrade"
+        said = cli(*down, "--downgrade", "safe", "--dry-run")
+        assert said == "feature transaction.version: would be updated\n"
+        assert cli.json("cluster", "features") == list(before.values())
+        assert cli(*down, "--downgrade", "safe", "--yes") == "feature transaction.version: updated\n"
+        assert {each["feature"]: each["level"] for each in cli.json("cluster", "features")}["transaction.version"] == 1
+        for wrong in ("transaction.version", "transaction.version=x", "transaction.version=99999", "a=0"):
+            cli("cluster", "update-features", wrong, "--yes", status=2)
+
+
+def test_fenced_brokers_are_shown() -> None:
+    with MockCluster(brokers=2) as own:
+        cli = Cli(own)
+        own.remove_broker(2)
+        assert [each["broker"] for each in cli.json("cluster")["brokers"]] == [1]
+        found = cli.json("cluster", "describe", "--fenced")["brokers"]
+        assert [(each["broker"], each["fenced"]) for each in found] == [(1, False), (2, True)]
+        assert table(cli("cluster", "--fenced"))[1][-1] == "fenced"
+
+
+# --- what a shell completes ---
+
+
+def completed(line: str, **environment: str) -> list[str]:
+    words = {"_KAFKA_NATIVE_COMPLETE": "bash_complete", "COMP_WORDS": line}
+    done = run(**words, COMP_CWORD=str(len(line.split(" ")) - 1), **environment)
+    assert done.stderr == b"", "nothing is said"
+    return [each.partition(",")[2] for each in done.stdout.decode().splitlines() if each]
+
+
+def test_names_of_topics_and_groups_are_completed(cluster: MockCluster) -> None:
+    cluster.create_topic("finish-a")
+    cluster.create_topic("finish-b")
+    cluster.set_committed("finishers", {("finish-a", 0): 1})
+    cluster.set_streams_group(StreamsGroupDescribeResponse.Group(group_id="finish-app", group_state="Empty"))
+    at = cluster.bootstrap_servers
+    assert completed(f"kafka-native topics describe -b {at} fin") == ["finish-a", "finish-b"]
+    assert completed("kafka-native metadata -t finish-b", KAFKA_BOOTSTRAP=at) == ["finish-b"]
+    assert completed("kafka-native groups lag fin", KAFKA_BOOTSTRAP=at) == ["finish-app", "finishers"]
+    assert completed("kafka-native consume -t fin", KAFKA_BOOTSTRAP=at) == ["finish-a", "finish-b"]
+    assert completed("kafka-native consume fin", KAFKA_BOOTSTRAP=at)[:2] == ["finish-a", "finish-b"]
+
+
+@pytest.mark.parametrize("servers", ["", "127.0.0.1:1", "nobody.invalid:9092"])
+def test_without_a_cluster_there_is_nothing_to_complete(servers: str) -> None:
+    assert completed("kafka-native topics describe x", KAFKA_BOOTSTRAP=servers) == []
+
+
+# --- the mock cluster's line ---
+
+
+def test_mock_tells_where_it_is_as_json() -> None:
+    with started("mock", "--brokers", "2", "--topics", "a:2", "--json") as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert (told["pid"], len(told["bootstrap.servers"].split(","))) == (process.pid, 2)
+        done = run("metadata", "--json", "-b", told["bootstrap.servers"])
+        assert json.loads(done.stdout)["cluster_id"] == told["cluster_id"]
+        process.terminate()
+        assert process.wait(30) == 0
