@@ -39,6 +39,11 @@ END_S: Final = 2.0
 """How long close() waits for a handler that doesn't come back."""
 
 
+def printable(text: str) -> str:
+    """A text that somebody else has had a hand in, as one line without what a terminal would obey."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
+
+
 class Line(NamedTuple):
     """Something that was said."""
 
@@ -178,7 +183,7 @@ class Logs:
         return Line(
             level,
             context,
-            text % args if args else text,
+            printable(text % args if args else text),
             thread or threading.current_thread().name,
             time.time() if created is None else created,
             error,

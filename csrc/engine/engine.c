@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/wipe.h"
 #include "engine/frame.h"
 #include "engine/proxy.h"
 
@@ -259,6 +260,7 @@ static void control_request_done(struct kn_request *request, int status, struct 
     struct kn_broker *broker = control->broker;
     struct kn_event *event = control->event;
     int32_t generation = request->generation;
+    kn_wipe(control->frame, request->frame_bytes); /* a log-in's has a password */
     free(control);
     atomic_fetch_sub(&live_requests, 1);
     kn_engine_post_reply(broker, event, generation, status, chunk, body);

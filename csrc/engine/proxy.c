@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wipe.h"
 #include "engine/thread.h"
 #include "engine/transport.h"
 
@@ -32,12 +33,6 @@
 #define STATUS_LINE_BYTES 13 /* "HTTP/1.1 200 " */
 
 /* --- the client's --- */
-
-/* Which the compiler may not leave out. */
-static void wipe(volatile uint8_t *bytes, size_t size)
-{
-    while (size) bytes[--size] = 0;
-}
 
 struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
 {
@@ -56,7 +51,7 @@ struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char 
 void kn_proxy_free(struct kn_proxy *proxy)
 {
     if (!proxy) return;
-    wipe(proxy->login, sizeof proxy->login);
+    kn_wipe(proxy->login, sizeof proxy->login);
     free(proxy);
 }
 

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/wipe.h"
 #include "engine/chunk.h"
 
 /* OpenSSL's constants: part of its interface, unchanged since 1.1 */
@@ -327,6 +328,7 @@ static ssize_t tls_write(struct kn_stream *stream, const struct iovec *pieces, i
         call->ERR_clear_error();
         errno = 0;
         int sent = call->SSL_write(session->ssl, from, (int)size);
+        if (from == session->stage) kn_wipe(session->stage, size); /* a log-in is a small piece; what is to come again is gathered again */
         session->retry_bytes = 0;
         if (sent <= 0) {
             int outcome = tls_outcome(stream, sent);

@@ -300,7 +300,7 @@ class _Examination:
             with self._step("metadata", place) as step:
                 reply = _metadata(probe, settings, ranges, self._timeout_s)
                 step.text = (
-                    f"cluster {reply.cluster_id or 'without an id'}: {len(reply.brokers)} brokers, "
+                    f"cluster {shown(reply.cluster_id or 'without an id')}: {len(reply.brokers)} brokers, "
                     f"the controller is {reply.controller_id}"
                 )
                 step.details = {"cluster_id": reply.cluster_id, "controller": reply.controller_id}
@@ -329,7 +329,7 @@ class _Examination:
     def _listener(
         self, settings: _Settings, broker: MetadataResponse.Broker, servers: list[Place], found: MetadataResponse
     ) -> None:
-        place = Place(broker.host, broker.port)
+        place = Place(shown(broker.host), broker.port)
         with suppress(_Over), self._step("listeners", f"broker {broker.node_id} {place}") as step:
             step.details = {"broker": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
             if place in self._reached:
@@ -340,7 +340,8 @@ class _Examination:
             except Problem as problem:
                 raise remedies.of_listener(problem, broker.node_id, place, servers) from problem
             if cluster_id != found.cluster_id:
-                raise remedies.other_cluster(place, broker.node_id, cluster_id, found.cluster_id)
+                ids = (shown(each or "one without an id") for each in (cluster_id, found.cluster_id))
+                raise remedies.other_cluster(place, broker.node_id, *ids)
             step.text = "reachable"
             if remedies.is_only_local(place, servers):
                 step.status, step.cause = "warning", remedies.only_local(place, broker.node_id, servers)
@@ -524,7 +525,7 @@ def _versions(probe: Probe, tls: TlsContext | None, timeout_s: float) -> ApiRang
 
 def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
     names = {int(key): key.name for key in ApiKey}
-    features = ", ".join(f"{name}={level}" for name, level in sorted(ranges.features.items()))
+    features = ", ".join(f"{shown(name)}={level}" for name, level in sorted(ranges.features.items()))
     common = [key for key in ranges.ranges if _in_common(ranges, key)]
     text = f"{len(ranges.ranges)} APIs, {len(common)} of them in common"
     return text + (f"; {features}" if features else ""), {

@@ -285,7 +285,7 @@ def only_local(place: Place, broker: int, servers: Sequence[Place]) -> str:
     )
 
 
-def other_cluster(place: Place, broker: int, found: str | None, expected: str | None) -> Problem:
+def other_cluster(place: Place, broker: int, found: str, expected: str) -> Problem:
     """Another cluster answers at a broker's advertised address."""
     return Problem(
         f"another cluster answers at {place}: {found}, not {expected}",

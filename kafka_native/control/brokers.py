@@ -24,7 +24,7 @@ from kafka_native.errors import (
     KafkaError,
     from_status,
 )
-from kafka_native.logs import DEBUG, ERROR, INFO, QUIET, WARNING, Logs
+from kafka_native.logs import DEBUG, ERROR, INFO, QUIET, WARNING, Logs, printable
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
 from kafka_native.protocol.schema import Request
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kafka_native.control.authentication import Authentication, Authenticator
 
 BOOTSTRAP = -1
+HOST_MAX = 255
 COORDINATORS = 1 << 32
 """As a target: this and a node's id is the connection for what it coordinates."""
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
@@ -44,6 +45,16 @@ NEXT_SERVER_S = 0.5
 CLOSE_LEVELS = {2: INFO, 3: WARNING}
 OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"
 SASL_HINT = "is its listener one for SASL? see security.protocol"
+
+
+def _fit(host: str) -> str:
+    """A host as a broker names it, fit for logs and the resolver: what can't be one stays none, but does no harm."""
+    if not host.isascii():
+        try:
+            host.encode("idna")
+        except UnicodeError:
+            host = host.encode("ascii", "replace").decode()
+    return printable(host[:HOST_MAX])
 
 
 @dataclass(slots=True)
@@ -172,6 +183,7 @@ class BrokerPool:
 
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
         """What metadata says of a broker; one that has moved gets a new connection."""
+        host = _fit(host)
         known = self.nodes.get(node_id)
         if known is not None and (known.host, known.port) == (host, port):
             known.rack = rack
@@ -199,6 +211,7 @@ class BrokerPool:
 
     def coordinator(self, node_id: int, host: str, port: int) -> int:
         """The target for calls to a coordinator: a connection of its own, made at its first call."""
+        host = _fit(host)
         known = self._coordinators.get(node_id)
         if known is None or known.address != (host, port):
             broker = self._coordinators[node_id] = self._add(node_id, host, port)

@@ -9,6 +9,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key, pkcs12
 
+from kafka_native.logs import printable
+
 from .sources import Material, refuse
 
 PrivateKey = Any  # cryptography's own union of kinds of keys isn't public
@@ -150,7 +152,7 @@ def subject(certificate: x509.Certificate) -> str:
 
 def clean(text: str, length_max: int = 80) -> str:
     """A text of somebody else's: one line, nothing invisible, not too long."""
-    shown = "".join(each if each.isprintable() else "?" for each in text[: length_max + 1])
+    shown = printable(text[: length_max + 1])
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "…"
 
 

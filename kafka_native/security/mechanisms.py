@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
+from kafka_native.logs import printable
+
 TEXT_MAX = 500
 REDACTED = "[redacted]"
 
@@ -110,5 +112,5 @@ def shown(text: str, secrets: Iterable[str] = ()) -> str:
     """What somebody else said, fit for a log: one line of printable characters, cut, without these secrets."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, REDACTED)
-    text = "".join(each if each.isprintable() else "?" for each in text)
+    text = printable(text)
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."

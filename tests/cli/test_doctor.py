@@ -451,6 +451,13 @@ def test_broker_is_advertised_by_a_name_of_its_own_network(cluster: MockCluster)
     assert "in containers" in step["advice"]
 
 
+def test_names_that_a_cluster_gives_its_brokers_do_nothing_to_a_terminal(cluster: MockCluster) -> None:
+    cluster.advertise(2, "kafka-2.invalid\x1b[2J\nok:9092")
+    failed = Found("-b", cluster.address(1)).failed_at("listeners")
+    assert failed["target"] == "broker 2 kafka-2.invalid?[2J?ok:9092"
+    assert "\x1b" not in invoke("doctor", "-m", LIMIT_S, "-b", cluster.address(1)).stdout
+
+
 def test_another_cluster_answers_where_a_broker_is_advertised(cluster: MockCluster) -> None:
     with MockCluster(1) as other:
         cluster.advertise(2, other.address(1))

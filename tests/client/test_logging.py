@@ -328,6 +328,15 @@ def test_lines_that_find_no_room_are_counted() -> None:
     assert f"{100 - len(lines) + 7} lines of the log were dropped" in "".join(told)
 
 
+def test_names_of_others_stay_in_their_line() -> None:
+    """No name from the network begins a line of its own, or talks to the terminal."""
+    told: list[str] = []
+    logs = Logs("x", lambda name, line: told.append(line.text))
+    logs["broker"].warning("topic %s isn't there", "t\nERROR all is lost\x1b[2J\u202e\0")
+    logs.close()
+    assert told == ["topic t?ERROR all is lost?[2J?? isn't there"]
+
+
 def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) -> None:
     """While the control thread is held up, the broker's thread goes on and says what it had to leave out."""
     logger, held, go_on = Plain(), threading.Event(), threading.Event()

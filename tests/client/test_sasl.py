@@ -17,6 +17,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
+from tests.client.log_support import Plain
 from tests.mock.secured import unsecured_jwt
 
 SECRET = "s3cret-word"
@@ -89,6 +90,14 @@ def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> 
 def test_password(mechanism: str, cluster: MockCluster) -> None:
     sends(conf(cluster, mechanism))
     assert {(login.mechanism, login.principal) for login in cluster.logins} == {(mechanism, "User:alice")}
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_a_password_that_goes_over_the_network_as_it_is_is_warned_of(mechanism: str, cluster: MockCluster) -> None:
+    logger = Plain()
+    sends(conf(cluster, mechanism, **{"security.protocol": "SASL_PLAINTEXT", "logger": logger}))
+    warned = [text for text in logger.texts() if "PLAIN without TLS: whoever sees the network's traffic" in text]
+    assert len(warned) == (mechanism == "PLAIN")
 
 
 def test_delegation_token(cluster: MockCluster) -> None:

@@ -32,6 +32,25 @@ def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
     assert [broker.node_id for broker in replies[0].brokers] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("b1.example\n[ERROR] gone", "b1.example?[ERROR] gone:9092/1"),
+        ("b1\x1b[2J\0.example", "b1?[2J?.example:9092/1"),
+        ("b" * 400, f"{'b' * 255}:9092/1"),
+        ("ü" * 70 + ".example", f"{'?' * 70}.example:9092/1"),
+        ("bücher.example", "bücher.example:9092/1"),
+    ],
+)
+def test_host_that_can_be_none_does_no_harm(host, name):
+    cluster = Cluster()
+    for _ in range(2):
+        cluster.pool.update(1, host, 9092, None)
+        cluster.pool.coordinator(1, host, 9092)
+    assert cluster.pool.nodes[1].name == name
+    assert len(cluster.engine.brokers) == len(cluster.pool.bootstrap) + 2, "twice the same is the same"
+
+
 def test_old_broker_is_asked_again_in_a_version_it_has():
     cluster = Cluster()
     cluster.pool.on_connected(event())

@@ -27,6 +27,7 @@ static struct {
     size_t pending;      /* bytes of the call that said so */
     uint8_t written[200000];
     size_t written_bytes;
+    const uint8_t *last; /* what the last SSL_write() was given */
     size_t calls[64];
     int call_count;
     const uint8_t *incoming;
@@ -101,6 +102,7 @@ static int f_SSL_write(void *ssl, const void *from, int size)
     (void)ssl;
     CHECK(size > 0);
     lib.calls[lib.call_count++ % 64] = (size_t)size;
+    lib.last = from;
     size_t taken = (size_t)size < KN_TLS_RECORD_BYTES ? (size_t)size : KN_TLS_RECORD_BYTES;
     if (lib.pending) CHECK_EQ((size_t)size, lib.pending); /* OpenSSL: bad write retry */
     if (lib.room < taken) {
@@ -287,6 +289,26 @@ static void test_small_pieces_share_a_record_and_large_ones_are_not_copied(void)
     stream_down(&stream, tls);
 }
 
+/* A log-in's password is one: nothing of it stays where pieces are gathered, also when the socket takes none of it yet. */
+static void test_gathered_pieces_are_wiped(void)
+{
+    static char secret[] = "s3cret-of-alice";
+    static const char nothing[sizeof secret] = {0};
+    struct kn_tls *tls = tls_new(0, 0);
+    struct kn_stream stream = {0};
+    stream_up(&stream, tls, "h");
+    struct iovec pieces[2] = {{secret, 8}, {secret + 8, sizeof secret - 8}};
+    lib.room = 0;
+    lib.outcome = WANT_WRITE;
+    CHECK_EQ(stream.transport->write(&stream, pieces, 2), KN_STREAM_AGAIN);
+    CHECK_MEM(lib.last, nothing, sizeof nothing);
+    lib.room = 1000;
+    CHECK_EQ(stream.transport->write(&stream, pieces, 2), (long)sizeof secret);
+    CHECK_MEM(lib.written, secret, sizeof secret);
+    CHECK_MEM(lib.last, nothing, sizeof nothing);
+    stream_down(&stream, tls);
+}
+
 /* Whatever the socket takes, in however many calls: the bytes come in order, each once, and a retry is given what it was given before. */
 static void test_writing_goes_on_where_the_socket_was_full(void)
 {
@@ -406,6 +428,7 @@ int main(void)
     RUN(test_a_certificate_that_is_not_believed_is_kept_for_the_user);
     RUN(test_a_peer_that_hangs_up_in_the_handshake_is_said_to);
     RUN(test_small_pieces_share_a_record_and_large_ones_are_not_copied);
+    RUN(test_gathered_pieces_are_wiped);
     RUN(test_writing_goes_on_where_the_socket_was_full);
     RUN(test_reading_fills_the_pieces_and_tells_when_nothing_is_left);
     RUN(test_what_came_before_an_end_is_handed_out_first);

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from kafka_native import Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
@@ -47,6 +49,12 @@ def test_the_snippet_about_proxies_runs() -> None:
         assert len(proxy.asked) >= 2
 
 
+def private_key() -> str:
+    """What an assertion is signed with, in PEM form."""
+    key = rsa.generate_private_key(65537, 2048)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
 def test_the_snippets_about_sasl_run() -> None:
     mechanisms = ["SCRAM-SHA-512", "OAUTHBEARER"]
     security = ListenerSecurity("sasl_plaintext", mechanisms=mechanisms, users={"alice": "s3cret"})
@@ -55,8 +63,17 @@ def test_the_snippets_about_sasl_run() -> None:
         TokenEndpoint(lambda asked: (200, {"access_token": unsecured_jwt("my-service")})) as endpoint,
     ):
         cluster.create_topic("greetings", 1)
-        names = {"bootstrap": cluster.bootstrap_servers, "password": "s3cret", "issue_token": unsecured_jwt}
-        assert run_snippets("sasl.md", {**names, "token_endpoint": endpoint.url, "client_secret": "s3cret"}) == 5
+        names: dict[str, Any] = {
+            "bootstrap": cluster.bootstrap_servers,
+            "password": "s3cret",
+            "issue_token": unsecured_jwt,
+        }
+        names |= {"token_endpoint": endpoint.url, "client_secret": "s3cret", "private_key": private_key()}
+        assert run_snippets("sasl.md", names) == 6
+        assert [each.form["grant_type"].rpartition(":")[2] for each in endpoint.asked] == [
+            "client_credentials",
+            "jwt-bearer",
+        ]
         principals = {login.principal for login in cluster.logins if login.error is None}
         assert principals == {"User:alice", "User:my-service"}
-        assert cluster.watermarks("greetings", 0) == (0, 5)
+        assert cluster.watermarks("greetings", 0) == (0, 6)

@@ -1,0 +1,125 @@
+/* No memory that is given back holds a password: what requests, a proxy's login and TLS have had of one is overwritten.
+ *
+ * The program brings its own free (glibc's underneath), which looks through what it is given. The sanitizers bring theirs, so there this only says why it
+ * has nothing to do.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "engine_bench.h"
+#include "engine/proxy.h"
+
+#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+
+int main(void)
+{
+    CHECK(1);
+    puts("not run: the allocator can't be replaced under a sanitizer or without glibc");
+    return check_done();
+}
+
+#else
+
+#include <malloc.h>
+
+extern void __libc_free(void *data);
+
+static const char secret[] = "s3cret-of-alice";
+static _Thread_local int looks, found;
+
+void free(void *data)
+{
+    if (data && looks && memmem(data, malloc_usable_size(data), secret, sizeof secret - 1)) found++;
+    __libc_free(data);
+}
+
+/* How many blocks with the secret were freed since the last call. */
+static int leaked(void)
+{
+    int count = found;
+    found = 0;
+    return count;
+}
+
+static void test_what_is_not_wiped_is_found(void)
+{
+    char *block = malloc(100);
+    CHECK(block);
+    memcpy(block + 40, secret, sizeof secret);
+    free(block);
+    CHECK_EQ(leaked(), 1);
+}
+
+static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token)
+{
+    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, 36, 1, 0, 0, flags, (const uint8_t *)secret, sizeof secret - 1, token, 60000), KN_OK);
+}
+
+static void settled(struct bench *bench, uint64_t token, int status)
+{
+    struct kn_event *got = event(bench, KN_EVENT_REPLY);
+    CHECK_EQ(got->token, token);
+    CHECK_EQ(got->status, status);
+    kn_event_free(got);
+}
+
+static void test_requests_that_are_answered(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1);
+    int32_t generation = connect_now(&bench, 1);
+    submit(&bench, generation, KN_REQUEST_HANDSHAKE, 2);
+    turn(&bench, 0, 1);
+    size_t size;
+    int32_t correlation_id;
+    looks = 0; /* the peer's copy is its own */
+    uint8_t *frame = peer_read_request(bench.peer, &size, &correlation_id);
+    CHECK_MEM(frame + size - (sizeof secret - 1), secret, sizeof secret - 1);
+    free(frame);
+    looks = 1;
+    peer_reply(bench.peer, correlation_id, "in", 2);
+    turn(&bench, 1000, 1);
+    settled(&bench, 2, KN_OK);
+    CHECK_EQ(leaked(), 0);
+    bench_free(&bench);
+    CHECK_EQ(leaked(), 0);
+}
+
+static void test_requests_that_never_go_out(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1);
+    int32_t generation = connect_now(&bench, 1);
+    submit(&bench, generation + 1, KN_REQUEST_HANDSHAKE, 2); /* of another connection */
+    turn(&bench, 0, 1);
+    settled(&bench, 2, KN_ERR_STALE);
+    CHECK_EQ(kn_engine_broker_stop(bench.engine, 0), KN_OK);
+    turn(&bench, 0, 2);
+    kn_event_free(event(&bench, KN_EVENT_DISCONNECTED));
+    settled(&bench, 1, KN_ERR_CLOSED);
+    submit(&bench, 0, 0, 3);
+    settled(&bench, 3, KN_ERR_CLOSED);
+    bench_free(&bench);
+    CHECK_EQ(leaked(), 0);
+}
+
+static void test_the_login_of_a_proxy(void)
+{
+    struct kn_proxy *proxy = kn_proxy_new(KN_PROXY_HTTP, 1, "proxy", 3128, (const uint8_t *)secret, sizeof secret - 1);
+    CHECK(proxy);
+    CHECK_MEM(proxy->login, secret, sizeof secret - 1);
+    kn_proxy_free(proxy);
+    CHECK_EQ(leaked(), 0);
+}
+
+int main(void)
+{
+    looks = 1;
+    RUN(test_what_is_not_wiped_is_found);
+    RUN(test_requests_that_are_answered);
+    RUN(test_requests_that_never_go_out);
+    RUN(test_the_login_of_a_proxy);
+    return check_done();
+}
+
+#endif
