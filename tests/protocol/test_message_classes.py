@@ -138,9 +138,11 @@ def test_an_ignorable_field_is_lost_in_silence_where_the_version_lacks_it() -> N
     assert _Strict.decode(_Strict(lossy=3).encode(1), 1).lossy == 3
 
 
-def test_long_strings_fit_flexible_versions() -> None:
-    message = _Strict(text="x" * 40000)
+def test_a_string_is_as_long_as_brokers_take_it_in_flexible_versions_too() -> None:
+    message = _Strict(text="x" * 0x7FFF)
     assert _Strict.decode(message.encode(2), 2) == message
+    with pytest.raises(ProtocolError, match="string of length 32768 is too long"):
+        _Strict(text="x" * 0x8000).encode(2)
 
 
 def test_a_deleted_field_is_refused() -> None:
