@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 import kafka_native
+from kafka_native.admin import AdminClient, FeatureUpdate, UpgradeType
 from tests.broker.cluster import Cluster, NoBroker, quiet, start
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -33,6 +34,19 @@ def running(size: int, **how: Any) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
+
+
+def lower(cluster: Cluster, feature: str, level: int) -> None:
+    """Has the cluster run a feature at a lower level, as far as each broker knows."""
+    with AdminClient(quiet({"bootstrap.servers": cluster.bootstrap})) as admin:
+        update = FeatureUpdate(level, UpgradeType.SAFE_DOWNGRADE)
+        admin.update_features({feature: update})[feature].result(WAIT_SECONDS)
+
+        def level_at(broker: int) -> int:
+            found = admin.describe_features(broker=broker).result(WAIT_SECONDS).finalized_features.get(feature)
+            return 0 if found is None else found.max_version_level
+
+        wait_for(lambda: all(level_at(broker) == level for broker in cluster.brokers), f"{feature} {level}")
 
 
 class Record(NamedTuple):

@@ -16,6 +16,7 @@ from tests.broker.spark_once.run import Options, Run, violations
 @click.option("--rate", default=100, show_default=True, help="Rows a second.")
 @click.option("--master", default="local[2, 2]", show_default=True, help="Spark's; or local-cluster[2,1,1024].")
 @click.option("--jvm-share", default=0.25, show_default=True, help="How many of the kills are of JVMs.")
+@click.option("--transaction-version", default=2, show_default=True, help="Of the cluster: 0, 1, or 2 (KIP-890).")
 @click.option("--seed", type=int, help="Of the kills (default: drawn, and printed).")
 @click.option("--bug", default="", help="To see that it can fail: at-least-once.")
 def main(seed: int | None, **rest: object) -> None:

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kafka_native
+from kafka_native.control.transactions import TRANSACTION_VERSION
 from kafka_native.protocol import ApiKey
 from tests.broker.bank.reading import by_ours, by_theirs, open_transactions
 from tests.broker.cluster import GUARD, Cluster, Listener, quiet, start
 from tests.broker.spark_once.processes import ancestors, descendants, name_of, owner
 from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
-from tests.broker.support import create
+from tests.broker.support import create, lower
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 3
@@ -35,6 +36,7 @@ STEPS = [
 """Of the protocol, as docs/guide/transactions.md has it: a request at three moments."""
 WORKER, JVM = "worker", "jvm"
 """Who is killed: the Python process that makes the request, or the JVM, driver or executor, that it belongs to."""
+NEWEST_TRANSACTIONS = 2
 END_S = 600.0
 LOOK_S = 0.2
 
@@ -49,10 +51,11 @@ class Options:
     rate: int = 100
     master: str = "local[2, 2]"
     jvm_share: float = 0.25
+    transaction_version: int = 2
     bug: str = ""  # "at-least-once": no transactional.id
 
     def __str__(self) -> str:
-        return f"{self.kills} kills, {self.master}, --seed {self.seed}"
+        return f"{self.kills} kills, {self.master}, transactions v{self.transaction_version}, --seed {self.seed}"
 
 
 @dataclass
@@ -159,6 +162,8 @@ class Run:
             cluster = start(1, listeners={"CLIENTS": Listener("PLAINTEXT", {}, [proxy.port])})
             stack.callback(cluster.close)
             proxy.target = cluster.listeners["CLIENTS"]
+            if self._options.transaction_version < NEWEST_TRANSACTIONS:
+                lower(cluster, TRANSACTION_VERSION, self._options.transaction_version)
             create(cluster, self._source, 2)
             create(cluster, self._target, PARTITIONS)
             stack.callback(self._stop)
