@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_native.mock.access import GROUP, TOPIC, TRANSACTIONAL_ID
 from kafka_native.protocol import encode_response
 
 if TYPE_CHECKING:
@@ -29,6 +30,22 @@ class Call(NamedTuple):
     api_key: int
     version: int
     client_id: str
+
+    def denies_topic(self, name: str) -> bool:
+        """Whether the client may not ask this of a topic."""
+        return name in self.cluster.groups.settings.denied_topics or self._denies(TOPIC, name)
+
+    def denies_group(self, group_id: str) -> bool:
+        """Whether the client may not ask this of a group."""
+        return group_id in self.cluster.groups.settings.denied_groups or self._denies(GROUP, group_id)
+
+    def denies_transactional_id(self, name: str) -> bool:
+        """Whether the client may not ask this of a transactional id."""
+        return self._denies(TRANSACTIONAL_ID, name)
+
+    def _denies(self, kind: int, name: str) -> bool:
+        who = self.connection
+        return self.cluster.access.denies(who.login.principal, who.peer[0], kind, name, self.api_key)
 
 
 class Reply(NamedTuple):

@@ -68,7 +68,7 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         names = ", ".join(ASSIGNORS)
         text = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {names}."
         raise GroupError(ErrorCode.UNSUPPORTED_ASSIGNOR, text=text)
-    if not call.cluster.groups.settings.denied_topics.isdisjoint(request.subscribed_topic_names or ()):
+    if any(map(call.denies_topic, request.subscribed_topic_names or ())):
         raise GroupError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 

@@ -76,7 +76,7 @@ def _commit(
     pushed = _pushed(call, found.name, part.partition_index)
     if pushed:
         return pushed
-    if found.name in cluster.groups.settings.denied_topics:
+    if call.denies_topic(found.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if found.partition(part.partition_index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -157,7 +157,7 @@ def _visible(call: Call, offsets: dict[tuple[str, int], Committed]) -> list[tupl
     """All that is stored of topics that may be told of."""
     found: dict[str, list[int]] = {}
     for name, index in sorted(offsets):
-        if name not in call.cluster.groups.settings.denied_topics:
+        if not call.denies_topic(name):
             found.setdefault(name, []).append(index)
     return list(found.items())
 
@@ -171,7 +171,7 @@ def _look_up(
         call.cluster.transactions.expire()
         if call.cluster.transactions.has_unstable_offset(unstable_in, (name, index)):
             code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-    if not code and name in call.cluster.groups.settings.denied_topics:
+    if not code and call.denies_topic(name):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return (_NOTHING, code) if code else (offsets.get((name, index), _NOTHING), code)
 

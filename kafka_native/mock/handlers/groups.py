@@ -37,7 +37,7 @@ _FIRST_WITH_COORDINATORS = 4
 _FIRST_WITH_LEAVERS = 3
 _FIRST_WITH_PROTOCOL = 5
 _CONSUMER = "consumer"
-_OF_GROUPS = 0
+_OF_GROUPS, _OF_TRANSACTIONS = 0, 1
 
 
 # --- coordinators ---
@@ -56,8 +56,10 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 
 
 def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
-    if kind == _OF_GROUPS and key in call.cluster.groups.settings.denied_groups:
+    if kind == _OF_GROUPS and call.denies_group(key):
         return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if kind == _OF_TRANSACTIONS and call.denies_transactional_id(key):
+        return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     broker = call.cluster.coordinator_of(key)
     if broker is None:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -80,7 +82,7 @@ def coordinator_refused(call: Call, request: FindCoordinatorRequest, code: int) 
 def check_own(call: Call, group_id: str) -> None:
     """Whether this broker coordinates a group, and may tell of it. Raises ``GroupError``."""
     groups = call.cluster.groups
-    if group_id in groups.settings.denied_groups:
+    if call.denies_group(group_id):
         raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.cluster.coordinator_of(group_id) is not call.broker:
         raise GroupError(ErrorCode.NOT_COORDINATOR)

@@ -35,7 +35,7 @@ def find(call: Call, name: str, topic_id: bytes, index: int, epoch: int = -1, *,
             return Found(ErrorCode.UNKNOWN_TOPIC_ID, None, None)
     else:
         topic = cluster.topics.get(name)
-    if name_of(topic, name) in cluster.groups.settings.denied_topics:
+    if call.denies_topic(name_of(topic, name)):
         return Found(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic, None)
     partition = None if topic is None else topic.partition(index)
     if partition is None:

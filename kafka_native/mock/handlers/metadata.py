@@ -47,8 +47,9 @@ def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic
     cluster = call.cluster
     asked = request.topics
     if asked is None or (not asked and call.version < _FIRST_WITH_NULL_FOR_ALL):
-        denied = cluster.groups.settings.denied_topics
-        names = [name for name in cluster.topics if name not in denied and not cluster.faults.take_hidden(name)]
+        names = [
+            name for name in cluster.topics if not call.denies_topic(name) and not cluster.faults.take_hidden(name)
+        ]
         return [_described(call, cluster.topics[name]) for name in names]
     may_create = cluster.auto_create_topics and (
         request.allow_auto_topic_creation or call.version < _FIRST_WITH_AUTO_CREATE_FLAG
@@ -60,7 +61,7 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     cluster = call.cluster
     if asked.topic_id != ZERO_UUID:
         topic = cluster.topic_by_id(asked.topic_id)
-        if topic is not None and topic.name in cluster.groups.settings.denied_topics:
+        if topic is not None and call.denies_topic(topic.name):
             topic = None  # a topic's name isn't told to who may not see it
         if topic is None or cluster.faults.take_hidden(topic.name):
             name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
@@ -69,7 +70,7 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     name = asked.name
     if name is None or not is_valid_name(name):
         return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name or "")
-    if name in cluster.groups.settings.denied_topics:
+    if call.denies_topic(name):
         return MetadataResponse.Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     if cluster.faults.take_hidden(name):
         return MetadataResponse.Topic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)

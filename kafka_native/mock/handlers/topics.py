@@ -37,10 +37,17 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
         try:
             if names.count(topic.name) > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic is there twice")
+            _check_allowed(call, topic.name)
             _create(call, topic, answer, only_check=request.validate_only)
         except Refused as error:
             answer.error_code, answer.error_message = error.code, error.text
     return response
+
+
+def _check_allowed(call: Call, name: str) -> None:
+    """Whether the client may do this to a topic. Raises ``Refused``."""
+    if call.denies_topic(name):
+        raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
 def _create(
@@ -95,7 +102,10 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
     for name, topic_id in _meant(call, request):
         with cluster.lock:
             topic = cluster.topic_by_id(topic_id) if name is None else cluster.topics.get(name)
-            if topic is not None:
+            if topic is not None and call.denies_topic(topic.name):
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                answer = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
+            elif topic is not None:
                 cluster.remove_topic(topic)
                 answer = DeleteTopicsResponse.Topic(name=topic.name, topic_id=topic.id)
             else:
@@ -129,6 +139,7 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
         response.results.append(answer)
         nodes = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
         try:
+            _check_allowed(call, topic.name)
             call.cluster.grow_topic(topic.name, topic.count, nodes, only_check=request.validate_only)
         except Refused as error:
             answer.error_code, answer.error_message = error.code, error.text

@@ -33,7 +33,9 @@ _FENCED_SINCE_OF_COMMITS = 99  # TxnOffsetCommit has always said INVALID_PRODUCE
 
 
 def _check_own(call: Call, transactional_id: str) -> None:
-    """Whether this broker coordinates it. Raises ``TransactionError``."""
+    """Whether this broker coordinates it, and the client may use it. Raises ``TransactionError``."""
+    if call.denies_transactional_id(transactional_id):
+        raise TransactionError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if call.cluster.coordinator_of(transactional_id) is not call.broker:
         raise TransactionError(ErrorCode.NOT_COORDINATOR)
     call.cluster.transactions.expire()
@@ -95,10 +97,9 @@ def _add(
         except TransactionError as error:
             codes = dict.fromkeys(keys, error.code)
         else:
-            unknown = [key for key in keys if not _is_there(call, *key)]
-            if unknown:
-                codes = dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED)
-                codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            bad = {key: code for key in keys if (code := _why_not(call, *key)) != ErrorCode.NO_ERROR}
+            if bad:
+                codes = {**dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED), **bad}
             else:
                 call.cluster.transactions.add_partitions(found, keys)
     return _outcomes(topics, codes)
@@ -129,9 +130,13 @@ def add_refused(call: Call, request: AddPartitionsToTxnRequest, code: int) -> Ad
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_outcomes(topics, codes))
 
 
-def _is_there(call: Call, name: str, index: int) -> bool:
+def _why_not(call: Call, name: str, index: int) -> ErrorCode:
+    """Why a transaction can't write to a partition."""
+    if call.denies_topic(name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = call.cluster.topics.get(name)
-    return topic is not None and topic.partition(index) is not None
+    is_there = topic is not None and topic.partition(index) is not None
+    return ErrorCode.NO_ERROR if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
