@@ -1,4 +1,4 @@
-"""kcat's command lines as this program's: ``-P``, ``-C``, ``-G`` and ``-L`` become commands, other letters stay."""
+"""kcat's command lines as this program's: ``-P``, ``-C``, ``-G``, ``-L``, ``-Q`` become commands, others stay."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import click
 
 LETTERS = "PCLQG:t:p:b:z:o:eED:K:k:H:Od:qvF:X:c:Tuf:ZlVhs:r:Jm:M:"
 """kcat's options, as getopt has them: those with a colon take a value."""
-MODES = {"-P": "produce", "-C": "consume", "-G": "consume", "-L": "metadata"}
+MODES = {"-P": "produce", "-C": "consume", "-G": "consume", "-L": "metadata", "-Q": "topics offsets"}
 DROPPED = ("-v", "-O")
 """More words, and a report of each delivery: they change nothing of what is done."""
 MISSING = {
-    "-Q": "offsets by time: write `consume -o s@TIMESTAMP -c 1 -f '%o\\n'`",
     "-s": "-s: schemas aren't decoded; consume with -f or -J and decode what comes",
     "-r": "-r: there is no schema registry here",
     "-T": "-T: write `tee FILE | kafka-native -P ...`",
@@ -45,10 +44,12 @@ def translated(arguments: list[str]) -> list[str]:
     if len(set(modes)) > 1:
         raise click.UsageError(f"kcat's {' and '.join(modes)}: one of them at a time")
     mode = modes[0] if modes else "-C" if sys.stdin.isatty() else "-P"
-    found = [MODES[mode]]
+    found = MODES[mode].split()
     for letter, value in options:
         if letter == "-J" and mode == "-L":
             found.append("--json")
+        elif letter == "-t" and mode == "-Q":
+            operands.append(value)  # TOPIC:PARTITION:TIME
         elif letter == "-G":
             found += ["-G", value]
         elif letter not in MODES and letter not in DROPPED:

@@ -205,7 +205,7 @@ def test_kcats_letters(given: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "text"),
-    [("-P -L", "one of them"), ("-Q -t a:0:1", "consume -o s@"), ("-C -w", "-w"), ("-P -t", "requires")],
+    [("-P -L", "one of them"), ("-C -w", "-w"), ("-P -t", "requires")],
 )
 def test_kcats_letters_that_cannot_be_meant(given: str, text: str) -> None:
     done = invoke(*given.split())

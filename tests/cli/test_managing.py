@@ -178,6 +178,28 @@ def test_offsets(cli: Cli, cluster: MockCluster) -> None:
     assert cli("topics", "offsets", "a").splitlines()[-1] == "5 messages, compacted and deleted ones included"
 
 
+def test_offsets_of_some_partitions_at_times_of_their_own(cli: Cli, cluster: MockCluster) -> None:
+    for name in "ab":
+        cluster.create_topic(name, 3)
+        fill(cluster, name, 5)
+    found = cli.json("topics", "offsets", "a:0:2500000", "a:2", "b", "--time", "3500000")
+    assert [(each["topic"], each["partition"], each["at"]) for each in found] == [
+        ("a", 0, 2),
+        ("a", 2, None),
+        ("b", 0, 3),
+        ("b", 1, None),
+        ("b", 2, None),
+    ]
+    (kcats,) = cli.json("-Q", "-t", "a:0:2500000")
+    assert kcats == found[0]
+    cli("topics", "offsets", "a:7", status=1)
+    assert "a [7]: there is no such partition" in cli.errors
+    assert cli("topics", "offsets", "a:0").count("at time") == 0
+    for wrong in ("a:x", "a:-1", "a:0:then"):
+        cli("topics", "offsets", wrong, status=2)
+    cli("topics", "offsets", "a:0:2500000", "a:0:2600000", status=2)
+
+
 def test_records_are_deleted(cli: Cli, cluster: MockCluster) -> None:
     cluster.create_topic("a", 2)
     fill(cluster, "a", 5)

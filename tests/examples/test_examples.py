@@ -17,6 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 SAYS = {
+    "command_line.sh": [
+        "1 bob engaged",
+        "copied:  2 ann 1 bob",
+        '"lag":1',
+        '"first":0,"end":3,"messages":3',
+        "gone: exit status 1",
+    ],
     "transactions.py": [
         "aborted: the till is short",
         "refused: _STATE",
@@ -217,7 +224,8 @@ def test_example_runs_on_spark(name: str, bootstrap: str) -> None:
 def run(name: str, bootstrap: str, timeout: float) -> None:
     program = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
     environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, *program, str(EXAMPLES / name)]
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["sh" if name.endswith(".sh") else sys.executable, *program, str(EXAMPLES / name)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in SAYS[name]:
@@ -225,7 +233,7 @@ def run(name: str, bootstrap: str, timeout: float) -> None:
 
 
 def test_every_example_is_run_and_listed() -> None:
-    found = {path.name for path in EXAMPLES.glob("*.py")}
+    found = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh")}
     assert found == set(SAYS)
     page = (EXAMPLES / "README.md").read_text()
     assert all(f"`{name}`" in page for name in found)

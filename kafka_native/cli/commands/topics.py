@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -221,24 +221,28 @@ def alter(connection: Connection, output: Output, topics: tuple[str, ...], parti
 
 
 @command.command("offsets")
-@names_argument
+@click.argument(
+    "topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION[:TIME]]...", shell_complete=completing.topics
+)
 @click.option("--time", "since", type=moment, metavar="TIME", help="Also the first offset of this time or later.")
 @connected()
 @json_option
 def offsets(connection: Connection, output: Output, topics: tuple[str, ...], since: int | None) -> None:
     """Show where partitions begin and end, and how many offsets are between."""
+    asked = Asked.read(topics, since)
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
-        names = list(dict.fromkeys(topics))
-        described = Outcomes(admin.describe_topics(TopicCollection(names), request_timeout=timeout_s))
+        described = Outcomes(admin.describe_topics(TopicCollection(asked.names), request_timeout=timeout_s))
         partitions = [TopicPartition(name, each.id) for name, topic in described.items() for each in topic.partitions]
-        first, errors = offsets_of(admin, partitions, OffsetSpec.earliest(), timeout_s)
-        end, more = offsets_of(admin, partitions, OffsetSpec.latest(), timeout_s)
-        newest, _ = offsets_of(admin, partitions, OffsetSpec.max_timestamp(), timeout_s)  # before 3.0: nobody knows
-        at: dict[tuple[str, int], Any] = {}
-        if since is not None:
-            at, later = offsets_of(admin, partitions, OffsetSpec.for_timestamp(since), timeout_s)
-            more |= later
+        missing = asked.missing(described, {(each.topic, each.partition) for each in partitions})
+        partitions = [each for each in partitions if asked.covers(each)]
+        first, errors = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.earliest()), timeout_s)
+        end, more = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.latest()), timeout_s)
+        # before Kafka 3.0 nobody knows
+        newest, _ = offsets_of(admin, dict.fromkeys(partitions, OffsetSpec.max_timestamp()), timeout_s)
+        times = {each: OffsetSpec.for_timestamp(time) for each in partitions if (time := asked.time(each)) is not None}
+        at, later = offsets_of(admin, times, timeout_s)
+        more |= later | missing
     records: list[dict[str, Any]] = []
     for each in partitions:
         place = (each.topic, each.partition)
@@ -251,12 +255,12 @@ def offsets(connection: Connection, output: Output, topics: tuple[str, ...], sin
             "messages": None if low is None or high is None else high.offset - low.offset,
             "newest": None if newer is None else moment_text(newer.timestamp),
         }
-        if since is not None:
+        if asked.has_times:
             found = at.get(place)
             record["at"] = None if found is None or found.offset < 0 else found.offset
         records.append(record)
     headings = {"topic": "topic", "partition": "partition", "first": "first", "end": "end", "messages": "messages"}
-    headings |= {"newest": "newest"} | ({} if since is None else {"at": "at time"})
+    headings |= {"newest": "newest"} | ({"at": "at time"} if asked.has_times else {})
     output.rows(records, headings)
     if not output.as_json and len(records) > 1:
         count = sum(record["messages"] or 0 for record in records)
@@ -264,12 +268,57 @@ def offsets(connection: Connection, output: Output, topics: tuple[str, ...], sin
     tell_errors(output, "topic", described.errors | {f"{t} [{p}]": why for (t, p), why in (errors | more).items()})
 
 
+class Asked:
+    """Of which partitions offsets are wanted, and of which time."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._times: dict[tuple[str, int | None], int | None] = {}
+
+    @classmethod
+    def read(cls, texts: Iterable[str], since: int | None) -> Asked:
+        """From TOPIC, TOPIC:PARTITION and TOPIC:PARTITION:TIME; ``since`` is the time where none is written.
+
+        :raises click.BadParameter: It isn't one of these, or the same place is there with two times.
+        """
+        found = cls()
+        for text in texts:
+            topic, _, rest = text.partition(":")
+            number, _, time = rest.partition(":")
+            if rest and not (number.isascii() and number.isdigit() and len(number) < 10):
+                raise click.BadParameter(f"{text!r}: write TOPIC:PARTITION or TOPIC:PARTITION:TIME")
+            place = (topic, int(number) if number else None)
+            at = moment(time) if time else since
+            if found._times.setdefault(place, at) != at:
+                raise click.BadParameter(f"{text!r}: one time of a place at once")
+            found.names = list(dict.fromkeys([*found.names, topic]))
+        return found
+
+    @property
+    def has_times(self) -> bool:
+        """Whether anybody wants a time's offset."""
+        return any(time is not None for time in self._times.values())
+
+    def covers(self, place: TopicPartition) -> bool:
+        """Whether it is wanted."""
+        return (place.topic, None) in self._times or (place.topic, place.partition) in self._times
+
+    def time(self, place: TopicPartition) -> int | None:
+        """The time whose offset is wanted of it, in milliseconds since 1970."""
+        whole = self._times.get((place.topic, None))
+        return self._times.get((place.topic, place.partition), whole)
+
+    def missing(self, topics: Mapping[str, Any], there: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """What is wanted of topics that are there, but isn't."""
+        wanted = [(topic, number) for topic, number in self._times if number is not None and topic in topics]
+        return {each: "there is no such partition" for each in wanted if each not in there}
+
+
 def offsets_of(
-    admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout_s: float
+    admin: AdminClient, asked: Mapping[TopicPartition, OffsetSpec], timeout_s: float
 ) -> tuple[dict[tuple[str, int], Any], dict[tuple[str, int], str]]:
     """The offsets of partitions, and why those that are missing are."""
-    asked = dict.fromkeys(partitions, spec)
-    found = Outcomes(admin.list_offsets(asked, request_timeout=timeout_s)) if asked else Outcomes({})
+    found = Outcomes(admin.list_offsets(dict(asked), request_timeout=timeout_s)) if asked else Outcomes({})
     told = {(each.topic, each.partition): info for each, info in found.items()}
     return told, {(each.topic, each.partition): why for each, why in found.errors.items()}
 
