@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import faulthandler
-import functools
 import gc
 import importlib
 import os
 import re
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
 LIVE_WAIT_SECONDS = 2.0
 LANES = {
-    "three brokers": re.compile(r"^tests/broker/.*\b(?:kafka3|owned3)\b", re.S),
-    "spark": re.compile(r"^tests/spark/"),
-    "one broker": re.compile(r"^tests/broker/.*\b(?:kafka|strict): Cluster\b", re.S),
+    "brokers": re.compile(r"^tests/broker/"),
+    "Spark and Java": re.compile(r"^tests/(?:spark/|examples/|mock/test_mock_java)"),
     "packaging": re.compile(r"^tests/packaging/"),
-    "examples": re.compile(r"^tests/examples/test_examples"),
 }
-"""With pytest -n, whose tests run one after the other in one process, told from a file's path and text.
+"""With pytest -n, whose tests run one after the other in one process, by a file's path.
 
-They share what lives as long as a session and takes a gigabyte, or take long: these lanes start first, for a run is
-over when its last lane is. All other files are lanes of their own.
+Their fixtures live as long as a session and take gigabytes, or they fill the cores: not with their like at the same
+time. They start first, for a run is over when its last lane is. All other files are lanes of their own.
 """
 LEFT = "live_objects"
 LEFT_BY_WORKERS = pytest.StashKey[list[str]]()
@@ -62,11 +57,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         assert f"/build/{kind}/" in str(wire.__file__), f"{wire.__file__} is not a {kind} build"
 
 
-@functools.cache
 def lane(path: str) -> str:
     """The lane of a test file."""
-    text = path + "\n" + (ROOT / path).read_text(encoding="utf-8")
-    return next((name for name, pattern in LANES.items() if pattern.search(text)), path)
+    return next((name for name, pattern in LANES.items() if pattern.search(path)), path)
 
 
 @pytest.hookimpl(optionalhook=True)

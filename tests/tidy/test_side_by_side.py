@@ -13,11 +13,9 @@ from tests.conftest import LANES, lane
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
-import pathlib
 import re
 import tests.conftest
 from tests.conftest import *
-tests.conftest.ROOT = pathlib.Path(__file__).parent
 tests.conftest.LANES = {{"slow": re.compile("test_[yz]")}}
 tests.conftest.LIVE_WAIT_SECONDS = 0
 tests.conftest.live_objects = lambda: {left}
@@ -55,5 +53,5 @@ def test_a_lane_has_one_process(tmp_path: Path) -> None:
 def test_every_lane_has_files() -> None:
     files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
     assert {lane(path) for path in files} >= set(LANES)
-    assert lane("tests/broker/test_three_brokers.py") == "three brokers"
+    assert lane("tests/broker/test_three_brokers.py") == "brokers"
     assert lane("tests/tidy/test_side_by_side.py") == "tests/tidy/test_side_by_side.py"
