@@ -26,6 +26,11 @@ class AclOperation(OrderedEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    """Ask for delegation tokens in the name of a user (KIP-373)."""
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+    """Prepare transactions that no timeout ends (KIP-939)."""
 
 
 class AclPermissionType(OrderedEnum):

@@ -14,6 +14,10 @@ class ResourceType(OrderedEnum):
     GROUP = 3
     BROKER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    """A token by its id: it has permissions, and no settings."""
+    USER = 7
+    """A principal whose tokens others may ask for (KIP-373): it has permissions, and no settings."""
     BROKER_LOGGER = 8
     """The log levels of a broker (KIP-412): it has settings, and no permissions."""
     CLIENT_METRICS = 16

@@ -48,11 +48,17 @@ def test_every_kind_of_permission(cluster: MockCluster) -> None:
     who = ["--principal", "User:a"]
     allow(cluster, "--cluster", *who, "--operation", "idempotent-write")
     allow(cluster, "--transactional-id", "bank-", "--prefixed", *who, "--operation", "write", "--host", "10.0.0.1")
+    allow(cluster, "--transactional-id", "bank", *who, "--operation", "two-phase-commit")
+    allow(cluster, "--delegation-token", "token-1", *who, "--operation", "describe")
+    allow(cluster, "--user-principal", "User:b", *who, "--operation", "create-tokens")
     allow(cluster, "-t", "*", *who, "--operation", "all", "--deny")
     assert listed(cluster) == [
         ("topic", "*", "literal", "User:a", "*", "all", "deny"),
         ("cluster", "kafka-cluster", "literal", "User:a", "*", "idempotent-write", "allow"),
+        ("transactional-id", "bank", "literal", "User:a", "*", "two-phase-commit", "allow"),
         ("transactional-id", "bank-", "prefixed", "User:a", "10.0.0.1", "write", "allow"),
+        ("delegation-token", "token-1", "literal", "User:a", "*", "describe", "allow"),
+        ("user", "User:b", "literal", "User:a", "*", "create-tokens", "allow"),
     ]
     assert "name a resource" in cli(cluster, "acls", "create", *who, "--operation", "read", status=2)
     assert "Error: acl allow alice" in cli(

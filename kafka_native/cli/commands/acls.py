@@ -31,6 +31,8 @@ KINDS = {
     "topics": ResourceType.TOPIC,
     "groups": ResourceType.GROUP,
     "transactional_ids": ResourceType.TRANSACTIONAL_ID,
+    "delegation_tokens": ResourceType.DELEGATION_TOKEN,
+    "user_principals": ResourceType.USER,
 }
 KIND_NAMES = {each: each.name.lower().replace("_", "-") for each in KINDS.values()}
 KIND_NAMES[ResourceType.BROKER] = "cluster"  # librdkafka's name of the kind
@@ -70,6 +72,10 @@ def resource_options(command: Command) -> Command:
         click.option("-t", "--topic", "topics", multiple=True, metavar="NAME", help="This topic."),
         click.option("-g", "--group", "groups", multiple=True, metavar="NAME", help="This group."),
         click.option("--transactional-id", "transactional_ids", multiple=True, metavar="NAME", help="This id."),
+        click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID", help="This token."),
+        click.option(
+            "--user-principal", "user_principals", multiple=True, metavar="USER:NAME", help="This user: whose tokens."
+        ),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
     )
     for option in reversed(options):
