@@ -157,7 +157,7 @@ def test_upgraded_broker_is_asked_again_when_the_time_is_over():
         with client.producer(**{"broker.version.fallback": "0.9.0", "api.version.fallback.ms": 300}) as producer:
             producer.produce(topic, b"old", partition=0)
             assert producer.flush(10) == 0
-            cluster.versions = ranges({}, client_metrics=False)
+            cluster.versions = ranges({}, client_metrics=False, two_phase=False)
             time.sleep(0.35)  # what is waited for is the time itself
             for broker in cluster.broker_ids:
                 cluster.disconnect(broker)
