@@ -14,6 +14,7 @@ from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import Producer
+from kafka_native.transacting import owner_of
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
 MESSAGES = 1000
@@ -75,7 +76,7 @@ def process(
                 for message in taken:
                     for output in function(message):
                         _produce(producer, output)
-                producer.send_offsets_to_transaction(_behind(taken), consumer.consumer_group_metadata(), timeout)
+                producer.send_offsets_to_transaction(_behind(taken), owner_of(consumer), timeout)
         except KafkaException as error:
             if not _may_go_on(error):
                 raise

@@ -32,6 +32,9 @@ class Reader(Protocol):
     def consumer_group_metadata(self) -> ConsumerGroupMetadata:
         """Who it is in its group."""
 
+    def subscription(self) -> list[str]:
+        """What it subscribes to."""
+
 
 class Transacting:
     """What a `Producer` with a ``transactional.id`` can do.
@@ -147,7 +150,7 @@ class Transacting:
             yield
             if consumer is not None:
                 positions = consumer.position(consumer.assignment())
-                self.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), timeout)
+                self.send_offsets_to_transaction(positions, owner_of(consumer), timeout)
             self.commit_transaction(timeout)
         except BaseException as error:
             if self._may_abort(error):
@@ -243,6 +246,19 @@ def adopt(producer: Transacting, shared: Shared) -> None:
 def trouble(producer: Transacting) -> KafkaError | None:
     """Why the transaction that the producer is in can't be committed; None: nothing is known against it."""
     return producer._transactions().error
+
+
+def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
+    """Who commits. Raises ``KafkaException`` where the group has put it out since the messages were taken.
+
+    It joins again in its next poll() only, so it can't be a new member that commits what another one may have had.
+    Brokers would take the offsets of somebody who is no member while a group is empty.
+    """
+    who = consumer.consumer_group_metadata()
+    if who.generation < 0 and consumer.subscription():
+        text = f"group {who.group_id} has given this member's partitions away"
+        raise KafkaException(KafkaError(KafkaError._ASSIGNMENT_LOST, text, txn_requires_abort=True))
+    return who
 
 
 def _check_metadata(given: Any) -> None:

@@ -104,8 +104,9 @@ class Rebalance:
         self.listeners: dict[Kind, Listener] = {}
         """The application's callbacks; a kind that isn't there is done without one.
 
-        A revocation waits for the next poll() all the same: until then the application may be dealing with messages of
-        the partition, which nobody else shall get meanwhile, and which it has yet to commit.
+        Giving up waits for the next poll() all the same: until then the application may be dealing with messages of the
+        partition, which it has yet to commit. Of what is revoked nobody else shall get any meanwhile; of what is lost
+        somebody else may have got them, and a member that had joined again would commit them as its own.
         """
         self.in_application: Callable[[Step, Listener], Any] = self._in_application
         """What the application's next poll() does for a step: calls the listener, then has `finish()` called."""
@@ -161,7 +162,7 @@ class Rebalance:
             keys = ", ".join(f"{topic} [{number}]" for topic, number in step.keys) or "nothing"
             self._log.debug("rebalance: %s %s%s", step.kind.name.lower(), keys, ", dropped" if step.dropped else "")
         listener = self.listeners.get(step.kind)
-        if listener is None and step.kind is Kind.REVOKE:
+        if listener is None and step.kind is not Kind.ASSIGN:
             listener = _left_alone
         if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
             self.finish(step, False)

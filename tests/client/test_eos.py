@@ -21,7 +21,7 @@ SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10}
 class Pipe:
     """An input of forty messages, an output, and the clients between them."""
 
-    def __init__(self, cluster: MockCluster, name: str) -> None:
+    def __init__(self, cluster: MockCluster, name: str, **group: Any) -> None:
         self.cluster = cluster
         self.source, self.target = f"{name}-in", f"{name}-out"
         self.conf = {"bootstrap.servers": cluster.bootstrap_servers, **SOON}
@@ -30,7 +30,7 @@ class Pipe:
         with Producer(self.conf) as filling:
             filling.produce_many(self.source, [str(number) for number in range(COUNT)])
         self.producer = Producer({**self.conf, "transactional.id": name})
-        reading = {"group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        reading = {"group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False, **group}
         self.consumer = Consumer({**self.conf, **reading})
         self.consumer.subscribe([self.source])
         self.deadline = time.monotonic() + WAIT_S
@@ -71,6 +71,34 @@ def pipe(request: pytest.FixtureRequest) -> Iterator[Pipe]:
         made = Pipe(cluster, "pipe")
         yield made
         made.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_is_put_out_meanwhile_commits_nothing_as_a_new_member(protocol: str) -> None:
+    with MockCluster(brokers=3) as cluster:
+        cluster.set_heartbeat_interval(0.1)
+        timing = {} if protocol == "consumer" else {"heartbeat.interval.ms": 100}
+        pipe = Pipe(cluster, "put-out", **{"group.protocol": protocol, **timing})
+        calls: list[Message] = []
+
+        def function(message: Message) -> list[dict[str, Any]]:
+            calls.append(message)
+            if len(calls) == 1:
+                before = pipe.consumer.consumer_group_metadata()
+                cluster.expel_member("put-out", before.member_id)
+                until = time.monotonic() + WAIT_S
+                while pipe.consumer.consumer_group_metadata() == before:
+                    assert time.monotonic() < until, "it doesn't hear of it"
+                    time.sleep(0.01)
+                time.sleep(0.5)  # for a member that would join again before it polls
+                assert pipe.consumer.consumer_group_metadata().generation == -1
+            return pipe.transform(message)
+
+        progress = pipe.run(function)
+        assert progress.aborted == 1
+        assert [message.offset() for message in calls].count(calls[0].offset()) >= 2, "it is done again"
+        assert pipe.seen() == list(range(COUNT))
+        pipe.close()
 
 
 def test_each_message_goes_through_once(pipe: Pipe) -> None:
