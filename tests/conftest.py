@@ -11,6 +11,7 @@ import signal
 import time
 from typing import Any
 
+import hypothesis
 import pytest
 
 LIVE_WAIT_SECONDS = 2.0
@@ -40,11 +41,13 @@ def live_objects() -> dict[str, int]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A crash in C prints every Python stack; and programs that tests interrupt can be.
+    """A crash in C prints every Python stack; no example of hypothesis has a time limit; programs can be interrupted.
 
     A shell has what it runs in the background ignore SIGINT, and that is inherited.
     """
     faulthandler.enable()
+    hypothesis.settings.register_profile("no deadline", deadline=None)
+    hypothesis.settings.load_profile("no deadline")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

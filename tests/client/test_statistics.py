@@ -41,6 +41,8 @@ class Documents(list[dict[str, Any]]):
 def _at(level: Any, path: tuple[str, ...]) -> list[Any]:
     if not path:
         return [level]
+    if path[0] not in level and path[0] != "*":
+        return []  # a document from before it was there
     inner = level.values() if path[0] == "*" else [level[path[0]]]
     return [found for each in inner for found in _at(each, path[1:])]
 
