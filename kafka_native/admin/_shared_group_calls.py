@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from kafka_native.admin._shared_groups import (
     StreamsGroupDescription,
 )
 from kafka_native.errors import KafkaError
+from kafka_native.protocol.schema import Request
 from kafka_native.types import TopicPartition
 
 
@@ -33,11 +34,8 @@ class SharedGroupCalls(GroupCalls):
         :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
         :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
         """
-        operations = flag("include_authorized_operations", include_authorized_operations)
-        groups = [(each, each) for each in list_of(group_ids, str)]
-        make = partial(errands.describe_share, operations)
-        steps_of = partial(errands.describe_groups, errands.share_group)
-        return self._begin(groups, make, steps_of, self._request_timeout(request_timeout))
+        make = partial(errands.describe_share, flag("include_authorized_operations", include_authorized_operations))
+        return self._describe(group_ids, make, errands.share_group, request_timeout)
 
     def list_share_group_offsets(
         self, groups: Mapping[str, list[TopicPartition] | None], *, request_timeout: float = -1
@@ -106,10 +104,18 @@ class SharedGroupCalls(GroupCalls):
         :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
         :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
         """
-        operations = flag("include_authorized_operations", include_authorized_operations)
+        make = partial(errands.describe_streams, flag("include_authorized_operations", include_authorized_operations))
+        return self._describe(group_ids, make, errands.streams_group, request_timeout)
+
+    def _describe(
+        self,
+        group_ids: list[str],
+        make: Callable[[list[str]], Request],
+        read: Callable[..., Any],
+        request_timeout: float,
+    ) -> dict[str, Future[Any]]:
         groups = [(each, each) for each in list_of(group_ids, str)]
-        make = partial(errands.describe_streams, operations)
-        steps_of = partial(errands.describe_groups, errands.streams_group)
+        steps_of = partial(errands.describe_groups, read)
         return self._begin(groups, make, steps_of, self._request_timeout(request_timeout))
 
     # A streams group's offsets are kept as those of consumers: the requests are the same ones, as in Java's Admin.
