@@ -119,9 +119,8 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
     uint32_t out_of_range = atomic_load_explicit(&histogram->out_of_range, memory_order_relaxed);
     window->sum = sum - histogram->seen_sum;
     window->outofrange = out_of_range - histogram->seen_out_of_range;
-    if (end) {
-        histogram->seen_sum = sum;
-        histogram->seen_out_of_range = out_of_range;
-    }
     summarise(counts, least, most, window);
+    if (!end) return;
+    histogram->seen_out_of_range = out_of_range;
+    if (window->cnt) histogram->seen_sum = sum; /* a sum whose values aren't in their buckets yet goes with them into the next window */
 }

@@ -143,6 +143,21 @@ static void test_a_window_holds_what_came_since_the_last_one_ended(void)
     free(histogram);
 }
 
+static void test_a_sum_seen_before_its_values_goes_with_them(void)
+{
+    struct kn_histogram *histogram = histogram_new();
+    struct kn_window window;
+    atomic_fetch_add(&histogram->sum, 40); /* the reader comes in the middle of kn_histogram_record(histogram, 20, 2) */
+    kn_histogram_window(histogram, 1, &window);
+    CHECK_EQ(window.cnt, 0);
+    CHECK_EQ(window.sum, 0);
+    atomic_fetch_add(&histogram->counts[20], 2);
+    kn_histogram_window(histogram, 1, &window);
+    CHECK_EQ(window.cnt, 2);
+    CHECK_EQ(window.sum, 40);
+    free(histogram);
+}
+
 #define WRITERS 3
 #define RECORDS 20000
 
@@ -159,17 +174,19 @@ static void test_nothing_is_lost_between_threads(void)
 {
     pthread_t threads[WRITERS];
     struct kn_window window;
-    int64_t count = 0;
+    int64_t count = 0, sum = 0;
     shared = histogram_new();
     for (int i = 0; i < WRITERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, record_many, NULL), 0);
     for (int i = 0; i < 50; i++) {
         kn_histogram_window(shared, 1, &window);
         CHECK(window.cnt == 0 || (window.min <= window.p50 && window.p50 <= window.p99 && window.p99 <= window.max && window.avg <= window.max));
         count += window.cnt;
+        sum += window.sum;
     }
     for (int i = 0; i < WRITERS; i++) pthread_join(threads[i], NULL);
     kn_histogram_window(shared, 1, &window);
     CHECK_EQ(count + window.cnt, WRITERS * RECORDS);
+    if (window.cnt) CHECK_EQ(sum + window.sum, (int64_t)WRITERS * (RECORDS / 5000) * (5000LL * 4999 / 2));
     free(shared);
 }
 
@@ -179,6 +196,7 @@ int main(void)
     RUN(test_every_size_is_told_to_within_one_percent);
     RUN(test_what_is_too_large_or_negative_is_counted);
     RUN(test_a_window_holds_what_came_since_the_last_one_ended);
+    RUN(test_a_sum_seen_before_its_values_goes_with_them);
     RUN(test_nothing_is_lost_between_threads);
     return check_done();
 }
