@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import trustme
@@ -26,23 +27,23 @@ class Authority:
         """What clients and brokers trust."""
         self._authority.cert_pem.write_to_path(self.ca)
 
-    def listener(self, client_auth: str = "none", **more: str) -> dict[str, str]:
-        """The TLS properties of a listener; ``client_auth``: none, requested or required."""
+    def listener(self, client_auth: str = "none", host: str = HOST, **more: str) -> dict[str, str]:
+        """The TLS properties of a listener; ``client_auth``: none, requested or required; ``host``: who it is."""
         return {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._keystore()),
+            "ssl.keystore.location": str(self._keystore(host)),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.ca,
             "ssl.client.auth": client_auth,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
-    def broker(self, name: str, path: Path) -> int:
+    def broker(self, name: str, path: Path, hosts: Sequence[str] = (HOST, "localhost")) -> int:
         """Writes a keystore with a broker's certificate; its serial number.
 
         Its principal is User:CN=name,...: the same for each of a name, or Kafka won't have them follow each other.
         """
-        leaf = self._authority.issue_cert(HOST, "localhost", common_name=name, organization_unit_name="brokers")
+        leaf = self._authority.issue_cert(*hosts, common_name=name, organization_unit_name="brokers")
         path.write_bytes(_java_key(leaf) + _chain(leaf))
         return load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).serial_number
 
@@ -54,9 +55,9 @@ class Authority:
         key.write_bytes(_java_key(leaf))
         return str(certificate), str(key)
 
-    def _keystore(self) -> Path:
+    def _keystore(self, host: str) -> Path:
         path = self._folder / f"broker-{len(list(self._folder.glob('broker-*')))}.pem"
-        self.broker("broker", path)
+        self.broker("broker", path, (host, "localhost") if host == HOST else (host,))
         return path
 
 

@@ -141,6 +141,13 @@ def test_plaintext_listener_is_recognised(secured: Secured) -> None:
     assert "a PLAINTEXT listener? security.protocol=plaintext" in error.str()
 
 
+def test_tls_listener_is_recognised(secured: Secured) -> None:
+    error = first_error(secured.conf("TLS", **{"security.protocol": "plaintext"}))
+    assert error.code() == KafkaError._BAD_MSG
+    assert "security.protocol" in error.str()
+    assert "TLS" in error.str()
+
+
 def test_versions_and_suites_that_are_not_shared(secured: Secured) -> None:
     error = first_error(secured.conf("OLDER", **{"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}))
     assert error.code() == KafkaError._SSL

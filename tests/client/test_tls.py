@@ -14,6 +14,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.client.support import Client, fill, read_all
+from tests.proxy import Fates, Proxy, harmless
 
 SECONDS = 20.0
 
@@ -154,6 +155,21 @@ def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None
         assert "security.protocol=plaintext" in error.str()
     error = error_of(client, KafkaError._TRANSPORT, **{"security.protocol": "plaintext"})
     assert "another security.protocol?" in error.str()  # Python's TLS just hangs up
+
+
+@pytest.mark.parametrize(("protocol", "code"), [("ssl", KafkaError._SSL), ("plaintext", KafkaError._TRANSPORT)])
+def test_a_port_of_another_protocol_is_told_by_the_first_connection(client: Secured, protocol: str, code: int) -> None:
+    connections: list[Fates] = []
+
+    def fates() -> Fates:
+        connections.append(harmless())
+        return connections[-1]
+
+    with MockCluster(1) as plain, Proxy((plain if protocol == "ssl" else client.cluster).address(1), fates) as proxy:
+        hours = {"reconnect.backoff.ms": 3_600_000, "reconnect.backoff.max.ms": 3_600_000}
+        conf = {"bootstrap.servers": proxy.address, "security.protocol": protocol, **hours}
+        assert "security.protocol" in error_of(client, code, **conf).str()
+        assert len(connections) == 1
 
 
 def test_clients_show_their_certificate(tmp_path: Path) -> None:

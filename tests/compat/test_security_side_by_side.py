@@ -5,7 +5,6 @@ The table of all cases is printed at the end: ``pytest -s tests/compat/test_secu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,11 +13,8 @@ import pytest
 
 import kafka_native
 from kafka_native.mock import Certificates, ListenerSecurity, MockCluster
-from tests.mock.secured import unsecured_jwt
+from tests.compat.outcomes import DELIVERS, Outcomes, bearer, comes_of, login, print_table
 
-Lib = Any
-SECONDS = 30.0
-DELIVERS = "delivers"
 USERS = {"alice": "secret"}
 EVERY = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 ALWAYS = 1000
@@ -44,17 +40,6 @@ def ssl(**own: Any) -> dict[str, Any]:
 
 def sasl(protocol: str = "sasl_plaintext", **own: Any) -> dict[str, Any]:
     return {"protocol": protocol, "mechanisms": EVERY, "users": USERS, **own}
-
-
-def login(mechanism: str = "PLAIN", user: str = "alice", password: str = "secret", **own: Any) -> dict[str, Any]:
-    return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password, **own}
-
-
-def bearer(lifetime_s: float) -> dict[str, Any]:
-    def token(config: str) -> tuple[str, float, str, dict[str, str]]:
-        return unsecured_jwt("alice", lifetime_s), time.time() + 3600, "alice", {"traceId": "1"}
-
-    return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
 
 
 def presented(flaw: Any) -> Callable[[MockCluster], object]:
@@ -112,57 +97,35 @@ def certificates() -> Certificates:
 
 
 @pytest.fixture(scope="module")
-def table() -> Iterator[list[tuple[str, str, str]]]:
+def table() -> Iterator[list[Outcomes]]:
     """What came of each case with either client."""
-    rows: list[tuple[str, str, str]] = []
+    rows: list[Outcomes] = []
     yield rows
-    for row in [("case", "confluent_kafka", "kafka_native"), *rows]:
-        print("{:36} {:24} {}".format(*row))
+    print_table(rows)
 
 
-def comes_of(lib: Lib, case: Case, wanted: str, certificates: Certificates) -> str:
-    """Try to deliver a message; ``DELIVERS``, or the error that is waited for."""
-    errors: list[Any] = []
-    reports: list[Any] = []
-    security = ListenerSecurity(**case.listener, certificates=certificates)
-    with MockCluster(1, security=security) as cluster:
-        cluster.create_topic("a")
-        case.before(cluster)
-        conf = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "security.protocol": security.protocol,
-            "ssl.ca.pem": certificates.ca_pem,
-            "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 50,
-            "log_level": 0,
-            "error_cb": errors.append,
-            **case.client,
-        }
-        if conf.pop("client certificate", None):
-            alice = certificates.client("alice")
-            conf |= {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}
-        producer = lib.Producer(conf)
-        producer.produce("a", b"x", on_delivery=lambda error, message: reports.append(error))
-        deadline = time.monotonic() + SECONDS
-        found = ""
-        while not found:
-            assert time.monotonic() < deadline, f"{lib.__name__}: {errors}, {reports}"
-            producer.poll(0.02)
-            # The end of a connection may be told before what it means.
-            heard = wanted in [error.name() for error in errors]
-            found = DELIVERS if reports == [None] else wanted if heard else ""
-        producer.purge()
-        producer.flush(SECONDS)
-        del producer
-    return found
+def outcomes(case: Case, certificates: Certificates) -> Outcomes:
+    """A cluster for each client: what is broken once isn't whole for the other."""
+    found = []
+    for lib, wanted in ((confluent_kafka, case.theirs or case.comes), (kafka_native, case.comes)):
+        security = ListenerSecurity(**case.listener, certificates=certificates)
+        with MockCluster(1, security=security) as cluster:
+            cluster.create_topic("a")
+            case.before(cluster)
+            conf = {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "security.protocol": security.protocol,
+                "ssl.ca.pem": certificates.ca_pem,
+                **case.client,
+            }
+            if conf.pop("client certificate", None):
+                alice = certificates.client("alice")
+                conf |= {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}
+            found.append(comes_of(lib, conf, "a", wanted))
+    return Outcomes(case.name, *found)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_both_get_in_or_hear_the_same(
-    case: Case, certificates: Certificates, table: list[tuple[str, str, str]]
-) -> None:
-    wanted = case.theirs or case.comes
-    theirs = comes_of(confluent_kafka, case, wanted, certificates)
-    ours = comes_of(kafka_native, case, case.comes, certificates)
-    table.append((case.name, theirs, ours))
-    assert (theirs, ours) == (wanted, case.comes)
+def test_both_get_in_or_hear_the_same(case: Case, certificates: Certificates, table: list[Outcomes]) -> None:
+    table.append(outcomes(case, certificates))
+    assert table[-1] == (case.name, case.theirs or case.comes, case.comes)

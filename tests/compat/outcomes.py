@@ -1,0 +1,68 @@
+"""What comes of trying to deliver a message, with confluent_kafka and with kafka_native: the two side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import confluent_kafka
+
+import kafka_native
+from tests.mock.secured import unsecured_jwt
+
+Lib = Any
+SECONDS = 30.0
+DELIVERS = "delivers"
+HASTY = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "log_level": 0}
+
+
+class Outcomes(NamedTuple):
+    """A line of the table."""
+
+    case: str
+    theirs: str
+    ours: str
+
+
+def login(mechanism: str = "PLAIN", user: str = "alice", password: str = "secret", **own: Any) -> dict[str, Any]:
+    return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password, **own}
+
+
+def bearer(lifetime_s: float) -> dict[str, Any]:
+    """An unsecured token that says it lives so long; the client is told an hour, so that it shows it to the broker."""
+
+    def token(config: str) -> tuple[str, float, str, dict[str, str]]:
+        return unsecured_jwt("alice", lifetime_s), time.time() + 3600, "alice", {"traceId": "1"}
+
+    return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
+
+
+def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
+    """Try to deliver a message; ``DELIVERS``, or the error that is waited for: error_cb has heard its name."""
+    errors: list[Any] = []
+    reports: list[Any] = []
+    producer = lib.Producer({**HASTY, "error_cb": errors.append, **conf})
+    producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
+    deadline = time.monotonic() + SECONDS
+    found = ""
+    while not found:
+        assert time.monotonic() < deadline, f"{lib.__name__}: {errors}, {reports}"
+        producer.poll(0.02)
+        # The end of a connection may be told before what it means.
+        heard = wanted in [error.name() for error in errors]
+        found = DELIVERS if reports == [None] else wanted if heard else ""
+    producer.purge()
+    producer.flush(SECONDS)
+    return found
+
+
+def side_by_side(name: str, conf: dict[str, Any], topic: str, ours: str, theirs: str | None = None) -> Outcomes:
+    """Both clients with the same configuration; ``theirs``: the error of confluent_kafka where it says less."""
+    of_theirs = comes_of(confluent_kafka, conf, topic, theirs or ours)
+    return Outcomes(name, of_theirs, comes_of(kafka_native, conf, topic, ours))
+
+
+def print_table(rows: Iterable[Outcomes]) -> None:
+    for row in (Outcomes("case", "confluent_kafka", "kafka_native"), *rows):
+        print("{:36} {:24} {}".format(*row))
