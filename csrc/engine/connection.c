@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 
 #include "base/status.h"
+#include "base/wipe.h"
 #include "engine/address.h"
 #include "engine/events.h"
 #include "engine/frame.h"
@@ -688,6 +689,8 @@ void kn_connection_close(struct kn_connection *connection, int status)
     connection->state = KN_CONNECTION_CLOSED;
     connection->starting = connection->write_blocked = connection->read_on = 0;
     connection_rewind(connection);
+    if (connection->frame) kn_wipe(connection->frame->data, connection->frame->size_bytes); /* a token's secret may have come here */
+    if (connection->ahead) kn_wipe(connection->ahead->data, READ_AHEAD_BYTES);
     kn_buffer_give(connection->frame);
     kn_buffer_give(connection->ahead);
     connection->frame = connection->ahead = NULL;

@@ -7,6 +7,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/wipe.h"
+
+#define API_CREATE_DELEGATION_TOKEN 38
+#define API_DESCRIBE_DELEGATION_TOKEN 41
+
 static atomic_long live_count;
 
 long kn_event_live(void) { return atomic_load(&live_count); }
@@ -33,9 +38,13 @@ struct kn_event *kn_event_throttled(int32_t broker, int16_t api_key, int32_t thr
     return event;
 }
 
+/* Answers with a password in them: what tokens log in with. */
+static int is_secret(int16_t api_key) { return api_key == API_CREATE_DELEGATION_TOKEN || api_key == API_DESCRIBE_DELEGATION_TOKEN; }
+
 void kn_event_free(struct kn_event *event)
 {
     if (!event) return;
+    if (event->body && is_secret(event->api_key)) kn_wipe((uint8_t *)event->body, event->body_bytes); /* the response is nobody else's */
     kn_chunk_unref(event->chunk);
     free(event);
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);

@@ -50,10 +50,12 @@ static void test_what_is_not_wiped_is_found(void)
     CHECK_EQ(leaked(), 1);
 }
 
-static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token)
+static void submit_to(struct bench *bench, int32_t generation, int16_t api_key, uint8_t flags, uint64_t token)
 {
-    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, 36, 1, 0, 0, flags, (const uint8_t *)secret, sizeof secret - 1, token, 60000), KN_OK);
+    CHECK_EQ(kn_engine_submit(bench->engine, 0, generation, api_key, 1, 0, 0, flags, (const uint8_t *)secret, sizeof secret - 1, token, 60000), KN_OK);
 }
+
+static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint64_t token) { submit_to(bench, generation, 36, flags, token); }
 
 static void settled(struct bench *bench, uint64_t token, int status)
 {
@@ -103,6 +105,35 @@ static void test_requests_that_never_go_out(void)
     CHECK_EQ(leaked(), 0);
 }
 
+/* The secret of a delegation token: gone from an answer's buffer, which may be kept for the next one. */
+static void test_answers_with_a_tokens_secret(void)
+{
+    struct bench bench = bench_new(NULL);
+    submit(&bench, 0, 0, 1);
+    int32_t generation = connect_now(&bench, 1);
+    for (int16_t api_key = 38; api_key <= 41; api_key += 3) { /* CreateDelegationToken, DescribeDelegationToken */
+        submit_to(&bench, generation, api_key, KN_REQUEST_HANDSHAKE, 2);
+        turn(&bench, 0, 1);
+        size_t size;
+        int32_t correlation_id;
+        looks = 0; /* the peer's copies are its own */
+        free(peer_read_request(bench.peer, &size, &correlation_id));
+        peer_reply(bench.peer, correlation_id, secret, sizeof secret);
+        looks = 1;
+        turn(&bench, 1000, 1);
+        struct kn_event *got = event(&bench, KN_EVENT_REPLY);
+        struct kn_chunk *chunk = kn_chunk_ref(got->chunk);
+        const uint8_t *body = got->body;
+        static const char nothing[sizeof secret];
+        CHECK_MEM(body, secret, sizeof secret);
+        kn_event_free(got);
+        CHECK_MEM(body, nothing, sizeof secret);
+        kn_chunk_unref(chunk);
+    }
+    bench_free(&bench);
+    CHECK_EQ(leaked(), 0);
+}
+
 static void test_the_login_of_a_proxy(void)
 {
     struct kn_proxy *proxy = kn_proxy_new(KN_PROXY_HTTP, 1, "proxy", 3128, (const uint8_t *)secret, sizeof secret - 1);
@@ -118,6 +149,7 @@ int main(void)
     RUN(test_what_is_not_wiped_is_found);
     RUN(test_requests_that_are_answered);
     RUN(test_requests_that_never_go_out);
+    RUN(test_answers_with_a_tokens_secret);
     RUN(test_the_login_of_a_proxy);
     return check_done();
 }
