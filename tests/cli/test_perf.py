@@ -84,14 +84,14 @@ def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
     assert 0.3 < white_share(picture) < 0.95, "an empty chart, or one that isn't a chart"
 
 
-def test_named_cluster_is_used_and_left_clean(cluster: MockCluster, tmp_path: Path) -> None:
-    figures = tmp_path / "deep" / "figures.json"
-    arguments = ["--messages", "3000", "--codecs", "lz4,none", "--json", str(figures), "--batch-size", "5000"]
-    status, output = run(*arguments, "--bootstrap", cluster.bootstrap_servers, "--linger", "1", "-X", "client.id=me")
-    assert status == 0, output
+def test_named_cluster_is_used_and_left_clean(cluster: MockCluster) -> None:
+    arguments = ["--messages", "3000", "--codecs", "lz4,none", "--json", "--batch-size", "5000", "--linger", "1"]
+    done = CliRunner().invoke(cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-X", "client.id=me"])
+    assert done.exit_code == 0, done.output
+    assert "Every message came back" in done.stderr
     assert not cluster.topics
     assert "me" in {request.client_id for request in cluster.requests}
-    assert [result["codec"] for result in json.loads(figures.read_text())["results"]] == ["lz4", "none"]
+    assert [result["codec"] for result in json.loads(done.stdout)["results"]] == ["lz4", "none"]
 
 
 def test_kept_topics_hold_what_was_asked_for(cluster: MockCluster) -> None:

@@ -65,7 +65,7 @@ def one_of_codecs(_context: click.Context, _parameter: click.Parameter, text: st
 @click.option("--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's).")
 @click.option("--latency-messages", default=2000, show_default=True, type=click.IntRange(1), help="Round trips timed.")
 @click.option("--output", "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the chart.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, and all else on stderr.")
 @click.option("--keep", is_flag=True, help="Leave the topics, on a cluster that was named with --bootstrap.")
 @click.option("-X", "extra", multiple=True, callback=properties, metavar="PROPERTY=VALUE", help="Client configuration.")
 def everything(
@@ -79,7 +79,7 @@ def everything(
     linger: float | None,
     latency_messages: int,
     output: Path | None,
-    json_file: Path | None,
+    as_json: bool,
     keep: bool,
     extra: dict[str, str],
 ) -> None:
@@ -88,7 +88,7 @@ def everything(
     Produced with produce() in a loop, consumed with consume(10000) and value(). Ends with status 1 when a message is
     missing, out of order or changed.
     """
-    console = Console()
+    console = Console(stderr=as_json)
     drawn = None if output is None else _chart_function()  # what is missing is said before a minute has gone
     values = job.payloads(messages, size)
     wanted = {"acks": acks, "batch.size": batch_size, "linger.ms": linger}
@@ -111,9 +111,8 @@ def everything(
         (output / "perf.json").write_text(text)
         drawn(outcomes, f"kafka-native {version()}: {title}", output / "perf.png")
         console.print(f"Chart: {output / 'perf.png'}   Figures: {output / 'perf.json'}")
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(text)
+    if as_json:
+        click.echo(text, nl=False)
 
 
 def _chart_function() -> Callable[[list[job.Outcome], str, Path], None]:
