@@ -66,6 +66,14 @@ def compiled(source: Path, into: Path) -> Path:
     return into
 
 
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+
+
 def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
     """Runs a tool to its end and returns what it printed; a failure is an AssertionError with everything it said."""
     done = subprocess.run(

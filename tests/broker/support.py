@@ -36,6 +36,11 @@ def running(size: int, **how: Any) -> Iterator[Cluster]:
         cluster.close()
 
 
+def told(tool: Callable[..., bytes], cluster: Cluster, command: str, *options: str) -> str:
+    """What one of Kafka's own tools prints of a cluster."""
+    return tool(command, "--bootstrap-server", cluster.bootstrap, *options).decode()
+
+
 def lower(cluster: Cluster, feature: str, level: int) -> None:
     """Has the cluster run a feature at a lower level, as far as each broker knows."""
     with AdminClient(quiet({"bootstrap.servers": cluster.bootstrap})) as admin:

@@ -1,9 +1,11 @@
-"""AdminClient on real Apache Kafka; confluent_kafka's says what came of it."""
+"""AdminClient on three brokers of Apache Kafka; Kafka's own Java tools and confluent_kafka say what came of it."""
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka
@@ -27,6 +29,7 @@ from kafka_native.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitionReassignment,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -38,7 +41,10 @@ from kafka_native.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, wait_for
+from tests.broker.java import ACLS, CONFIGS, GROUPS, OFFSETS, TOPICS
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told, wait_for
+
+Tool = Callable[..., bytes]
 
 WAIT_S = 60.0
 
@@ -56,10 +62,10 @@ def settings(cluster: Cluster, topic: str) -> dict[str, str | None]:
     return {name: entry.value for name, entry in of(admin.describe_configs([resource])).items()}
 
 
-def test_topics(kafka: Cluster) -> None:
+def test_topics(kafka3: Cluster, tool: Tool) -> None:
     name = f"admin-{uuid.uuid4().hex[:8]}"
-    theirs = kafka.admin()
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+    theirs = kafka3.admin()
+    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         tried = admin.create_topics([NewTopic(name, 2, 1)], validate_only=True)
         assert of(tried) is None
         made = admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "77000"}), NewTopic("a b", 1)])
@@ -68,7 +74,8 @@ def test_topics(kafka: Cluster) -> None:
             made["a b"].result(WAIT_S)
         assert refused.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
         wait_for(lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 2, "the topic")
-        assert settings(kafka, name)["retention.ms"] == "77000"
+        said = told(tool, kafka3, TOPICS, "--describe", "--topic", name)
+        assert re.search(r"PartitionCount: 2\s+ReplicationFactor: 1\s.*retention\.ms=77000", said)
         assert of(admin.create_partitions([NewPartitions(name, 3)])) is None
         wait_for(lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 3, "its partitions")
 
@@ -78,7 +85,10 @@ def test_topics(kafka: Cluster) -> None:
         resource.add_incremental_config(set_it)
         resource.add_incremental_config(add_it)
         assert of(admin.incremental_alter_configs([resource])) is None
-        wait_for(lambda: settings(kafka, name)["retention.ms"] == "88000", "the setting")
+        wait_for(lambda: settings(kafka3, name)["retention.ms"] == "88000", "the setting")
+        said = told(tool, kafka3, TOPICS, "--describe", "--topic", name)
+        assert re.search(r"PartitionCount: 3\s.*retention\.ms=88000", said)
+        assert re.search(r"cleanup\.policy=(delete,compact|compact,delete)", said)
         found = of(admin.describe_configs([ConfigResource("topic", name)]))
         assert (found["retention.ms"].value, found["retention.ms"].is_default) == ("88000", False)
         assert set((found["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
@@ -93,18 +103,19 @@ def test_topics(kafka: Cluster) -> None:
 
         assert of(admin.delete_topics([name])) is None
         wait_for(lambda: name not in theirs.list_topics(timeout=10).topics, "the end of the topic")
+        assert name not in told(tool, kafka3, TOPICS, "--list").split()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups_offsets_and_records(kafka: Cluster, new_topic: TopicMaker, protocol: str) -> None:
-    topic, group = new_topic(kafka, 2), f"admin-{uuid.uuid4().hex[:8]}"
-    with our_producer(kafka) as producer:
+def test_groups_offsets_and_records(kafka3: Cluster, new_topic: TopicMaker, tool: Tool, protocol: str) -> None:
+    topic, group = new_topic(kafka3, 2), f"admin-{uuid.uuid4().hex[:8]}"
+    with our_producer(kafka3) as producer:
         for number in range(10):
             producer.produce(topic, str(number), partition=0, timestamp=1_000_000 + number)
         flush(producer)
     place = TopicPartition(topic, 0)
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
-        with our_consumer(kafka, group_id=group, group_protocol=protocol, enable_auto_commit=False) as consumer:
+    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
+        with our_consumer(kafka3, group_id=group, group_protocol=protocol, enable_auto_commit=False) as consumer:
             consumer.subscribe([topic])
             deadline = time.monotonic() + WAIT_S
             while len(consumer.assignment()) < 2 or consumer.poll(0.2) is None:
@@ -126,6 +137,8 @@ def test_groups_offsets_and_records(kafka: Cluster, new_topic: TopicMaker, proto
         assert [each.error for each in of(admin.alter_consumer_group_offsets([moved])).topic_partitions] == [None]
         committed = of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
         assert [each.offset for each in committed.topic_partitions] == [8]
+        lines = [line.split() for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()]
+        assert [line[3:6] for line in lines if line[:3] == [group, topic, "0"]] == [["8", "10", "2"]]
 
         assert of(admin.list_offsets({place: OffsetSpec.latest()})).offset == 10
         assert of(admin.list_offsets({place: OffsetSpec.for_timestamp(1_000_003)})).offset == 3
@@ -133,10 +146,13 @@ def test_groups_offsets_and_records(kafka: Cluster, new_topic: TopicMaker, proto
         assert (newest.offset, newest.timestamp) == (9, 1_000_009)
         assert of(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
         assert of(admin.list_offsets({place: OffsetSpec.earliest()})).offset == 4
+        earliest = ("--topic-partitions", f"{topic}:0", "--time", "earliest")
+        assert told(tool, kafka3, OFFSETS, *earliest).split() == [f"{topic}:0:4"]
 
         assert of(admin.delete_consumer_groups([group])) is None
         assert group not in {each.group_id for each in admin.list_consumer_groups().result(WAIT_S).valid}
         assert of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.DEAD
+        assert group not in told(tool, kafka3, GROUPS, "--list").split()
 
 
 def empty(admin: AdminClient, group: str) -> bool:
@@ -155,10 +171,10 @@ def acl_names(acls: Any) -> set[tuple[str, ...]]:
     return {(each.restype.name, each.name, each.resource_pattern_type.name, each.principal) for each in acls}
 
 
-def test_permissions(kafka: Cluster) -> None:
+def test_permissions(kafka3: Cluster, tool: Tool) -> None:
     name = f"acl-{uuid.uuid4().hex[:8]}"
-    theirs = kafka.admin()
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+    theirs = kafka3.admin()
+    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         literal = AclBinding("topic", name, "literal", f"User:{name}", "*", "read", "allow")
         prefixed = AclBinding("group", name, "prefixed", f"User:{name}", "10.0.0.1", "all", "deny")
         ours = AclBindingFilter("any", None, "any", f"User:{name}", None, "any", "any")
@@ -167,7 +183,7 @@ def test_permissions(kafka: Cluster) -> None:
             assert [future.result(WAIT_S) for future in made.values()] == [None, None]
         except KafkaException as error:
             if error.args[0].code() == KafkaError.SECURITY_DISABLED:
-                pytest.skip(f"{kafka.kind} has no authorizer")
+                pytest.skip(f"{kafka3.kind} has no authorizer")
             raise
         wait_for(lambda: len(admin.describe_acls(ours).result(WAIT_S)) == 2, "the permissions")
         assert sorted(admin.describe_acls(ours).result(WAIT_S)) == sorted([literal, prefixed])
@@ -182,17 +198,23 @@ def test_permissions(kafka: Cluster) -> None:
         )
         found = theirs.describe_acls(their_filter).result(WAIT_S)
         assert acl_names(found) == acl_names([literal, prefixed])
+        said = told(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
+        assert f"resourceType=TOPIC, name={name}, patternType=LITERAL" in said
+        assert f"(principal=User:{name}, host=*, operation=READ, permissionType=ALLOW)" in said
+        assert f"resourceType=GROUP, name={name}, patternType=PREFIXED" in said
+        assert f"(principal=User:{name}, host=10.0.0.1, operation=ALL, permissionType=DENY)" in said
 
         matching = AclBindingFilter("group", f"{name}-and-more", "match", None, None, "any", "any")
         gone = admin.delete_acls([matching, AclBindingFilter("topic", name, "literal", None, None, "any", "any")])
         assert [future.result(WAIT_S) for future in gone.values()] == [[prefixed], [literal]]
         wait_for(lambda: not theirs.describe_acls(their_filter).result(WAIT_S), "no permissions")
+        assert "resourceType" not in told(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
 
 
-def test_users(kafka: Cluster) -> None:
+def test_users(kafka3: Cluster, tool: Tool) -> None:
     name = f"user-{uuid.uuid4().hex[:8]}"
-    theirs = kafka.admin()
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+    theirs = kafka3.admin()
+    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         mechanisms = {ScramMechanism.SCRAM_SHA_256: 4096, ScramMechanism.SCRAM_SHA_512: 8192}
         changes = [
             UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, iterations), b"no secret")
@@ -204,7 +226,7 @@ def test_users(kafka: Cluster) -> None:
         for change in changes:
             assert of(admin.alter_user_scram_credentials([change])) is None
 
-        def told() -> bool:
+        def complete() -> bool:
             future = theirs.describe_user_scram_credentials([name])[name]
             if future.exception(WAIT_S) is not None:
                 return False
@@ -213,7 +235,11 @@ def test_users(kafka: Cluster) -> None:
                 mechanism.name: iterations for mechanism, iterations in mechanisms.items()
             }
 
-        wait_for(told, "the credentials")
+        wait_for(complete, "the credentials")
+        of_user = ("--describe", "--entity-type", "users", "--entity-name", name)
+        said = told(tool, kafka3, CONFIGS, *of_user)
+        assert "SCRAM-SHA-256=iterations=4096" in said
+        assert "SCRAM-SHA-512=iterations=8192" in said
         described = of(admin.describe_user_scram_credentials([name]))
         assert {each.mechanism: each.iterations for each in described.scram_credential_infos} == mechanisms
         assert name in admin.describe_user_scram_credentials().result(WAIT_S)
@@ -224,30 +250,33 @@ def test_users(kafka: Cluster) -> None:
         for mechanism in mechanisms:
             assert of(admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)])) is None
         wait_for(lambda: name not in admin.describe_user_scram_credentials().result(WAIT_S), "no such user")
+        assert "SCRAM-SHA" not in told(tool, kafka3, CONFIGS, *of_user)
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
-def test_settings_replaced(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(kafka, 1)
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+def test_settings_replaced(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(kafka3, 1)
+    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         for setting, value in (("cleanup.policy", "compact"), ("retention.ms", "99000")):
             assert of(admin.alter_configs([ConfigResource("topic", topic, set_config={setting: value})])) is None
-            wait_for(lambda: settings(kafka, topic)[setting] == value, "the setting")  # noqa: B023 - at once
-        assert settings(kafka, topic)["cleanup.policy"] == "delete", "the second change has taken back the first"
+            wait_for(lambda: settings(kafka3, topic)[setting] == value, "the setting")  # noqa: B023 - at once
+        said = told(tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", topic)
+        assert "retention.ms=99000" in said
+        assert "cleanup.policy" not in said, "the second change has taken back the first"
 
 
-def test_replicas_are_found_and_what_is_too_large_fails_alone(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(kafka, 1)
+def test_replicas_are_found_and_what_is_too_large_fails_alone(kafka3: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(kafka3, 1)
     here, nowhere = TopicPartitionReplica(topic, 0, 1), TopicPartitionReplica(topic, 5, 1)
     too_long = "x" * 0x8000
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         directories = admin.describe_log_dirs([1])[1].result(WAIT_S)
         (path,) = [path for path, each in directories.items() if TopicPartition(topic, 0) in each.replica_infos]
         found = admin.describe_replica_log_dirs([here, nowhere])
         assert found[here].result(WAIT_S) == ReplicaLogDirInfo(path, 0, None, -1)
         assert found[nowhere].result(WAIT_S) == ReplicaLogDirInfo(None, -1, None, -1)
         nodes = admin.describe_cluster(include_fenced_brokers=True).result(WAIT_S).nodes
-        assert [(each.id, each.is_fenced) for each in nodes] == [(1, False)]
+        assert sorted((each.id, each.is_fenced) for each in nodes) == [(1, False), (2, False), (3, False)]
         # A broker closes the connection of whoever sends it such a name, and nothing of the request is done.
         described = admin.describe_topics(TopicCollection([topic, too_long]))
         assert described[topic].result(WAIT_S).name == topic
@@ -256,10 +285,10 @@ def test_replicas_are_found_and_what_is_too_large_fails_alone(kafka: Cluster, ne
         assert error.value.args[0].code() == KafkaError._INVALID_ARG
 
 
-def test_elections(owned3: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(owned3, 2)
+def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(kafka3, 2)
     places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("nowhere", 0)]
-    with AdminClient({"bootstrap.servers": owned3.bootstrap}) as admin:
+    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         found = admin.elect_leaders(ElectionType.PREFERRED, places).result(WAIT_S)
         codes = {(each.topic, each.partition): error and error.code() for each, error in found.items()}
         assert codes == {
@@ -268,4 +297,16 @@ def test_elections(owned3: Cluster, new_topic: TopicMaker) -> None:
             ("nowhere", 0): KafkaError.UNKNOWN_TOPIC_OR_PART,
         }
         assert admin.elect_leaders(ElectionType.UNCLEAN).result(WAIT_S) == {}, "nobody needs one"
-        assert admin.cluster_id(WAIT_S) == owned3.admin().cluster_id()
+
+        def leader() -> tuple[int, tuple[int, ...]]:
+            (first, _) = of(admin.describe_topics(TopicCollection([topic]))).partitions
+            return first.leader.id, tuple(each.id for each in first.replicas)
+
+        _, (old, other, *rest) = leader()
+        change = {places[0]: NewPartitionReassignment([other, old, *rest])}
+        assert of(admin.alter_partition_reassignments(change)) is None
+        wait_for(lambda: leader() == (old, (other, old, *rest)), "another order of replicas, with the old leader")
+        assert admin.elect_leaders(ElectionType.PREFERRED, places[:1]).result(WAIT_S) == {places[0]: None}
+        said = told(tool, kafka3, TOPICS, "--describe", "--topic", topic)
+        assert re.search(rf"Partition: 0\s+Leader: {other}\s", said)
+        assert admin.cluster_id(WAIT_S) == kafka3.admin().cluster_id()

@@ -20,16 +20,16 @@ TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_offsets_are_forgotten_and_members_removed(
-    kafka: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes], protocol: str
+    kafka3: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes], protocol: str
 ) -> None:
-    topic, group = new_topic(kafka, 2), f"admin-{uuid.uuid4().hex[:8]}"
-    describe = ["--bootstrap-server", kafka.bootstrap, "--describe", "--group", group]
-    with our_producer(kafka) as producer, AdminClient.of(producer) as admin:
+    topic, group = new_topic(kafka3, 2), f"admin-{uuid.uuid4().hex[:8]}"
+    describe = ["--bootstrap-server", kafka3.bootstrap, "--describe", "--group", group]
+    with our_producer(kafka3) as producer, AdminClient.of(producer) as admin:
         for number in range(4):
             producer.produce(topic, b"x", partition=number % 2)
         flush(producer)
         member = {"group_instance_id": "one", "group_protocol": protocol, "enable_auto_commit": False}
-        with our_consumer(kafka, group_id=group, **member) as consumer:
+        with our_consumer(kafka3, group_id=group, **member) as consumer:
             consumer.subscribe([topic])
             wait_for(lambda: consumer.poll(0.5), "a message")
             places = [TopicPartition(topic, 0, 1), TopicPartition(topic, 1, 1)]
@@ -60,11 +60,11 @@ def members(admin: AdminClient, group: str) -> list[str]:
     return [each.member_id for each in admin.describe_consumer_groups([group])[group].result(WAIT_S).members]
 
 
-def test_all_members_are_removed(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic, group = new_topic(kafka), f"admin-{uuid.uuid4().hex[:8]}"
+def test_all_members_are_removed(kafka3: Cluster, new_topic: TopicMaker) -> None:
+    topic, group = new_topic(kafka3), f"admin-{uuid.uuid4().hex[:8]}"
     with (
-        our_consumer(kafka, group_id=group) as consumer,
-        AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin,
+        our_consumer(kafka3, group_id=group) as consumer,
+        AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin,
     ):
         consumer.subscribe([topic])
         wait_for(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment")
@@ -73,9 +73,9 @@ def test_all_members_are_removed(kafka: Cluster, new_topic: TopicMaker) -> None:
         wait_for(lambda: (consumer.poll(0.2), consumer.memberid() not in (None, "", before))[1], "a new member id")
 
 
-def test_the_asyncio_twin_has_the_same_answers(kafka: Cluster) -> None:
+def test_the_asyncio_twin_has_the_same_answers(kafka3: Cluster) -> None:
     async def main() -> None:
-        conf = {"bootstrap.servers": kafka.bootstrap}
+        conf = {"bootstrap.servers": kafka3.bootstrap}
         async with AIOProducer(conf) as producer, AIOAdminClient.of(producer) as admin:
             described = await admin.describe_cluster()
             assert described.cluster_id == await admin.cluster_id(WAIT_S)

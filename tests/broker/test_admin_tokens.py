@@ -37,7 +37,7 @@ LISTENER = Listener(
 def tokens() -> Iterator[Cluster]:
     """One broker that makes delegation tokens, with two users."""
     changes = {"super.users": "User:ANONYMOUS;User:alice", "delegation.token.secret.key": "for tests"}
-    with running(1, changes=changes, listeners={"SASL": LISTENER}) as cluster:
+    with running(3, changes=changes, listeners={"SASL": LISTENER}) as cluster:
         with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
             info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
             names = [ALICE.name, BOB.name]

@@ -15,7 +15,7 @@ from kafka_native.admin import AdminClient, TransactionState
 from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, our_consumer, our_producer, running, wait_for
+from tests.broker.support import TopicMaker, leaders, our_consumer, our_producer, running, wait_for
 from tests.mock import wire
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
@@ -30,7 +30,7 @@ Tool = Callable[..., bytes]
 @pytest.fixture(scope="module")
 def trusting() -> Iterator[Cluster]:
     """One broker that writes what comes in a transaction without asking its coordinator, as those before 3.6."""
-    with running(1, changes={"transaction.partition.verification.enable": "false"}) as cluster:
+    with running(3, changes={"transaction.partition.verification.enable": "false"}) as cluster:
         yield cluster
 
 
@@ -96,7 +96,8 @@ def test_transactions_are_listed_described_and_fenced(trusting: Cluster, new_top
 
 def hang(cluster: Cluster, topic: str) -> int:
     """Writes in a transaction that no coordinator knows of; the producer's id."""
-    where: Any = SimpleNamespace(address=lambda broker: cluster.bootstrap)
+    leader = cluster.admin().list_topics(timeout=10).brokers[leaders(cluster, topic)[0]]
+    where: Any = SimpleNamespace(address=lambda broker: f"{leader.host}:{leader.port}")
     with wire.Wire(where) as connection:
         identity = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 5)
         assert identity.error_code == 0

@@ -9,16 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, wait_for
+from tests.broker.java import ACLS, CONFIGS, GROUPS, TOPICS, TRANSACTIONS
+from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, told, wait_for
 from tests.cli.running import invoke
 
 Tool = Callable[..., bytes]
-
-TOPICS = "org.apache.kafka.tools.TopicCommand"
-GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
-ACLS = "org.apache.kafka.tools.AclCommand"
-TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 
 
 def cli(kafka: Cluster, *words: str, status: int = 0, stdin: bytes = b"") -> str:
@@ -29,10 +24,6 @@ def cli(kafka: Cluster, *words: str, status: int = 0, stdin: bytes = b"") -> str
 
 def cli_json(kafka: Cluster, *words: str) -> Any:
     return json.loads(cli(kafka, *words, "--json"))
-
-
-def told(tool: Tool, kafka: Cluster, command: str, *options: str) -> str:
-    return tool(command, "--bootstrap-server", kafka.bootstrap, *options).decode()
 
 
 def test_topics_and_settings(kafka3: Cluster, tool: Tool) -> None:
