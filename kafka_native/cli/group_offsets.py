@@ -6,10 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_native import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
-from kafka_native.admin import AdminClient, ConsumerGroupDescription, OffsetSpec
+from kafka_native import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from kafka_native.admin import AdminClient, MemberAssignment, OffsetSpec, SharePartitionOffsetInfo
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.managing import Outcomes
+from kafka_native.cli.group_kinds import ELSEWHERE
+from kafka_native.cli.managing import Outcomes, settled
 
 Place = tuple[str, int]
 
@@ -27,18 +34,45 @@ class Target:
     """The offset, the shift, or the time in milliseconds since 1970."""
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who reads what."""
+
+    id: str
+    client_id: str
+    host: str
+    places: list[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group as far as its offsets go."""
+
+    state: ConsumerGroupState
+    members: list[Member]
+
+
 class Offsets:
-    """Asks for what belongs to groups and partitions, with one time limit for each question."""
+    """Asks for what belongs to groups of consumers and to partitions, with one time limit for each question."""
 
     def __init__(self, admin: AdminClient, timeout_s: float) -> None:
         """``timeout_s``: for each call."""
         self._admin = admin
         self._timeout_s = timeout_s
 
-    def describe(self, group: str) -> ConsumerGroupDescription:
-        """The group with its members. KafkaException if it can't be described."""
+    def of(self, group: str) -> tuple[Group, Offsets]:
+        """The group, and whoever knows the offsets of its kind. KafkaException if it can't be described."""
         call = self._admin.describe_consumer_groups([group], request_timeout=self._timeout_s)
-        return call[group].result()
+        found = call[group].result()
+        if found.state is ConsumerGroupState.DEAD:
+            shared = ShareOffsets(self._admin, self._timeout_s)
+            share_group = shared.describe(group)
+            if share_group is not None:
+                return share_group, shared
+        members = [
+            Member(each.member_id, each.client_id, each.host, _places(each.assignment)) for each in found.members
+        ]
+        return Group(found.state, members), self
 
     def committed(self, group: str) -> dict[Place, int]:
         """What it has committed. KafkaException if the coordinator doesn't tell."""
@@ -46,6 +80,10 @@ class Offsets:
         call = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
         found = call[group].result().topic_partitions or []
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def lags(self, group: str) -> dict[Place, int]:
+        """What its coordinator itself says that it is behind: nothing, for groups of consumers."""
+        return {}
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
         """All partitions of topics. Failed if one isn't there."""
@@ -72,21 +110,77 @@ class Offsets:
         done = call[group].result().topic_partitions or []
         return {(each.topic, each.partition): None if each.error is None else each.error.str() for each in done}
 
+    def forget(self, group: str, places: Sequence[Place]) -> dict[str, str | None]:
+        """Forgets what was committed: why that of each partition wasn't, None if it was."""
+        asked = [TopicPartition(*place) for place in places]
+        futures = self._admin.delete_consumer_group_offsets(group, asked, request_timeout=self._timeout_s)
+        return settled({f"{each.topic} [{each.partition}]": future for each, future in futures.items()})
 
-def lag(offsets: Offsets, group: str) -> tuple[ConsumerGroupDescription, list[dict[str, Any]], dict[Place, str]]:
+
+class ShareOffsets(Offsets):
+    """The same of share groups (KIP-932): where each partition's messages begin that aren't done yet."""
+
+    def describe(self, group: str) -> Group | None:
+        """The group; None if it is no share group."""
+        call = self._admin.describe_share_groups([group], request_timeout=self._timeout_s)
+        try:
+            found = call[group].result()
+        except KafkaException as error:
+            if error.args[0].code() in ELSEWHERE:
+                return None
+            raise
+        members = [
+            Member(each.consumer_id, each.client_id, each.host, _places(each.assignment)) for each in found.members
+        ]
+        return Group(found.group_state, members)
+
+    def committed(self, group: str) -> dict[Place, int]:
+        """Where it goes on."""
+        return {place: info.start_offset for place, info in self._told(group).items() if info.start_offset >= 0}
+
+    def lags(self, group: str) -> dict[Place, int]:
+        """What is behind an acknowledged message may be done already (KIP-1226): older coordinators don't tell."""
+        return {place: info.lag for place, info in self._told(group).items() if info.lag is not None}
+
+    def _told(self, group: str) -> dict[Place, SharePartitionOffsetInfo]:
+        call = self._admin.list_share_group_offsets({group: None}, request_timeout=self._timeout_s)
+        found = call[group].result()
+        return {
+            (each.topic, each.partition): info
+            for each, info in found.items()
+            if isinstance(info, SharePartitionOffsetInfo)
+        }
+
+    def commit(self, group: str, offsets: Mapping[Place, int]) -> dict[Place, str | None]:
+        """Lets the group go on elsewhere."""
+        wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        call = self._admin.alter_share_group_offsets(group, wanted, request_timeout=self._timeout_s)
+        return {(each.topic, each.partition): why for each, why in settled(call).items()}
+
+    def forget(self, group: str, places: Sequence[Place]) -> dict[str, str | None]:
+        """Whole topics: Failed if some of a topic's partitions are missing."""
+        topics = list(dict.fromkeys(topic for topic, _ in places))
+        if {*places} != {*self.partitions(topics)}:
+            raise Failed(f"share group {group} forgets whole topics: name them without partitions")
+        return settled(self._admin.delete_share_group_offsets(group, topics, request_timeout=self._timeout_s))
+
+
+def _places(assignment: MemberAssignment) -> list[Place]:
+    return [(each.topic, each.partition) for each in assignment.topic_partitions]
+
+
+def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict[Place, str]]:
     """The group; a record for each partition that it has committed or is assigned; why ends are missing."""
-    described = offsets.describe(group)
+    described, offsets = offsets.of(group)
     committed = offsets.committed(group)
-    owners = {
-        (each.topic, each.partition): member
-        for member in described.members
-        for each in member.assignment.topic_partitions
-    }
+    told = offsets.lags(group)
+    owners = {place: member for member in described.members for place in member.places}
     places = sorted({*committed, *owners})
     ends, errors = offsets.find(places, OffsetSpec.latest())
     records = []
     for place in places:
         owner, end, offset = owners.get(place), ends.get(place), committed.get(place)
+        behind = None if end is None or offset is None else max(0, end - offset)
         records.append(
             {
                 "group": group,
@@ -94,8 +188,8 @@ def lag(offsets: Offsets, group: str) -> tuple[ConsumerGroupDescription, list[di
                 "partition": place[1],
                 "committed": offset,
                 "end": end,
-                "lag": None if end is None or offset is None else max(0, end - offset),
-                "member": None if owner is None else owner.member_id,
+                "lag": told.get(place, behind),
+                "member": None if owner is None else owner.id,
                 "client_id": None if owner is None else owner.client_id,
                 "host": None if owner is None else owner.host,
             }

@@ -73,7 +73,7 @@ def tell_errors(output: Output, what: str, errors: Mapping[str, str]) -> None:
         raise click.exceptions.Exit(FAILED_STATUS)
 
 
-def settled(futures: Mapping[str, Future[Any]]) -> dict[str, str | None]:
+def settled(futures: Mapping[K, Future[Any]]) -> dict[K, str | None]:
     """Why each item failed, None for those that didn't: for `report()`."""
     outcomes = Outcomes(futures)
     return {name: outcomes.errors.get(name) for name in futures}

@@ -237,8 +237,7 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
     with admin_of(owned3) as admin:
         before = admin.describe_features(broker=2).result(WAIT_S)
         assert before.supported_features[name].max_version >= 2
-        text = said(tool, owned3, "FeatureCommand", "describe")
-        told = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text))
+        told = levels(tool, owned3)
         ours = {each: str(level.max_version_level) for each, level in before.finalized_features.items()}
         assert {each: level for each, level in told.items() if level != "0" and "." in each and "-" not in level} == {
             each: level for each, level in ours.items() if each != "metadata.version"
@@ -253,7 +252,7 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
         ] * 2
         assert of(admin.update_features(down)) is None
         try:
-            wait_for(lambda: level_of(tool, owned3, name) == "1", "the level by kafka-features")
+            wait_for(lambda: levels(tool, owned3)[name] == "1", "the level by kafka-features")
             after = wait_for(lambda: at_level(admin, name, 1), "the level")
             assert after.finalized_features_epoch > before.finalized_features_epoch
         finally:
@@ -267,10 +266,10 @@ def at_level(admin: AdminClient, name: str, level: int) -> Any:
     return told[0] if all(each.finalized_features[name].max_version_level == level for each in told) else None
 
 
-def level_of(tool: Tool, kafka: Cluster, name: str) -> str | None:
-    """The level of a feature by kafka-features."""
+def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
+    """The level of each feature by kafka-features."""
     text = said(tool, kafka, "FeatureCommand", "describe")
-    return dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text)).get(name)
+    return dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text))
 
 
 def test_the_quorum(owned3: Cluster, tool: Tool) -> None:

@@ -33,12 +33,12 @@ from kafka_native.protocol.streams import (
     TopicInfo,
 )
 from tests.broker.cluster import Cluster
+from tests.broker.java import SHARE_GROUPS
 from tests.broker.support import TopicMaker, wait_for
 from tests.broker.test_share_kafka import new_group, produce
 
 Tool = Callable[..., bytes]
 WAIT_S = 60.0
-SHARE = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 STREAMS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"
 
@@ -90,7 +90,7 @@ def test_share_groups_are_described_and_their_offsets_changed(
             assert found.authorized_operations
             (member,) = found.members
             assert (member.client_id, member.assignment.topic_partitions) == ("sharer", [place])
-            assert member.consumer_id in tool(SHARE, *describe, "--members").decode()
+            assert member.consumer_id in tool(SHARE_GROUPS, *describe, "--members").decode()
             assert listed(admin, ConsumerGroupType.SHARE)[group] is ConsumerGroupState.STABLE
             assert group not in listed(admin, ConsumerGroupType.CONSUMER)
             (one,) = admin.list_groups(group, WAIT_S, types={ConsumerGroupType.SHARE})
@@ -99,7 +99,7 @@ def test_share_groups_are_described_and_their_offsets_changed(
             assert code_of(admin.delete_share_group_offsets(group, [topic])[topic]) == KafkaError.NON_EMPTY_GROUP
             assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
         _offsets_of_nobody(admin, group, place)
-        assert table(tool(SHARE, *describe), group)[0][1:4] == [topic, "0", "2"]
+        assert table(tool(SHARE_GROUPS, *describe), group)[0][1:4] == [topic, "0", "2"]
         with ShareConsumer({"bootstrap.servers": kafka3.bootstrap, "group.id": group}) as consumer:
             consumer.subscribe([topic])
             again: list[Any] = []
@@ -107,10 +107,10 @@ def test_share_groups_are_described_and_their_offsets_changed(
             assert [each.value() for each in again] == [b"2", b"3", b"4"]
         assert admin.delete_share_group_offsets(group, [topic])[topic].result(WAIT_S) is None
         assert admin.list_share_group_offsets({group: None})[group].result(WAIT_S) == {}
-        assert not [line for line in table(tool(SHARE, *describe), group) if topic in line]
+        assert not [line for line in table(tool(SHARE_GROUPS, *describe), group) if topic in line]
         assert admin.delete_share_groups([group])[group].result(WAIT_S) is None
         assert group not in listed(admin, ConsumerGroupType.SHARE)
-        assert group not in tool(SHARE, "--bootstrap-server", kafka3.bootstrap, "--list").decode().split()
+        assert group not in tool(SHARE_GROUPS, "--bootstrap-server", kafka3.bootstrap, "--list").decode().split()
 
 
 def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) -> None:

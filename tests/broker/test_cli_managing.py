@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.broker.cluster import Cluster
-from tests.broker.java import ACLS, CONFIGS, GROUPS, TOPICS, TRANSACTIONS
+from tests.broker.java import ACLS, CONFIGS, GROUPS, SHARE_GROUPS, TOPICS, TRANSACTIONS
 from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, told, wait_for
+from tests.broker.test_admin_beyond import levels
+from tests.broker.test_share_kafka import new_group, produce, sharing
 from tests.cli.running import invoke
 
 Tool = Callable[..., bytes]
@@ -88,8 +90,50 @@ def test_lag_and_offsets(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> 
     cli(kafka3, "topics", "delete-records", topic, "-p", "0", "--before", "5", "-y")
     (first, _) = cli_json(kafka3, "topics", "offsets", topic)
     assert (first["first"], first["end"], first["newest"]) == (5, 10, "2023-11-14T22:13:29.000+00:00")
+    cli(kafka3, "groups", "delete-offsets", group, "-t", topic, "--yes")
+    assert topic not in told(tool, kafka3, GROUPS, "--describe", "--group", group, "--offsets")
     cli(kafka3, "groups", "delete", group, "--yes")
     assert group not in told(tool, kafka3, GROUPS, "--list").split()
+
+
+def test_offsets_of_share_groups(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+    topic = new_topic(kafka3, 1)
+    group = new_group(kafka3, topic, tool)
+    produce(kafka3, topic, 0, 10)
+    with sharing(kafka3, group, topic) as consumer:
+        taken: list[object] = []
+        wait_for(lambda: [taken.extend(consumer.poll(0.5)), len(taken) >= 10][1], "all messages")
+        consumer.commit_sync()
+        (listed,) = [each for each in cli_json(kafka3, "groups", "list", "--type", "share") if each["group"] == group]
+        assert (listed["state"], listed["type"]) == ("stable", "share")
+        assert cli_json(kafka3, "groups", "describe", group)[0]["members"][0]["partitions"][0]["topic"] == topic
+    wait_for(lambda: cli_json(kafka3, "groups", "lag", group)["total"] == 0, "what was accepted")
+
+    def java() -> list[list[str]]:
+        said = told(tool, kafka3, SHARE_GROUPS, "--describe", "--group", group)
+        return [line.split()[1:4] for line in said.splitlines() if line.split()[:2] == [group, topic]]
+
+    cli(kafka3, "groups", "reset-offsets", group, "--to-offset", "4", "--execute")
+    assert java() == [[topic, "0", "4"]]
+    assert cli_json(kafka3, "groups", "lag", group)["total"] == 6
+    cli(kafka3, "groups", "delete-offsets", group, "-t", topic, "--yes")
+    assert java() == []
+    cli(kafka3, "groups", "delete", group, "--yes")
+    assert group not in told(tool, kafka3, SHARE_GROUPS, "--list").split()
+
+
+def test_features(kafka3: Cluster, tool: Tool) -> None:
+    shown = {each["feature"]: each["level"] for each in cli_json(kafka3, "cluster", "features")}
+    by_tool = levels(tool, kafka3)
+    assert {name: str(level) for name, level in shown.items() if name != "metadata.version"} == {
+        name: by_tool[name]
+        for name in shown
+        if name != "metadata.version"  # which the tool shows as a release
+    }
+    level = shown["share.version"]
+    cli(kafka3, "cluster", "update-features", f"share.version={level}", "--yes")
+    cli(kafka3, "cluster", "update-features", "share.version=99", "--yes", status=1)
+    assert levels(tool, kafka3)["share.version"] == str(level)
 
 
 def test_permissions_and_users(kafka3: Cluster, tool: Tool) -> None:

@@ -16,7 +16,7 @@ import pytest
 from kafka_native import IllegalStateException, KafkaError, ShareConsumer, TopicPartition
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, our_producer, wait_for
+from tests.broker.support import TopicMaker, our_producer, told, wait_for
 
 COUNT = 3000
 Tool = Callable[..., bytes]
@@ -110,8 +110,7 @@ def _lines(path: Path) -> list[Line]:
 
 def is_done(kafka: Cluster, group: str, tool: Tool) -> bool:
     """Whether nothing is left for the group to do, as Kafka's own tool says."""
-    name = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-    text = tool(name, "--bootstrap-server", kafka.bootstrap, "--describe", "--group", group).decode()
+    text = told(tool, kafka, java.SHARE_GROUPS, "--describe", "--group", group)
     rows = [line.split() for line in text.splitlines() if line.startswith(group)]
     return bool(rows) and all(row[-1] == "0" for row in rows)
 

@@ -12,8 +12,8 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.streams import StreamsGroupDescribeResponse
 from tests.cli.running import run, started
 from tests.cli.test_managing import Cli, table
-from tests.client.share_support import new_group, sharing
-from tests.client.support import Client
+from tests.client.share_support import new_group, sharing, take
+from tests.client.support import Client, fill
 from tests.client.test_admin_shared_groups import application
 
 
@@ -84,6 +84,34 @@ def test_offsets_are_forgotten(cli: Cli, cluster: MockCluster) -> None:
     cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:9", "--yes", status=1)
     assert "has no partition 9" in cli.errors
     cli("groups", "delete-offsets", "forgets", "--yes", status=2)
+
+
+def test_offsets_of_share_groups(cli: Cli, cluster: MockCluster) -> None:
+    client = Client(cluster)
+    topic, group = client.topic(2), new_group(client)
+    fill(client, topic, 10, partition=0)
+    with sharing(client, group, topic, client_id="sharer") as consumer:
+        assert len(take(consumer, 10)) == 10
+        (row, other) = cli.json("groups", "lag", group)["partitions"]
+        assert (row["topic"], row["partition"], row["lag"], row["client_id"]) == (topic, 0, 10, "sharer")
+        assert (other["partition"], other["lag"]) == (1, 0)
+        consumer.commit_sync()
+        assert table(cli("groups", "lag", group))[1][2:7] == ["0", "10", "10", "0", "sharer"]
+        cli("groups", "reset-offsets", group, "--to-earliest", "--execute", status=1)
+        assert f"group {group} is stable, with 1 members" in cli.errors
+    place = (f"{topic}:0",)
+    assert table(cli("groups", "reset-offsets", group, "-t", *place, "--shift-by", "-4"))[1][2:5] == ["10", "6", "-4"]
+    assert cli.json("groups", "lag", group)["partitions"][0]["committed"] == 10, "that was a dry run"
+    cli("groups", "reset-offsets", group, "-t", *place, "--to-offset", "3", "--execute")
+    row = cli.json("groups", "lag", group)["partitions"][0]
+    assert (row["committed"], row["end"], row["lag"]) == (3, 10, 7)
+    cli("groups", "delete-offsets", group, "-t", *place, "--yes", status=1)
+    assert "forgets whole topics" in cli.errors
+    assert cli("groups", "delete-offsets", group, "-t", topic, "--yes") == f"offset {topic}: forgotten\n"
+    assert cli.json("groups", "lag", group)["partitions"] == []
+    cluster.push_request_errors(ApiKey.SHARE_GROUP_DESCRIBE, [KafkaError.GROUP_AUTHORIZATION_FAILED])
+    cli("groups", "lag", group, status=1)
+    assert "authori" in cli.errors.lower()
 
 
 def test_features_are_shown_and_updated() -> None:

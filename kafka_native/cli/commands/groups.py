@@ -10,12 +10,12 @@ from typing import Any
 import click
 from rich.live import Live
 
-from kafka_native import ConsumerGroupState, ConsumerGroupType, TopicPartition
+from kafka_native import ConsumerGroupState, ConsumerGroupType
 from kafka_native.admin import ConsumerGroupDescription
 from kafka_native.cli import completing, group_kinds, group_offsets
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.group_offsets import IDLE, Offsets, Target
+from kafka_native.cli.group_offsets import IDLE, Group, Offsets, Target
 from kafka_native.cli.managing import (
     Outcomes,
     administration,
@@ -134,7 +134,7 @@ def describe(connection: Connection, output: Output, groups: tuple[str, ...]) ->
     tell_errors(output, "group", errors | described.errors)
 
 
-def _is_missing(group: ConsumerGroupDescription) -> bool:
+def _is_missing(group: ConsumerGroupDescription | Group) -> bool:
     return group.state is ConsumerGroupState.DEAD
 
 
@@ -294,7 +294,7 @@ def reset_offsets(
     target = _target(how)
     with administration(connection) as admin:
         offsets = Offsets(admin, connection.timeout_s)
-        described = offsets.describe(group)
+        described, offsets = offsets.of(group)
         if described.state not in IDLE:
             state = state_name(described.state)
             raise Failed(f"group {group} is {state}, with {len(described.members)} members: stop them first")
@@ -358,9 +358,7 @@ def delete_offsets(
         places = group_offsets.chosen(offsets, {}, topics)
         named = ", ".join(f"{topic} [{number}]" for topic, number in places)
         make_sure(f"Forget the offsets of group {group} of {named}?", yes)
-        asked = [TopicPartition(*place) for place in places]
-        futures = admin.delete_consumer_group_offsets(group, asked, request_timeout=connection.timeout_s)
-        outcomes = settled({f"{each.topic} [{each.partition}]": future for each, future in futures.items()})
+        outcomes = offsets.of(group)[1].forget(group, places)
     report(output, "offset", outcomes, "forgotten")
 
 
