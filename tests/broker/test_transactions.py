@@ -1,9 +1,10 @@
-"""Transactions on real Apache Kafka; librdkafka's readers, and DumpLogSegments, say what came of them."""
+"""Transactions on real Apache Kafka, of both versions (KIP-890); librdkafka's readers say what came of them."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
@@ -11,17 +12,39 @@ import pytest
 
 import kafka_native
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native.admin import AdminClient
+from kafka_native.control.transactions import TRANSACTION_VERSION
 from kafka_native.eos import Progress, process
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker
+from tests.broker.support import TopicMaker, lower, running
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
 WAIT_S = 60.0
+
+
+@pytest.fixture(scope="module", params=[2, 1], ids=["v2", "v1"])
+def versioned(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """One broker that ends transactions with a new epoch each, and one that doesn't."""
+    if request.param == 2:
+        yield request.getfixturevalue("kafka")
+        return
+    with running(1) as cluster:
+        lower(cluster, TRANSACTION_VERSION, request.param)
+        yield cluster
 
 
 def transactional(cluster: Cluster, name: str, **conf: Any) -> Producer:
     producer = Producer(quiet({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, **conf}))
     producer.init_transactions(WAIT_S)
     return producer
+
+
+def epoch_of(cluster: Cluster, name: str) -> int:
+    """The epoch of the producer with an id, as the coordinator has it."""
+    with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
+        epoch: int = admin.describe_transactions([name])[name].result(WAIT_S).producer_epoch
+        return epoch
 
 
 def values(lib: Any, cluster: Cluster, topic: str, partitions: int, isolation: str = "read_committed") -> list[str]:
@@ -40,9 +63,12 @@ def values(lib: Any, cluster: Cluster, topic: str, partitions: int, isolation: s
     return sorted(found)
 
 
-def test_commits_are_seen_and_aborts_are_not(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(kafka, 2)
-    with transactional(kafka, topic) as producer:
+def test_commits_are_seen_and_aborts_are_not(
+    request: pytest.FixtureRequest, versioned: Cluster, new_topic: TopicMaker
+) -> None:
+    topic = new_topic(versioned, 2)
+    with transactional(versioned, topic) as producer:
+        epochs = {epoch_of(versioned, topic)}
         for name, end in (("a", producer.commit_transaction), ("b", producer.abort_transaction)):
             producer.begin_transaction()
             for number in range(4):
@@ -51,32 +77,34 @@ def test_commits_are_seen_and_aborts_are_not(kafka: Cluster, new_topic: TopicMak
             end(WAIT_S)
         with producer.transaction(timeout=WAIT_S):
             producer.produce(topic, "c", partition=0)
+        epochs.add(epoch_of(versioned, topic))
+        assert (len(epochs) > 1) == (request.node.callspec.params["versioned"] == 2)
         for lib in (confluent_kafka, kafka_native):
-            assert values(lib, kafka, topic, 2) == ["a0", "a1", "a2", "a3", "c"]
-            assert len(values(lib, kafka, topic, 2, "read_uncommitted")) == 9
+            assert values(lib, versioned, topic, 2) == ["a0", "a1", "a2", "a3", "c"]
+            assert len(values(lib, versioned, topic, 2, "read_uncommitted")) == 9
 
 
-def test_the_newer_instance_has_the_id(kafka: Cluster, new_topic: TopicMaker) -> None:
-    topic = new_topic(kafka, 1)
-    with transactional(kafka, topic) as old:
+def test_the_newer_instance_has_the_id(versioned: Cluster, new_topic: TopicMaker) -> None:
+    topic = new_topic(versioned, 1)
+    with transactional(versioned, topic) as old:
         old.begin_transaction()
         old.produce(topic, "zombie")
         assert old.flush(WAIT_S) == 0
-        with transactional(kafka, topic) as new:
+        with transactional(versioned, topic) as new:
             with pytest.raises(KafkaException) as caught:
                 old.commit_transaction(WAIT_S)
             assert (caught.value.args[0] == KafkaError._FENCED, caught.value.args[0].fatal()) == (True, True)
             with new.transaction(timeout=WAIT_S):
                 new.produce(topic, "new")
-        assert values(confluent_kafka, kafka, topic, 1) == ["new"]
+        assert values(confluent_kafka, versioned, topic, 1) == ["new"]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_two_processors_share_a_topic_and_each_message_goes_through_once(
-    protocol: str, kafka: Cluster, new_topic: TopicMaker
+    protocol: str, versioned: Cluster, new_topic: TopicMaker
 ) -> None:
-    source, target, count = new_topic(kafka, 4), new_topic(kafka, 2), 2000
-    with Producer(quiet({"bootstrap.servers": kafka.bootstrap})) as filling:
+    source, target, count = new_topic(versioned, 4), new_topic(versioned, 2), 2000
+    with Producer(quiet({"bootstrap.servers": versioned.bootstrap})) as filling:
         filling.produce_many(source, [str(number) for number in range(count)], partition=[n % 4 for n in range(count)])
     done = threading.Event()
     counts: list[int] = [0, 0]
@@ -89,12 +117,12 @@ def test_two_processors_share_a_topic_and_each_message_goes_through_once(
                 done.set()
             return done.is_set()
 
-        where = {"bootstrap.servers": kafka.bootstrap}
+        where = {"bootstrap.servers": versioned.bootstrap}
         conf = {"group.id": source, "group.protocol": protocol, "auto.offset.reset": "earliest"}
         with (
             Consumer(quiet({**where, "enable.auto.commit": False, **conf})) as consumer,
             Producer(
-                quiet({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{source}-{number}"})
+                quiet({"bootstrap.servers": versioned.bootstrap, "transactional.id": f"{source}-{number}"})
             ) as producer,
         ):
             consumer.subscribe([source])
@@ -107,8 +135,8 @@ def test_two_processors_share_a_topic_and_each_message_goes_through_once(
     for worker in workers:
         worker.join(WAIT_S + 30)
     expected = sorted(str(number) for number in range(count))
-    assert values(confluent_kafka, kafka, target, 2) == expected
-    assert values(kafka_native, kafka, target, 2) == expected
-    with Consumer(quiet({"bootstrap.servers": kafka.bootstrap, "group.id": source})) as consumer:
+    assert values(confluent_kafka, versioned, target, 2) == expected
+    assert values(kafka_native, versioned, target, 2) == expected
+    with Consumer(quiet({"bootstrap.servers": versioned.bootstrap, "group.id": source})) as consumer:
         stored = consumer.committed([TopicPartition(source, number) for number in range(4)], WAIT_S)
         assert sum(each.offset for each in stored) == count
