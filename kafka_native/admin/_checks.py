@@ -88,30 +88,42 @@ def check_partitions(given: Iterable[Any]) -> None:
             raise ValueError("'partition' cannot be negative")
 
 
-def one_group(given: Any, doing: str) -> ConsumerGroupTopicPartitions:
-    """The one group of a request for "listing" or "altering" offsets, if it can be."""
+def offsets_of_groups(given: Any, doing: str) -> list[ConsumerGroupTopicPartitions]:
+    """The groups of a request for "listing" or "altering" offsets, if they can be."""
     if given is None:
         raise TypeError("request cannot be None")
     if not isinstance(given, list | tuple) or not all(isinstance(e, ConsumerGroupTopicPartitions) for e in given):
         raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
-    if len(given) != 1:
-        raise ValueError(f"Currently we support {doing} offsets for a single consumer group only")
-    group: ConsumerGroupTopicPartitions = given[0]
-    group_name(group.group_id)
-    if group.topic_partitions is None and doing == "altering":
-        raise ValueError("'topic_partitions' cannot be null")
-    if group.topic_partitions is not None:
-        if not isinstance(group.topic_partitions, list):
-            raise TypeError("'topic_partitions' must be a list or None")
-        if not group.topic_partitions:
-            raise ValueError("'topic_partitions' cannot be empty")
-        check_partitions(group.topic_partitions)
-        offsets = [each.offset for each in group.topic_partitions]
-        if doing == "altering" and min(offsets) < 0:
-            raise ValueError("Element of 'topic_partitions' must not have negative value for 'offset' field")
-        if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
-            raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
-    return group
+    if not given:
+        raise ValueError("Expected non-empty list of groups")
+    for group in given:
+        group_name(group.group_id)
+        if group.topic_partitions is None and doing == "altering":
+            raise ValueError("'topic_partitions' cannot be null")
+        if group.topic_partitions is not None:
+            _check_offsets(group.topic_partitions, doing)
+    return list(given)
+
+
+def _check_offsets(partitions: Any, doing: str) -> None:
+    if not isinstance(partitions, list):
+        raise TypeError("'topic_partitions' must be a list or None")
+    if not partitions:
+        raise ValueError("'topic_partitions' cannot be empty")
+    check_partitions(partitions)
+    offsets = [each.offset for each in partitions]
+    if doing == "altering" and min(offsets) < 0:
+        raise ValueError("Element of 'topic_partitions' must not have negative value for 'offset' field")
+    if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
+        raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
+
+
+def one_group(given: Any) -> ConsumerGroupTopicPartitions:
+    """The one group of a request for altering offsets."""
+    groups = offsets_of_groups(given, "altering")
+    if len(groups) != 1:
+        raise ValueError("Currently we support altering offsets for a single consumer group only")
+    return groups[0]
 
 
 def group_name(given: Any) -> str:

@@ -10,7 +10,16 @@ from typing import Any, overload
 from kafka_native.admin import _group_errands as group_errands
 from kafka_native.admin import _offset_errands as offset_errands
 from kafka_native.admin._calls import Calls
-from kafka_native.admin._checks import check_partitions, flag, group_name, list_of, once, one_group, set_of
+from kafka_native.admin._checks import (
+    check_partitions,
+    flag,
+    group_name,
+    list_of,
+    offsets_of_groups,
+    once,
+    one_group,
+    set_of,
+)
 from kafka_native.admin._group import ConsumerGroupDescription, ListConsumerGroupsResult
 from kafka_native.admin._metadata import GroupMetadata
 from kafka_native.control.main_thread import bound_s
@@ -104,16 +113,17 @@ class GroupCalls(Calls):
         require_stable: bool = False,
         request_timeout: float = -1,
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """Tells a group's committed offsets.
+        """Tells what groups have committed; those of one coordinator are asked about together (KIP-709).
 
-        :param list_consumer_group_offsets_request: One group, and the partitions; None for all that it has offsets of.
+        :param list_consumer_group_offsets_request: Groups, each with the partitions; None for all it has offsets of.
         :param require_stable: Wait for transactions that are about to change them (KIP-447).
-        :return: A future by the group's id. A partition without an offset has OFFSET_INVALID.
+        :return: A future by each group's id. A partition without an offset has OFFSET_INVALID.
         """
-        group = one_group(list_consumer_group_offsets_request, "listing")
+        groups = offsets_of_groups(list_consumer_group_offsets_request, "listing")
         make = partial(offset_errands.fetch_offsets, flag("require_stable", require_stable))
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(group.group_id, once(group))], make, offset_errands.list_consumer_group_offsets, timeout_s)
+        items = [(each.group_id, once(each)) for each in groups]
+        return self._begin(items, make, offset_errands.list_consumer_group_offsets, timeout_s)
 
     def alter_consumer_group_offsets(
         self,
@@ -127,7 +137,7 @@ class GroupCalls(Calls):
         :return: A future by the group's id. A partition has an ``error`` where its offset wasn't committed:
             UNKNOWN_MEMBER_ID while the group has members.
         """
-        group = one_group(alter_consumer_group_offsets_request, "altering")
+        group = one_group(alter_consumer_group_offsets_request)
         make = offset_errands.commit_offsets
         timeout_s = self._request_timeout(request_timeout)
         items = [(group.group_id, once(group))]

@@ -21,9 +21,12 @@ from kafka_native.protocol.offsets import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
+    OffsetFetchResponse,
 )
 from kafka_native.protocol.schema import Request
 from kafka_native.types import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
+
+ONE_BY_ONE = KafkaError(KafkaError._UNSUPPORTED_FEATURE, "a coordinator before Kafka 3.0 is asked about one group")
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
@@ -35,26 +38,50 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 
 
 def fetch_offsets(require_stable: bool, groups: list[ConsumerGroupTopicPartitions]) -> Request:
-    """The request, about one group."""
-    (group,) = groups
-    topics = wanted = None
+    """The request. Versions before 8 have the first group only."""
+    asked = [_asked(group) for group in groups]
+    first = asked[0]
+    topics = None
+    if first.topics is not None:
+        kind = OffsetFetchRequest.Topic
+        topics = [kind(name=each.name, partition_indexes=each.partition_indexes) for each in first.topics]
+    return OffsetFetchRequest(group_id=first.group_id, topics=topics, groups=asked, require_stable=require_stable)
+
+
+def _asked(group: ConsumerGroupTopicPartitions) -> OffsetFetchRequest.Group:
+    topics = None
     if group.topic_partitions is not None:
-        numbers = {name: [each.partition for each in some] for name, some in by_topic(group.topic_partitions).items()}
-        topics = [OffsetFetchRequest.Topic(name=name, partition_indexes=each) for name, each in numbers.items()]
-        wanted = [OffsetFetchRequest.Group.Topic(name=name, partition_indexes=each) for name, each in numbers.items()]
-    asked = OffsetFetchRequest.Group(group_id=group.group_id, topics=wanted)
-    return OffsetFetchRequest(group_id=group.group_id, topics=topics, groups=[asked], require_stable=require_stable)
+        topics = [
+            OffsetFetchRequest.Group.Topic(name=name, partition_indexes=[each.partition for each in some])
+            for name, some in by_topic(group.topic_partitions).items()
+        ]
+    return OffsetFetchRequest.Group(group_id=group.group_id, topics=topics)
 
 
 def list_consumer_group_offsets(
     make: Callable[[list[Any]], Request], items: dict[Any, Any], settle: Settle, errand: Errand
 ) -> Steps[None]:
-    """OffsetFetch, to the coordinator."""
+    """OffsetFetch, to the coordinators: all groups of one in a request (KIP-709), where it is that new."""
+    left: list[Any] = []
 
-    def outcomes(reply: Any, target: int | None) -> dict[str, Any]:
+    def together(reply: OffsetFetchResponse, target: int | None) -> dict[str, Any] | Same:
+        if not reply.groups and len(items) > 1:
+            return Same(ONE_BY_ONE)
         return {group: _offsets(reply, asked) for group, asked in items.items()}
 
-    return errand.rounds(items, errand.coordinators, make, outcomes, settle, change=False)
+    def set_aside(group: Any, outcome: Any) -> None:
+        if outcome is ONE_BY_ONE:
+            left.append(group)
+        else:
+            settle(group, outcome)
+
+    yield from errand.rounds(items, errand.coordinators, make, together, set_aside, change=False)
+
+    def alone(reply: OffsetFetchResponse, target: int | None) -> dict[str, Any]:
+        return {group: _offsets(reply, items[group]) for group in left}
+
+    if left:
+        yield from errand.rounds(left, errand.coordinators, make, alone, settle, change=False, most=1)
 
 
 def _offsets(reply: Any, asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:

@@ -472,7 +472,7 @@ class AIOAdminCalls:
         require_stable: bool = False,
         request_timeout: float = -1,
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """Tells a group's committed offsets; see `AdminClient.list_consumer_group_offsets`."""
+        """Tells what groups have committed; see `AdminClient.list_consumer_group_offsets`."""
         return self._begin(
             self._core.list_consumer_group_offsets,
             list_consumer_group_offsets_request,

@@ -246,6 +246,35 @@ def test_committed_offsets_are_told(version: int) -> None:
             assert result_of(admin.list_consumer_group_offsets([nobody])["nobody"]).topic_partitions == []
 
 
+@pytest.mark.parametrize("version", [5, 7, 8, 9])
+def test_groups_of_one_coordinator_are_asked_about_together(version: int) -> None:
+    groups = [f"together-{number}" for number in range(20)]
+    with MockCluster(brokers=3, max_versions={ApiKey.OFFSET_FETCH: version}) as cluster:
+        topic = Client(cluster).topic(2)
+        for number, group in enumerate(groups):
+            cluster.set_committed(group, {(topic, 1): number})
+        with admin_of(Client(cluster)) as admin:
+            wanted = [
+                ConsumerGroupTopicPartitions(group, None if group[-1] == "0" else [TopicPartition(topic, 1)])
+                for group in groups
+            ]
+            cluster.push_request_errors(ApiKey.OFFSET_FETCH, [KafkaError.NOT_COORDINATOR])
+            twice = ConsumerGroupTopicPartitions("twice", [TopicPartition(topic, 0)] * 2)
+            futures = admin.list_consumer_group_offsets([*wanted, twice, ConsumerGroupTopicPartitions("nobody")])
+            for number, group in enumerate(groups):
+                (found,) = result_of(futures[group]).topic_partitions
+                assert (found.partition, found.offset) == (1, number)
+            assert result_of(futures["nobody"]).topic_partitions == []
+            with pytest.raises(KafkaException, match="Duplicate partitions"):
+                result_of(futures["twice"])
+            requests = [each for each in cluster.requests if each.api_key == ApiKey.OFFSET_FETCH]
+            assert {each.version for each in requests} == {version}
+            if version >= 8:
+                assert len(requests) <= 2 * 3, "once each, and again where it was refused"
+            else:
+                assert len(requests) >= len(groups)
+
+
 def test_offsets_are_committed_for_a_group_without_members(client: Client) -> None:
     topic = client.topic(2)
     fill(client, topic, 3, partition=0)
@@ -279,9 +308,12 @@ def test_bad_requests_for_committed_offsets(client: Client) -> None:
             with pytest.raises(TypeError):
                 admin.list_consumer_group_offsets(bad)
         wrong = [one(""), one("g", []), one("g", [TopicPartition("t", 0, 5)]), one("g", [TopicPartition("t", -1)])]
-        for bad in ([], [one("g"), one("h")], *([each] for each in wrong)):
+        for bad in ([], *([each] for each in wrong), [one("g"), one("")]):
             with pytest.raises(ValueError, match=r"group|partition"):
                 admin.list_consumer_group_offsets(bad)
+        two: Any = [one(name, [TopicPartition("t", 0, 5)]) for name in ("g", "h")]
+        with pytest.raises(ValueError, match="single consumer group"):
+            admin.alter_consumer_group_offsets(two)
 
 
 def test_offsets_are_found_on_the_leaders_again_when_one_has_moved(client: Client) -> None:

@@ -190,8 +190,8 @@ WRONG = {
     "a type that isn't known": lambda client, lib, admin: client.list_consumer_groups(
         types={lib.ConsumerGroupType.UNKNOWN}
     ),
-    "two groups' offsets": lambda client, lib, admin: client.list_consumer_group_offsets(
-        [lib.ConsumerGroupTopicPartitions("a"), lib.ConsumerGroupTopicPartitions("b")]
+    "two groups' offsets": lambda client, lib, admin: client.alter_consumer_group_offsets(
+        [lib.ConsumerGroupTopicPartitions(each, [lib.TopicPartition("there", 0, 1)]) for each in "ab"]
     ),
     "offsets of no partitions": lambda client, lib, admin: client.alter_consumer_group_offsets(
         [lib.ConsumerGroupTopicPartitions("a")]
