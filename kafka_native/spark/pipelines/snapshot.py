@@ -91,7 +91,8 @@ def snapshot(
     """Writes the newest value of each key, as far as the topics go at the time of the call.
 
     The files are ``OUTPUT/topic=NAME/part-PPPPP.parquet`` with the columns key, value, partition, offset and timestamp,
-    one for each partition, also if it has no key. A task keeps the keys of one partition in memory, about twice.
+    one for each partition, also if it has no key. A task keeps the keys of one partition in memory, about twice. An
+    output takes one run at a time.
 
     :param session: Spark's, from `open_session()`.
     :param config: The client's configuration, with ``bootstrap.servers``.
@@ -110,6 +111,7 @@ def snapshot(
     form = _form(null_keys, headers, key_type, value_type)
     planned = plan_snapshot(config, output, topics=topics, pattern=pattern, update=update, form=form)
     home = Folder(output)
+    home.remove(_UNFINISHED)  # of runs that were killed
     unfinished = f"{_UNFINISHED}/{uuid4().hex}"
     home.make(unfinished)
     made = Snapshot(output, planned)

@@ -1,0 +1,302 @@
+"""The pipelines under kill -9, of the driver with all that it has started and of an executor alone.
+
+The mock cluster holds back an answer in the middle of a batch, so that some of it is written and none of it committed
+when somebody is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_native import Producer
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from kafka_native.spark import fetching, producers
+from kafka_native.spark.pipelines import Lake, Range, archive, replay
+from kafka_native.spark.pipelines.lake import LOG
+from kafka_native.spark.pipelines.mirror import mirror, translate_offset
+from kafka_native.spark.pipelines.snapshot import snapshot
+from tests.spark.killing import CLUSTER, EVER, Gate, running, shut
+from tests.spark.lakes import NOON_MS, records, stage
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # each starts a JVM, on a machine that may be busy
+
+PARTITIONS = 2
+RECORDS = 100
+"""Of each partition."""
+FIRST = 50
+"""So many of them are done before the run that is killed."""
+HELD = 75
+"""Where in partition 1 an answer is held back."""
+FIRST_MS = 1_600_000_000_000
+
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture
+def source() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, auto_create_topics=False) as cluster:
+        cluster.create_topic("t", PARTITIONS)
+        yield cluster
+        fetching.close_idle()
+
+
+@pytest.fixture
+def target() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, auto_create_topics=False) as cluster:
+        cluster.create_topic("t", PARTITIONS)
+        yield cluster
+        producers.close_idle()
+
+
+def conf(cluster: MockCluster) -> dict[str, str]:
+    return {"bootstrap.servers": cluster.bootstrap_servers}
+
+
+def fill(cluster: MockCluster, start: int, end: int) -> None:
+    """In batches of ten, so that tasks get a part and wait for the next one."""
+    with Producer({**conf(cluster), "batch.num.messages": 10, "linger.ms": 1000}) as producer:
+        for partition in range(PARTITIONS):
+            for number in range(start, end):
+                headers = [("n", b"%d" % number)] if number % 3 == 0 else None
+                value = f"{partition}-{number:03}"
+                producer.produce("t", value, f"k{number % 7}", partition, timestamp=FIRST_MS + number, headers=headers)
+
+
+def stored(cluster: MockCluster, partition: int) -> Rows:
+    found = cluster.messages("t", partition)
+    return [(each.key, each.value, each.timestamp, list(each.headers)) for each in found]
+
+
+# --- archive: exactly once ---
+
+
+def archived(lake: Lake, partition: int) -> list[tuple[int, bytes]]:
+    """What the lake has of a partition."""
+    rows = lake.dataset().to_table(["partition", "offset", "value"]).sort_by("offset").to_pylist()
+    return [(row["offset"], row["value"]) for row in rows if row["partition"] == partition]
+
+
+def assert_archived_once(lake: Lake, source: MockCluster) -> None:
+    for partition in range(PARTITIONS):
+        wanted = [(record.offset, record.value) for record in source.messages("t", partition)]
+        assert len(wanted) == RECORDS
+        assert archived(lake, partition) == wanted
+    assert lake.gaps() == []
+    listed = {str(path) for path in Path(lake.root).glob("topic=*/**/*.parquet")}
+    assert listed == set(lake.paths()), "who lists folders sees the same"
+    assert list(Path(lake.root, LOG).glob("staging/**/*.staged")) == []
+
+
+def hold_fetch(source: MockCluster, gate: Gate) -> None:
+    """Partition 1 isn't answered from HELD on."""
+    mark = b"1-%03d" % HELD
+
+    def rewrite(frame: bytes) -> bytes:
+        if mark in frame:
+            gate.hold()
+        return frame
+
+    source.rewrite_responses(ApiKey.FETCH, rewrite, count=EVER)
+
+
+def archive_command(source: MockCluster, lake: Lake) -> list[object]:
+    """Writes what comes at once, and asks for a batch of records at a time."""
+    small = ["--row-group-rows", "10", "--config", "fetch.message.max.bytes=1"]
+    return ["archive", "--bootstrap", source.bootstrap_servers, "--topics", "t", "--lake", lake.root, *small]
+
+
+def half_staged(lake: Lake) -> bool:
+    """Both partitions are written in part or whole, and not published."""
+    return len(list(Path(lake.root, LOG).glob("staging/**/*.staged"))) == PARTITIONS
+
+
+def test_archive_whose_driver_is_killed_has_each_record_once(
+    source: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    fill(source, 0, FIRST)
+    archive(conf(source), lake, topics=["t"], session=spark)
+    fill(source, FIRST, RECORDS)
+    with shut() as gate:
+        hold_fetch(source, gate)
+        with running(tmp_path / "said", "local[2]", *archive_command(source, lake)) as command:
+            command.wait_until(lambda: bool(gate.port) and half_staged(lake), "half a batch")
+            command.kill()
+    assert [len(archived(lake, partition)) for partition in range(PARTITIONS)] == [FIRST] * PARTITIONS
+    again = archive(conf(source), lake, topics=["t"], session=spark)
+    assert again.records == PARTITIONS * (RECORDS - FIRST)
+    assert_archived_once(lake, source)
+
+
+def test_archive_goes_on_without_the_executor_that_is_killed(source: MockCluster, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    fill(source, 0, RECORDS)
+    with shut() as gate:
+        hold_fetch(source, gate)
+        with running(tmp_path / "said", CLUSTER, *archive_command(source, lake)) as command:
+            command.wait_until(lambda: bool(gate.port) and half_staged(lake), "half a batch")
+            command.kill_executor(gate.port)
+            gate.open()
+            command.completed()
+    assert_archived_once(lake, source)
+
+
+# --- mirror: at least once, in order ---
+
+
+def assert_mirrored(source: MockCluster, target: MockCluster, checkpoint: Path) -> None:
+    """Nothing is missing or strange, all is in order at first; who goes on by a translated offset misses nothing."""
+    for partition in range(PARTITIONS):
+        wanted, found = stored(source, partition), stored(target, partition)
+        assert len(wanted) == RECORDS
+        assert firsts_of(found) == wanted
+        for offset in range(RECORDS):
+            place = translate_offset(str(checkpoint), "t", partition, offset)
+            assert place is not None
+            rest = found[place:]
+            assert all(row in rest for row in wanted[offset:])
+
+
+def hold_produce(target: MockCluster, gate: Gate) -> None:
+    """What is written to partition 1 from HELD on is there, but isn't acknowledged."""
+
+    def edit(answer: Any) -> None:
+        parts = [part for topic in answer.responses for part in topic.partition_responses]
+        if any(part.index == 1 and part.base_offset >= HELD for part in parts):
+            gate.hold()
+
+    target.edit_responses(ApiKey.PRODUCE, edit, count=EVER)
+
+
+def mirror_command(source: MockCluster, target: MockCluster, checkpoint: Path) -> list[object]:
+    """Writes in batches of ten records."""
+    to = ["--to-bootstrap", target.bootstrap_servers, "--to-config", "batch.num.messages=10"]
+    return ["mirror", "--bootstrap", source.bootstrap_servers, "--topics", "t", "--checkpoint", checkpoint, *to]
+
+
+def one_is_mirrored(target: MockCluster) -> bool:
+    """All of partition 0 is there."""
+    return len(stored(target, 0)) == RECORDS
+
+
+def firsts_of(rows: Rows) -> Rows:
+    """Each row where it comes first."""
+    found: Rows = []
+    for row in rows:
+        if row not in found:
+            found.append(row)
+    return found
+
+
+def test_mirror_whose_driver_is_killed_copies_the_batch_again(
+    source: MockCluster, target: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    fill(source, 0, FIRST)
+    mirror(spark, conf(source), conf(target), str(checkpoint), topics=["t"])
+    fill(source, FIRST, RECORDS)
+    with shut() as gate:
+        hold_produce(target, gate)
+        with running(tmp_path / "said", "local[2]", *mirror_command(source, target, checkpoint)) as command:
+            command.wait_until(lambda: bool(gate.port) and one_is_mirrored(target), "half a batch")
+            command.kill()
+        gate.drained()
+    done = [len(stored(target, partition)) for partition in range(PARTITIONS)]
+    assert done[0] == RECORDS
+    assert HELD < done[1] <= RECORDS
+    again = mirror(spark, conf(source), conf(target), str(checkpoint), topics=["t"])
+    assert again.records == PARTITIONS * (RECORDS - FIRST)
+    for partition in range(PARTITIONS):
+        wanted = stored(source, partition)
+        found = stored(target, partition)
+        assert found == wanted[: done[partition]] + wanted[FIRST:]
+        ends = [translate_offset(str(checkpoint), "t", partition, offset) for offset in (FIRST, RECORDS)]
+        assert ends == [done[partition], len(found)], "of the copy that counts"
+    assert_mirrored(source, target, checkpoint)
+
+
+def test_mirror_goes_on_without_the_executor_that_is_killed(
+    source: MockCluster, target: MockCluster, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    fill(source, 0, RECORDS)
+    with shut() as gate:
+        hold_produce(target, gate)
+        with running(tmp_path / "said", CLUSTER, *mirror_command(source, target, checkpoint)) as command:
+            command.wait_until(lambda: bool(gate.port) and one_is_mirrored(target), "half a batch")
+            command.kill_executor(gate.port)
+            gate.open()
+            command.completed()
+    assert stored(target, 0) == stored(source, 0), "its executor was left alone"
+    assert len(stored(target, 1)) > HELD + RECORDS, "copied in part, and then again"
+    assert_mirrored(source, target, checkpoint)
+
+
+# --- replay: at least once, a second's worth again; snapshot: the old one or the new one ---
+
+
+def test_replay_whose_driver_is_killed_goes_on_behind_what_was_acknowledged(
+    target: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, checkpoint = Lake(tmp_path / "lake"), tmp_path / "checkpoint"
+    lake.prepare()
+    for partition in range(PARTITIONS):
+        files = stage(lake, records(range(RECORDS), partition=partition), query=f"q{partition}")
+        lake.publish(f"q{partition}", 0, [Range("orders", partition, 0, RECORDS)], files)
+    where = ["--source", lake.root, "--checkpoint", checkpoint, "--rename", "orders=t"]
+    to = ["--bootstrap", target.bootstrap_servers, "--config", "batch.num.messages=10"]
+    with shut() as gate:
+        hold_produce(target, gate)
+        with running(tmp_path / "said", "local[2]", "replay", *where, *to) as command:
+            noted = checkpoint / "lane-orders-0.json"
+            command.wait_until(lambda: bool(gate.port) and noted.exists(), "one of two partitions")
+            command.kill()
+    again = replay(conf(target), lake.root, checkpoint, rename={"orders": "t"}, session=spark)
+    assert (again.lanes, again.records) == (1, RECORDS)
+    for partition in range(PARTITIONS):
+        stamps = [stamp for _, _, stamp, _ in firsts_of(stored(target, partition))]
+        assert stamps == [NOON_MS + offset for offset in range(RECORDS)]
+    assert len(stored(target, 0)) == RECORDS, "it was written down that this was acknowledged"
+    assert len(stored(target, 1)) > RECORDS
+
+
+def entries(output: Path) -> dict[tuple[int, bytes], bytes]:
+    rows = pq.read_table(output / "topic=t").to_pylist()
+    return {(row["partition"], row["key"]): row["value"] for row in rows}
+
+
+def unfinished(output: Path) -> list[Path]:
+    return list(output.glob("_unfinished/*/*"))
+
+
+def newest(source: MockCluster) -> dict[tuple[int, bytes], bytes]:
+    stored_rows = ((partition, row) for partition in range(PARTITIONS) for row in stored(source, partition))
+    return {(partition, row[0]): row[1] for partition, row in stored_rows}
+
+
+def test_snapshot_whose_driver_is_killed_leaves_the_one_before(
+    source: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    output = tmp_path / "table"
+    fill(source, 0, FIRST)
+    snapshot(spark, conf(source), str(output), topics=["t"])
+    before = entries(output)
+    assert before == newest(source)
+    fill(source, FIRST, RECORDS)
+    with shut() as gate:
+        hold_fetch(source, gate)
+        where = ["--bootstrap", source.bootstrap_servers, "--topics", "t", "--output", output]
+        with running(tmp_path / "said", "local[2]", "snapshot", *where) as command:
+            command.wait_until(lambda: bool(gate.port) and bool(unfinished(output)), "one of two parts")
+            command.kill()
+    assert entries(output) == before
+    snapshot(spark, conf(source), str(output), topics=["t"])
+    assert entries(output) == newest(source)
+    assert unfinished(output) == [], "what the dead have left is gone"
