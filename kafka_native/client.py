@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import PROPERTIES, Config, parse_bootstrap
 from kafka_native.control.authentication import Aside, Authenticator
 from kafka_native.control.brokers import Broker, BrokerPool
+from kafka_native.control.calls import ANY_BROKER, Call
 from kafka_native.control.canonical import canonical_servers
 from kafka_native.control.client_metrics import Sampler
 from kafka_native.control.encryption import Encryption
@@ -54,6 +56,9 @@ LAST_PUSH_S = 0.5
 """How long close() waits at most until the last client metrics have arrived, where a broker wants any (KIP-714)."""
 HANDLE_CLOSED_TEXT = "Handle has been closed"
 """What `list_topics()` of any closed client says."""
+
+ADMISSION_LOOK_S = 0.1
+"""How soon `Client.await_admission()` sees that all brokers are down."""
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _names = iter(range(1, 1 << 62))
@@ -333,6 +338,21 @@ class Client:
     def cluster_id(self, timeout: float) -> str | None:
         """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
         return self._metadata(MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout).cluster_id
+
+    def await_admission(self, timeout: float) -> None:
+        """Waits until a broker has let this client in, or all are down, ``timeout`` seconds at most.
+
+        :raises KafkaException: All are down because TLS or SASL has failed with one of them (_SSL, _AUTHENTICATION).
+        """
+        pool = self.main.pool
+        message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        asked = self.main.begin_gather(lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout)
+        while not wait([asked], ADMISSION_LOOK_S).done:
+            down, refusal = self.main.run(lambda: (pool.all_down(), pool.refusal()))
+            if down and refusal is not None:
+                raise KafkaException(refusal)
+            if down:
+                return  # they may come up: whoever asks next waits for that
 
     def _metadata(self, message: MetadataRequest, timeout: float) -> MetadataResponse:
         try:

@@ -43,6 +43,8 @@ COORDINATORS = 1 << 32
 NEXT_SERVER_S = 0.5
 # enum kn_peer_closed, csrc/engine/events.h: how loudly the peer's closing of a connection is told
 CLOSE_LEVELS = {2: INFO, 3: WARNING}
+# what an attempt that is made in the same way won't be spared
+REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"
 SASL_HINT = "is its listener one for SASL? see security.protocol"
 
@@ -74,7 +76,7 @@ class Broker:
     served: bool = False  # this connection has answered something besides its handshake
     cut_off: bool = False  # and it ended before that, with a question open
     failing: bool = False
-    cause: str = ""  # of its last failure
+    cause: KafkaError | None = None  # of its last failure
     told: set[tuple[int, bool]] = field(default_factory=set)  # errors since it was up last: code, was connected
     held_until: float = 0.0  # a quota is violated: nothing is sent before
     refused: bool = False  # we have ended this connection, and told why
@@ -471,7 +473,7 @@ class BrokerPool:
         broker.handshake = None
         broker.authentication = None
         broker.refused = True
-        broker.cause = error.str()
+        broker.cause = error
         self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
         self._report(broker, error, connected=True)
         self._fail_waiting(broker, error)
@@ -526,7 +528,7 @@ class BrokerPool:
                 told = level == ERROR or self._tells_closes
                 self._report(broker, error, connected=event.generation != 0, level=level if told else DEBUG)
             broker.failing = True
-            broker.cause = broker.cause if broker.refused else error.str()
+            broker.cause = broker.cause if broker.refused else error
             broker.refused = False
             self._fail_waiting(broker, error)
             self._tell_if_all_down()
@@ -541,8 +543,15 @@ class BrokerPool:
 
     def _why(self) -> str:
         """What brokers that are down have failed with last."""
-        causes = [broker.cause for broker in self._by_handle.values() if broker.failing and broker.cause]
-        return f": {causes[0]}" if causes else ""
+        causes = self._causes()
+        return f": {causes[0].str()}" if causes else ""
+
+    def _causes(self) -> list[KafkaError]:
+        return [broker.cause for broker in self._by_handle.values() if broker.failing and broker.cause is not None]
+
+    def refusal(self) -> KafkaError | None:
+        """Why TLS or SASL has kept this client out, wherever it has; None: it hasn't, or somebody is up meanwhile."""
+        return next((each for each in self._causes() if each.code() in REFUSALS), None)
 
     def _cause(self, broker: Broker, event: Event) -> str:
         if event.status == STATUS_TLS and self._encryption is not None:

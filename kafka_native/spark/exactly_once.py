@@ -27,7 +27,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.config import parse
 from kafka_native.control.transactions import Shared
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.keeping import Pool
+from kafka_native.spark.keeping import Pool, admitted
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.properties import common_properties
@@ -91,7 +91,7 @@ def begin(options: SinkOptions) -> Turn:
     :raises KafkaException: They don't answer, or don't allow it.
     """
     try:
-        with Producer(dict(options.producer)) as producer:
+        with admitted(Producer(dict(options.producer))) as producer:
             producer.init_transactions(CALL_S)
             shared = share(producer)
     except KafkaException as error:

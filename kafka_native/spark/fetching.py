@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark.errors import DataLossError
-from kafka_native.spark.keeping import Pool
+from kafka_native.spark.keeping import Pool, admitted
 from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN
 from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
 from kafka_native.spark.planning import OffsetRange
@@ -69,7 +69,9 @@ def _released(consumer: Consumer) -> bool:
     return True
 
 
-_consumers: Final = Pool(Consumer, _released, lambda consumer, _timeout_s: consumer.close())
+_consumers: Final = Pool(
+    lambda config: admitted(Consumer(config)), _released, lambda consumer, _timeout_s: consumer.close()
+)
 close_idle: Final = _consumers.close_idle
 
 
@@ -101,7 +103,7 @@ def read_range(
     :param columns: Names out of `COLUMNS`; None: those of the options.
     :raises DataLossError: Records of the range are gone (``failOnDataLoss=true``).
     :raises TimeoutError: No record came for ``kafkaConsumer.pollTimeoutMs``.
-    :raises KafkaException: The topic can't be read.
+    :raises KafkaException: The topic can't be read; no broker lets the consumer in.
     """
     if range_.size <= 0:
         return

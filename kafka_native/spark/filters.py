@@ -2,7 +2,8 @@
 
 Those on topic, partition and offset are kept exactly, so Spark needn't look again. A least timestamp moves the start of
 a range to the first record that is as young, and Spark still filters what follows: producers' clocks aren't in order.
-For the same reason a greatest timestamp narrows nothing.
+For the same reason a greatest timestamp narrows nothing: behind the first record that is too young there may be older
+ones, and a broker doesn't tell the last one that is old enough.
 """
 
 from __future__ import annotations

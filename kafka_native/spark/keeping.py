@@ -13,9 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Kept", "Pool"]
+from kafka_native import Consumer, Producer
+
+__all__ = ["Kept", "Pool", "admitted"]
 
 C = TypeVar("C")
+A = TypeVar("A", Consumer, Producer)
+
+_ADMISSION_S: Final = 10.0
 
 _KEPT_MAX: Final = 4
 """Clients that are kept; beyond that the one used longest ago is closed."""
@@ -27,6 +32,22 @@ class Kept(Generic[C]):
 
     config: Mapping[str, Any]
     client: C
+
+
+def admitted(client: A) -> A:
+    """A new client, once a broker has let it in; brokers that can't be reached are for its calls to wait for.
+
+    Calls wait for a wrong password, too, for as long as they may, as a broker may come up that knows it. A task that is
+    tried again, by a query that is, is told at once.
+
+    :raises KafkaException: TLS or SASL has failed (_SSL, _AUTHENTICATION); the client is closed.
+    """
+    try:
+        client._client.await_admission(_ADMISSION_S)
+    except BaseException:
+        client.close()
+        raise
+    return client
 
 
 class Pool(Generic[C]):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark.errors import OptionError
+from kafka_native.spark.keeping import admitted
 
 if TYPE_CHECKING:
     from kafka_native.spark.options import SourceOptions
@@ -160,7 +161,7 @@ class OffsetReader:
         """The consumer that the questions go through; made when it is needed."""
         if self._consumer is None:
             # what is only asked for offsets never fetches
-            self._consumer = Consumer(dict(self._options.consumer))
+            self._consumer = admitted(Consumer(dict(self._options.consumer)))
         return self._consumer
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from kafka_native import Producer
 from kafka_native.config import parse
-from kafka_native.spark.keeping import Pool
+from kafka_native.spark.keeping import Pool, admitted
 from kafka_native.spark.options import SinkOptions
 
 __all__ = ["close_idle", "lent", "patience_s"]
@@ -26,7 +26,7 @@ def _has_delivered(producer: Producer) -> bool:
     return len(producer) == 0 and producer.fatal_error() is None
 
 
-_producers: Final = Pool(Producer, _has_delivered, Producer.close)
+_producers: Final = Pool(lambda config: admitted(Producer(config)), _has_delivered, Producer.close)
 close_idle: Final = _producers.close_idle
 atexit.register(close_idle, _EXIT_FLUSH_S)
 
@@ -37,7 +37,7 @@ def lent(options: SinkOptions) -> AbstractContextManager[Producer]:
     The block has to end with everything delivered. If it raises, what is outstanding is given up, and the producer is
     closed.
 
-    :raises KafkaException: The configuration can't be.
+    :raises KafkaException: The configuration can't be; no broker lets the producer in (_SSL, _AUTHENTICATION).
     """
     return _producers.lent(options.producer)
 

@@ -26,6 +26,11 @@ _RENAMED: Final = {
     "ssl.keystore.key": "ssl.key.pem",
 }
 
+_PEM_FILES: Final = {
+    "ssl.truststore": ("ssl.ca.location",),
+    "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
+}
+
 _WITHOUT_MEANING: Final = frozenset(
     {
         "auto.commit.interval.ms",
@@ -75,6 +80,7 @@ def client_properties(options: Mapping[str, str], role: str) -> dict[str, str]:
     :raises OptionError: A property exists in a JVM only, or its value can't be translated.
     """
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
+    given = _with_pem_files(given)
     found: dict[str, str] = {}
     for name, value in given.items():
         for own, own_value in _translated(name, value, role).items():
@@ -104,6 +110,16 @@ def is_sensitive(name: str) -> bool:
     if declared is not None and declared.sensitive:
         return True
     return bool(re.search(r"password|secret|token|jaas|passphrase|credential|\.key$|\.pem$|access.?key", bare))
+
+
+def _with_pem_files(given: Mapping[str, str]) -> dict[str, str]:
+    """The stores of type PEM (KIP-651), which are files of certificates and keys, by what they are called here."""
+    found = dict(given)
+    for store, own in _PEM_FILES.items():
+        if given.get(f"{store}.type", "").strip().upper() == "PEM" and f"{store}.location" in given:
+            path = found.pop(f"{store}.location")
+            found = {**dict.fromkeys(own, path), **found}
+    return found
 
 
 def _translated(name: str, value: str, role: str) -> dict[str, str]:

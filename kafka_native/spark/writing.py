@@ -29,7 +29,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import Row, StringType, StructType
 
-from kafka_native import ArrowReport, KafkaException, Producer
+from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
 from kafka_native.spark import exactly_once
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import Turn, Writing
@@ -296,7 +296,7 @@ def write_rows(
     """
     limit_s = patience_s(options)
     with producer_of(options) as producer, nullcontext() if writing is None else writing.joined(producer):
-        outcome = _Outcome(None if writing is None else partial(exactly_once.check, producer))
+        outcome = _Outcome(producer.fatal_error, None if writing is None else partial(exactly_once.check, producer))
         for batch in batches:
             _check_rows(batch, options)
             if writing is not None:
@@ -314,8 +314,12 @@ def write_rows(
 class _Outcome:
     """What has become of a task's rows so far."""
 
-    def __init__(self, look: Callable[[], None] | None = None) -> None:
-        """``look`` raises what no row's report tells: that nothing of the transaction can be seen any more."""
+    def __init__(self, fatal: Callable[[], KafkaError | None], look: Callable[[], None] | None = None) -> None:
+        """``fatal``: why the producer has ended, if it has: rows that were queued only say that they were given up.
+
+        ``look`` raises what no row's report tells: that nothing of the transaction can be seen any more.
+        """
+        self._fatal = fatal
         self._look = look
         self.queued = 0
         self.failed = 0
@@ -337,7 +341,9 @@ class _Outcome:
     def check(self) -> None:
         """Raises what has gone wrong."""
         if self.failed:
-            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}")
+            fatal = self._fatal()
+            cause = "" if fatal is None else f"; the producer has ended: {fatal.str()}"
+            raise WriteError(f"{self.failed} of {self.queued} rows weren't written; the first: {self.first}{cause}")
         if self._look is not None:
             self._look()
 

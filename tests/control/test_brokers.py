@@ -315,3 +315,18 @@ def test_another_broker_is_asked_while_one_is_throttled():
     for _ in range(4):
         cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
     assert {request.handle for request in cluster.engine.submitted} == {1 - sent.handle}
+
+
+def test_a_refusal_is_known_until_a_broker_is_up():
+    cluster = Cluster()
+    pool = cluster.pool
+    assert pool.refusal() is None
+    pool.on_connected(event())
+    pool.refuse(pool.bootstrap[0], KafkaError(KafkaError._AUTHENTICATION, "a wrong password"))
+    pool.on_disconnected(event(status=TRANSPORT, attempts=1))
+    refusal = pool.refusal()
+    assert (refusal.code(), refusal.str()) == (KafkaError._AUTHENTICATION, "a wrong password")
+    cluster.bring_up(0)
+    assert pool.refusal() is None
+    pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="cut off"))
+    assert pool.refusal() is None, "it is only unreachable"

@@ -185,6 +185,11 @@ SAYS = {
         "stream, second run: 0 rows",
         "column value (there are: id): select what to write AS value",
     ],
+    "spark_secured.py": [
+        "rows: 1000",
+        "SASL authentication of user 'alice' with SCRAM-SHA-512 failed",
+        "the password is in the error: False",
+    ],
     "spark_exactly_once.py": [
         "first run: 100 rows",
         "the same batch again: 100 rows",

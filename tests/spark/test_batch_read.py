@@ -78,6 +78,26 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
         kafka.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
+def test_an_upper_bound_of_timestamps_leaves_nothing_out(kafka: Kafka) -> None:
+    """Older records may come behind younger ones, so nothing is cut off where the first young one is."""
+    topic = kafka.topic()
+    seconds = [0, 9, 1, 8, 2, 7, 3, 6, 4, 5]
+    kafka.produce(topic, ({"value": b"%d" % each, "timestamp": FIRST_MS + each * 1000} for each in seconds))
+    frame = kafka.read(topic).load().selectExpr("cast(cast(value as string) as int) second", "timestamp")
+
+    def found(condition: str) -> list[int]:
+        rows = frame.where(condition.format(*(f"timestamp_millis({FIRST_MS + each * 1000})" for each in (3, 6))))
+        return sorted(row.second for row in rows.collect())
+
+    assert found("timestamp < {0}") == [0, 1, 2]
+    assert found("timestamp <= {0}") == [0, 1, 2, 3]
+    assert found("timestamp between {0} and {1}") == [3, 4, 5, 6]
+    assert found("timestamp = {1}") == [6]
+    # an ending time is an offset: where the first record is as young
+    ending = kafka.read(topic, endingTimestamp=FIRST_MS + 8000).load()
+    assert [bytes(row.value) for row in ending.orderBy("offset").collect()] == [b"0"]
+
+
 def test_errors_name_the_option(kafka: Kafka) -> None:
     topic = kafka.topic()
     kafka.fill(topic, 5)

@@ -140,6 +140,32 @@ def test_both_give_the_same_dataframe(connected: SparkSession, apache: Cluster, 
         assert rows(ours) == found, name
 
 
+def test_both_end_by_time_where_times_are_in_no_order(
+    connected: SparkSession, apache: Cluster, new_topic: TopicMaker
+) -> None:
+    topic, first_ms = new_topic(apache), 1_700_000_000_000
+    producer = their_producer(apache)
+    for each in (0, 9, 1, 8, 2, 7, 3, 6, 4, 5):
+        producer.produce(topic, b"%d" % each, timestamp=first_ms + each)
+    flush(producer)
+    at = first_ms + 4  # the first record that is as young has offset 1
+    choices: list[tuple[dict[str, Any], int]] = [
+        ({"startingTimestamp": at}, 9),
+        ({"endingTimestamp": at}, 1),
+        ({"endingOffsetsByTimestamp": by_partition(topic, {0: at})}, 1),
+        ({"endingTimestamp": first_ms + 100}, 10),
+    ]
+    for options, count in choices:
+        theirs, ours = (rows(read(connected, format_, apache, topic, **options)) for format_ in (JVM, OURS))
+        assert len(theirs) == count, options
+        assert ours == theirs, options
+    for condition in ("timestamp < {}", "timestamp <= {}", "timestamp between {} and timestamp_millis(1700000000007)"):
+        wanted = condition.format(f"timestamp_millis({at})")
+        theirs, ours = (rows(read(connected, format_, apache, topic).where(wanted)) for format_ in (JVM, OURS))
+        assert theirs
+        assert ours == theirs, wanted
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

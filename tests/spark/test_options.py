@@ -182,6 +182,11 @@ def test_a_stream_can_not_want_more_than_it_may_take() -> None:
         ({"partition.assignment.strategy": "org.apache.X"}, {}),
         ({"max.poll.records": "100"}, {"max.poll.records": "100"}),
         ({"group.id": "g"}, {"group.id": "g"}),
+        ({"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca"}, {"ssl.ca.location": "/ca"}),
+        (
+            {"ssl.keystore.type": "pem", "ssl.keystore.location": "/own"},
+            {"ssl.certificate.location": "/own", "ssl.key.location": "/own"},
+        ),
     ],
 )
 def test_java_properties_become_our_own(java: dict[str, str], own: dict[str, str]) -> None:

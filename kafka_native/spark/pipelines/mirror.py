@@ -23,6 +23,7 @@ import pyarrow.fs as pafs
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark import exactly_once
 from kafka_native.spark.exactly_once import Turn
+from kafka_native.spark.keeping import admitted
 from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copying
@@ -310,7 +311,7 @@ def plan_mirror(
         source_id = cluster.consumer.list_topics(timeout=METADATA_S).cluster_id
     names = sorted({topic for topic, _ in keys})
     targets = {name: copying.target_name(to, name) for name in names}
-    with Consumer(_asking(sink.producer)) as other:
+    with admitted(Consumer(_asking(sink.producer))) as other:
         described = other.list_topics(timeout=METADATA_S)
     same = source_id is not None and source_id == described.cluster_id
     _check_names(targets, pattern, same)

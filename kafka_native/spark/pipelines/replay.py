@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import KafkaException, Producer
+from kafka_native.spark.keeping import admitted
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
@@ -391,7 +392,7 @@ def _check_targets(
             needed[name] = max(needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0)
     if not needed:
         return
-    with Producer(dict(sink.producer)) as producer:
+    with admitted(Producer(dict(sink.producer))) as producer:
         for name, count in sorted(needed.items()):
             try:
                 there = partition_count(producer.list_topics(name, METADATA_S), name)
