@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -163,6 +165,17 @@ def test_a_forked_worker_makes_its_own_consumer(mock_cluster: MockCluster, topic
         child.kill()
         child.join()
     assert values(fetching.read_range(options, whole)) == list(range(100))
+
+
+def test_workers_start_without_pandas() -> None:
+    """It would cost each process 0.3 s of CPU."""
+    tasks = (
+        "kafka_native.spark.pipelines.copying",
+        "kafka_native.spark.pipelines.archive",
+        "kafka_native.spark.writing",
+    )
+    program = f"import sys, {', '.join(tasks)}; sys.exit('pandas' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_deleted_records_are_an_error_or_left_out(

@@ -21,13 +21,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset
 
 from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
+
+if TYPE_CHECKING:
+    import pyarrow.dataset
 
 __all__ = ["Gap", "Lake", "LakeFile", "Manifest", "Range"]
 
@@ -155,13 +157,13 @@ class Lake(Folder):
 
         :raises PipelineError: The lake has no such files.
         """
+        from pyarrow import dataset  # which imports pandas: no task needs it
+
         files = self.files(topics, dates)
         if not files:
             raise PipelineError(f"the lake {self.uri} has no published files of that kind")
-        partitioning = pyarrow.dataset.partitioning(
-            pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive"
-        )
-        return pyarrow.dataset.dataset(
+        partitioning = dataset.partitioning(pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive")
+        return dataset.dataset(
             [f"{self.root}/{each.path}" for each in files],
             filesystem=self.fs,
             format="parquet",
