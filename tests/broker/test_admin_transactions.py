@@ -99,8 +99,11 @@ def hang(cluster: Cluster, topic: str) -> int:
     leader = cluster.admin().list_topics(timeout=10).brokers[leaders(cluster, topic)[0]]
     where: Any = SimpleNamespace(address=lambda broker: f"{leader.host}:{leader.port}")
     with wire.Wire(where) as connection:
-        identity = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 5)
-        assert identity.error_code == 0
+        asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        # A broker that has just started has no ids to give yet.
+        identity: Any = wait_for(
+            lambda: identified if (identified := connection.ask(asked, 5)).error_code == 0 else None, "a producer id"
+        )
         now_ms = int(time.time() * 1000)
         data = wire.batch(
             b"hanging",

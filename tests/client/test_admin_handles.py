@@ -35,7 +35,8 @@ def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
                 assert result_of(admin.create_topics([NewTopic("made", 2)])["made"]) is None
                 assert len(admin.list_topics("made", timeout=WAIT_S).topics["made"].partitions) == 2
                 assert admin.cluster_id(WAIT_S) == cluster.cluster_id
-                assert (threading.active_count(), cluster.connection_count(1)) == (threads, connections)
+                assert threading.active_count() <= threads, "the bootstrap connection may have ended meanwhile"
+                assert cluster.connection_count(1) <= connections
                 assert {each.client_id for each in cluster.requests_of(ApiKey.CREATE_TOPICS)} == {"the-owner"}
                 assert f"#{kind}-" in admin.metrics().name
                 assert admin.poll(1000) == 0, "callbacks are the owner's"
