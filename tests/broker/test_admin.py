@@ -298,15 +298,24 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
         }
         assert admin.elect_leaders(ElectionType.UNCLEAN).result(WAIT_S) == {}, "nobody needs one"
 
-        def leader() -> tuple[int, tuple[int, ...]]:
-            (first, _) = of(admin.describe_topics(TopicCollection([topic]))).partitions
-            return first.leader.id, tuple(each.id for each in first.replicas)
+        def elected() -> int | None:
+            """The leader by an election that was needed; None: the cluster has moved it by itself meanwhile."""
+            now, replicas = placed(admin, topic)
+            preferred = next(each for each in replicas if each != now)
+            order = (preferred, *(each for each in replicas if each != preferred))
+            change = {places[0]: NewPartitionReassignment(order)}
+            assert of(admin.alter_partition_reassignments(change)) is None
+            wait_for(lambda: placed(admin, topic)[1] == order, "another order of replicas")
+            found = admin.elect_leaders(ElectionType.PREFERRED, places[:1]).result(WAIT_S)
+            return preferred if found == {places[0]: None} else None
 
-        _, (old, other, *rest) = leader()
-        change = {places[0]: NewPartitionReassignment([other, old, *rest])}
-        assert of(admin.alter_partition_reassignments(change)) is None
-        wait_for(lambda: leader() == (old, (other, old, *rest)), "another order of replicas, with the old leader")
-        assert admin.elect_leaders(ElectionType.PREFERRED, places[:1]).result(WAIT_S) == {places[0]: None}
-        said = told(tool, kafka3, TOPICS, "--describe", "--topic", topic)
-        assert re.search(rf"Partition: 0\s+Leader: {other}\s", said)
+        leader = wait_for(elected, "an election that was needed")
+        line = rf"Partition: 0\s+Leader: {leader}\s"
+        wait_for(lambda: re.search(line, told(tool, kafka3, TOPICS, "--describe", "--topic", topic)), "the new leader")
         assert admin.cluster_id(WAIT_S) == kafka3.admin().cluster_id()
+
+
+def placed(admin: AdminClient, topic: str) -> tuple[int, tuple[int, ...]]:
+    """The leader and the replicas of a topic's first partition."""
+    first = of(admin.describe_topics(TopicCollection([topic]))).partitions[0]
+    return first.leader.id if first.leader else -1, tuple(each.id for each in first.replicas)
