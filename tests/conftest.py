@@ -8,6 +8,7 @@ import importlib
 import os
 import re
 import signal
+import sys
 import time
 from typing import Any
 
@@ -88,6 +89,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if WITNESS.search(item.path.read_text(encoding="utf-8")):
             item.add_marker(skip)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """With pytest -n a failure is named at once, not only when the last lane is done."""
+    if report.failed and hasattr(report, "node"):
+        print(f"\nFAILED {report.nodeid} ({report.when}), told in full at the end", file=sys.stderr, flush=True)
 
 
 @pytest.hookimpl(trylast=True)

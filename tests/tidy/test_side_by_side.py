@@ -50,6 +50,13 @@ def test_a_lane_has_one_process(tmp_path: Path) -> None:
     assert len({gw for name, gw in who if name in "yz"}) == 1, "of one lane"
 
 
+def test_a_failure_is_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / "test_fails.py").write_text("def test_it():\n    assert not 'this'\n", encoding="utf-8")
+    done = session(tmp_path, {}, *SIDE_BY_SIDE)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
+    assert done.stderr.splitlines().count("FAILED test_fails.py::test_it (call), told in full at the end") == 1
+
+
 def test_every_lane_has_files() -> None:
     files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
     assert {lane(path) for path in files} >= set(LANES)
