@@ -8,7 +8,7 @@ from typing import Any
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._topic_errands import told
-from kafka_native.control.errands import MOVED, UNANSWERED, Errand, Same, Settle, Steps
+from kafka_native.control.errands import MOVED, UNANSWERED, Each, Errand, Same, Settle, Steps
 from kafka_native.control.member import Member
 from kafka_native.control.offset_wire import asked_offsets, commit_message, commit_results
 from kafka_native.control.positions import NOWHERE, Key, place_of
@@ -64,10 +64,11 @@ def list_consumer_group_offsets(
     """OffsetFetch, to the coordinators: all groups of one in a request (KIP-709), where it is that new."""
     left: list[Any] = []
 
-    def together(reply: OffsetFetchResponse, target: int | None) -> dict[str, Any] | Same:
-        if not reply.groups and len(items) > 1:
-            return Same(ONE_BY_ONE)
-        return {group: _offsets(reply, asked) for group, asked in items.items()}
+    def outcomes(reply: OffsetFetchResponse, target: int | None) -> Each:
+        return Each(lambda group: _offsets(reply, items[group]))
+
+    def together(reply: OffsetFetchResponse, target: int | None) -> Same | Each:
+        return Same(ONE_BY_ONE) if not reply.groups and len(items) > 1 else outcomes(reply, target)
 
     def set_aside(group: Any, outcome: Any) -> None:
         if outcome is ONE_BY_ONE:
@@ -76,12 +77,8 @@ def list_consumer_group_offsets(
             settle(group, outcome)
 
     yield from errand.rounds(items, errand.coordinators, make, together, set_aside, change=False)
-
-    def alone(reply: OffsetFetchResponse, target: int | None) -> dict[str, Any]:
-        return {group: _offsets(reply, items[group]) for group in left}
-
     if left:
-        yield from errand.rounds(left, errand.coordinators, make, alone, settle, change=False, most=1)
+        yield from errand.rounds(left, errand.coordinators, make, outcomes, settle, change=False, most=1)
 
 
 def _offsets(reply: Any, asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:

@@ -80,6 +80,17 @@ class Same:
         return self.outcome
 
 
+@dataclass(frozen=True, slots=True)
+class Each:
+    """What a reply says of each key, looked up for those alone that it was asked for."""
+
+    outcome_of: Callable[[Any], Any]
+
+    def get(self, key: object, otherwise: object) -> Any:
+        """The outcome."""
+        return self.outcome_of(key)
+
+
 Steps: TypeAlias = Generator["list[Ask] | float", list[Reply], T]
 Place: TypeAlias = Callable[[list[Any]], Steps[dict[Any, Any]]]
 Settle: TypeAlias = Callable[[Any, Any], None]
@@ -216,7 +227,7 @@ class Errand:
         keys: Iterable[Hashable],
         place: Place,
         make: Callable[[list[Any]], Request],
-        outcomes: Callable[[Any, int | None], Mapping[Any, Any] | Same],
+        outcomes: Callable[[Any, int | None], Mapping[Any, Any] | Same | Each],
         settle: Settle,
         *,
         change: bool,
