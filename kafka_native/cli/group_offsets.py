@@ -52,6 +52,18 @@ class Group:
     members: list[Member]
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a group is in a partition."""
+
+    offset: int | None
+    lag: int | None = None
+    """What its coordinator itself says that it is behind; None: it doesn't."""
+
+
+NOWHERE: Final = Progress(None)
+
+
 class Offsets:
     """Asks for what belongs to groups of consumers and to partitions, with one time limit for each question."""
 
@@ -74,16 +86,16 @@ class Offsets:
         ]
         return Group(found.state, members), self
 
-    def committed(self, group: str) -> dict[Place, int]:
-        """What it has committed. KafkaException if the coordinator doesn't tell."""
+    def progress(self, group: str) -> dict[Place, Progress]:
+        """How far it is, where it has committed. KafkaException if the coordinator doesn't tell."""
         asked = [ConsumerGroupTopicPartitions(group)]
         call = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
         found = call[group].result().topic_partitions or []
-        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+        return {(each.topic, each.partition): Progress(each.offset) for each in found if each.offset >= 0}
 
-    def lags(self, group: str) -> dict[Place, int]:
-        """What its coordinator itself says that it is behind: nothing, for groups of consumers."""
-        return {}
+    def committed(self, group: str) -> dict[Place, int]:
+        """The offsets of `progress()` alone."""
+        return {place: each.offset for place, each in self.progress(group).items() if each.offset is not None}
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
         """All partitions of topics. Failed if one isn't there."""
@@ -134,20 +146,12 @@ class ShareOffsets(Offsets):
         ]
         return Group(found.group_state, members)
 
-    def committed(self, group: str) -> dict[Place, int]:
-        """Where it goes on."""
-        return {place: info.start_offset for place, info in self._told(group).items() if info.start_offset >= 0}
-
-    def lags(self, group: str) -> dict[Place, int]:
-        """What is behind an acknowledged message may be done already (KIP-1226): older coordinators don't tell."""
-        return {place: info.lag for place, info in self._told(group).items() if info.lag is not None}
-
-    def _told(self, group: str) -> dict[Place, SharePartitionOffsetInfo]:
+    def progress(self, group: str) -> dict[Place, Progress]:
+        """Where it goes on, and its lag (KIP-1226), for what is behind may be done; older coordinators don't tell it."""
         call = self._admin.list_share_group_offsets({group: None}, request_timeout=self._timeout_s)
-        found = call[group].result()
         return {
-            (each.topic, each.partition): info
-            for each, info in found.items()
+            (each.topic, each.partition): Progress(info.start_offset if info.start_offset >= 0 else None, info.lag)
+            for each, info in call[group].result().items()
             if isinstance(info, SharePartitionOffsetInfo)
         }
 
@@ -172,23 +176,24 @@ def _places(assignment: MemberAssignment) -> list[Place]:
 def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict[Place, str]]:
     """The group; a record for each partition that it has committed or is assigned; why ends are missing."""
     described, offsets = offsets.of(group)
-    committed = offsets.committed(group)
-    told = offsets.lags(group)
+    progress = offsets.progress(group)
     owners = {place: member for member in described.members for place in member.places}
-    places = sorted({*committed, *owners})
+    places = sorted({*(place for place, each in progress.items() if each.offset is not None), *owners})
     ends, errors = offsets.find(places, OffsetSpec.latest())
     records = []
     for place in places:
-        owner, end, offset = owners.get(place), ends.get(place), committed.get(place)
-        behind = None if end is None or offset is None else max(0, end - offset)
+        owner, end, here = owners.get(place), ends.get(place), progress.get(place, NOWHERE)
+        behind = here.lag
+        if behind is None and end is not None and here.offset is not None:
+            behind = max(0, end - here.offset)
         records.append(
             {
                 "group": group,
                 "topic": place[0],
                 "partition": place[1],
-                "committed": offset,
+                "committed": here.offset,
                 "end": end,
-                "lag": told.get(place, behind),
+                "lag": behind,
                 "member": None if owner is None else owner.id,
                 "client_id": None if owner is None else owner.client_id,
                 "host": None if owner is None else owner.host,
