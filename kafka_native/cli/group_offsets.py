@@ -147,7 +147,7 @@ class ShareOffsets(Offsets):
         return Group(found.group_state, members)
 
     def progress(self, group: str) -> dict[Place, Progress]:
-        """Where it goes on, and its lag (KIP-1226), for what is behind may be done; older coordinators don't tell it."""
+        """Where it goes on, and its lag (KIP-1226), for what is behind may be done; older coordinators don't tell."""
         call = self._admin.list_share_group_offsets({group: None}, request_timeout=self._timeout_s)
         return {
             (each.topic, each.partition): Progress(info.start_offset if info.start_offset >= 0 else None, info.lag)

@@ -16,6 +16,8 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from tests.broker.cluster import HOST
 
+HERE = (HOST, "localhost")
+
 
 class Authority:
     """Issues certificates and keeps them as files of a folder."""
@@ -27,18 +29,18 @@ class Authority:
         """What clients and brokers trust."""
         self._authority.cert_pem.write_to_path(self.ca)
 
-    def listener(self, client_auth: str = "none", host: str = HOST, **more: str) -> dict[str, str]:
-        """The TLS properties of a listener; ``client_auth``: none, requested or required; ``host``: who it is."""
+    def listener(self, client_auth: str = "none", hosts: Sequence[str] = HERE, **more: str) -> dict[str, str]:
+        """The TLS properties of a listener; ``client_auth``: none, requested or required; ``hosts``: its names."""
         return {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._keystore(host)),
+            "ssl.keystore.location": str(self._keystore(hosts)),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.ca,
             "ssl.client.auth": client_auth,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
-    def broker(self, name: str, path: Path, hosts: Sequence[str] = (HOST, "localhost")) -> int:
+    def broker(self, name: str, path: Path, hosts: Sequence[str] = HERE) -> int:
         """Writes a keystore with a broker's certificate; its serial number.
 
         Its principal is User:CN=name,...: the same for each of a name, or Kafka won't have them follow each other.
@@ -55,9 +57,9 @@ class Authority:
         key.write_bytes(_java_key(leaf))
         return str(certificate), str(key)
 
-    def _keystore(self, host: str) -> Path:
+    def _keystore(self, hosts: Sequence[str]) -> Path:
         path = self._folder / f"broker-{len(list(self._folder.glob('broker-*')))}.pem"
-        self.broker("broker", path, (host, "localhost") if host == HOST else (host,))
+        self.broker("broker", path, hosts)
         return path
 
 

@@ -31,10 +31,12 @@ from kafka_native.admin import (
 from kafka_native.errors import ErrorCode
 from kafka_native.types import Uuid
 from tests.broker.cluster import Cluster, NoBroker, start
-from tests.broker.support import TopicMaker, flush, our_producer, wait_for
+from tests.broker.java import CONFIGS, TOPICS
+from tests.broker.support import TopicMaker, flush, our_producer, told, wait_for
 
 WAIT_S = 60.0
 Tool = Callable[..., bytes]
+TOOLS = "org.apache.kafka.tools"
 
 
 def of(futures: Any) -> Any:
@@ -63,19 +65,14 @@ def filled(kafka: Cluster, topic: str, count: int = 200) -> None:
         flush(producer)
 
 
-def said(tool: Tool, kafka: Cluster, name: str, *args: str) -> str:
-    """What a tool of Kafka's prints."""
-    return tool(f"org.apache.kafka.tools.{name}", "--bootstrap-server", kafka.bootstrap, *args).decode()
-
-
 def configs(tool: Tool, kafka: Cluster, *args: str) -> str:
     """What kafka-configs prints."""
-    return tool("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, "--describe", *args).decode()
+    return told(tool, kafka, CONFIGS, "--describe", *args)
 
 
 def log_dirs(tool: Tool, kafka: Cluster, topic: str) -> dict[int, dict[str, int]]:
     """By kafka-log-dirs: for each broker the directories that hold a topic, and how large it is there."""
-    text = said(tool, kafka, "LogDirsCommand", "--describe", "--topic-list", topic)
+    text = told(tool, kafka, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
     (line,) = [each for each in text.splitlines() if each.startswith("{")]
     return {
         broker["broker"]: {
@@ -103,8 +100,13 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
         wanted = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": target}]}
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(wanted))
-        verified = said(
-            tool, owned3, "reassign.ReassignPartitionsCommand", "--verify", "--reassignment-json-file", str(plan)
+        verified = told(
+            tool,
+            owned3,
+            f"{TOOLS}.reassign.ReassignPartitionsCommand",
+            "--verify",
+            "--reassignment-json-file",
+            str(plan),
         )
         assert f"Reassignment of partition {topic}-0 is completed." in verified
         assert code_of(admin.alter_partition_reassignments({place: None})[place]) == (
@@ -131,12 +133,12 @@ def test_a_reassignment_under_way_is_listed_and_cancelled(owned3: Cluster, new_t
             assert of(begun) is None
             found = admin.list_partition_reassignments([place]).result(WAIT_S)[place]
             assert (set(found.replicas), found.adding_replicas, found.removing_replicas) == ({1, 3}, (3,), ())
-            listed = said(tool, owned3, "reassign.ReassignPartitionsCommand", "--list")
+            listed = told(tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list")
             assert re.search(rf"{topic}-0: replicas: .*adding: 3", listed), listed
             assert of(admin.alter_partition_reassignments({place: None})) is None
             assert admin.list_partition_reassignments().result(WAIT_S) == {}
-            assert "No partition reassignments found" in said(
-                tool, owned3, "reassign.ReassignPartitionsCommand", "--list"
+            assert "No partition reassignments found" in told(
+                tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list"
             )
         finally:
             down.start()
@@ -268,7 +270,7 @@ def at_level(admin: AdminClient, name: str, level: int) -> Any:
 
 def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
     """The level of each feature by kafka-features."""
-    text = said(tool, kafka, "FeatureCommand", "describe")
+    text = told(tool, kafka, f"{TOOLS}.FeatureCommand", "describe")
     return dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text))
 
 
@@ -277,10 +279,10 @@ def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
         found = admin.describe_metadata_quorum().result(WAIT_S)
         assert sorted(each.replica_id for each in found.voters) == [1, 2, 3]
         assert (found.observers, sorted(found.nodes)) == ((), [1, 2, 3])
-        text = said(tool, owned3, "MetadataQuorumCommand", "describe", "--status")
-        told = dict(re.findall(r"(\w+):\s+(.*)", text))
-        assert (int(told["LeaderId"]), int(told["LeaderEpoch"])) == (found.leader_id, found.leader_epoch)
-        assert 0 < found.high_watermark <= int(told["HighWatermark"])
+        text = told(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+        status = dict(re.findall(r"(\w+):\s+(.*)", text))
+        assert (int(status["LeaderId"]), int(status["LeaderEpoch"])) == (found.leader_id, found.leader_epoch)
+        assert 0 < found.high_watermark <= int(status["HighWatermark"])
         leader = next(each for each in found.voters if each.replica_id == found.leader_id)
         follower = next(each for each in found.voters if each.replica_id != found.leader_id)
         assert (leader.log_end_offset >= found.high_watermark, follower.last_fetch_timestamp > 0) == (True, True)
@@ -335,7 +337,7 @@ def voters_may_change(admin: AdminClient) -> bool:
 
 def voters(tool: Tool, kafka: Cluster) -> set[int]:
     """Who votes, by kafka-metadata-quorum."""
-    text = said(tool, kafka, "MetadataQuorumCommand", "describe", "--replication")
+    text = told(tool, kafka, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
     return {int(line.split()[0]) for line in text.splitlines() if line.split()[-1:] in (["Leader"], ["Follower"])}
 
 
@@ -391,12 +393,12 @@ def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: T
                 found.setdefault(each.name, []).extend(partition.id for partition in each.partitions)
         assert sum(map(len, found.values())) == 9
         assert found["zz-never-was"] == []
-        text = said(tool, owned3, "TopicCommand", "--describe", "--topic", topics[0])
+        text = told(tool, owned3, TOPICS, "--describe", "--topic", topics[0])
         first = next(each for page in pages for each in page.topics if each.name == topics[0]).partitions[0]
-        told = re.search(r"Partition: 0\s+Leader: (\d)\s+Replicas: (\S+)\s+Isr: (\S+)", text)
-        assert told is not None
-        assert (str(first.leader), ",".join(map(str, first.replicas))) == (told[1], told[2])
-        assert set(map(str, first.isr)) == set(told[3].split(","))
+        line = re.search(r"Partition: 0\s+Leader: (\d)\s+Replicas: (\S+)\s+Isr: (\S+)", text)
+        assert line is not None
+        assert (str(first.leader), ",".join(map(str, first.replicas))) == (line[1], line[2])
+        assert set(map(str, first.isr)) == set(line[3].split(","))
         assert first.eligible_leader_replicas is not None
         every = [each.name for page in admin.describe_topic_partitions(partition_limit=4) for each in page.topics]
         assert set(topics) <= set(every)

@@ -12,10 +12,10 @@ from kafka_native import KafkaError, KafkaException, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOAdminClient, AIOProducer
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, wait_for
+from tests.broker.java import GROUPS
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told, wait_for
 
 WAIT_S = 60.0
-TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -23,7 +23,6 @@ def test_offsets_are_forgotten_and_members_removed(
     kafka3: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes], protocol: str
 ) -> None:
     topic, group = new_topic(kafka3, 2), f"admin-{uuid.uuid4().hex[:8]}"
-    describe = ["--bootstrap-server", kafka3.bootstrap, "--describe", "--group", group]
     with our_producer(kafka3) as producer, AdminClient.of(producer) as admin:
         for number in range(4):
             producer.produce(topic, b"x", partition=number % 2)
@@ -50,7 +49,7 @@ def test_offsets_are_forgotten_and_members_removed(
         wait_for(lambda: not members(admin, group), "an empty group")
         (forgotten, kept) = places
         assert admin.delete_consumer_group_offsets(group, [forgotten])[forgotten].result(WAIT_S) is None
-        lines = [line.split() for line in tool(TOOL, *describe).decode().splitlines()]
+        lines = [line.split() for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()]
         offsets = {int(line[2]): line[3] for line in lines if line[:2] == [group, topic]}
         assert offsets == {kept.partition: "1"}
 

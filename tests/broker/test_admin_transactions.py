@@ -15,6 +15,7 @@ from kafka_native.admin import AdminClient, TransactionState
 from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.broker.cluster import Cluster
+from tests.broker.java import TRANSACTIONS
 from tests.broker.support import TopicMaker, leaders, our_consumer, our_producer, running, wait_for
 from tests.mock import wire
 
@@ -22,7 +23,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the fir
 
 WAIT_S = 60.0
 HOUR_MS = 3_600_000
-TOOL = "org.apache.kafka.tools.TransactionsCommand"
 
 Tool = Callable[..., bytes]
 
@@ -36,7 +36,7 @@ def trusting() -> Iterator[Cluster]:
 
 def rows(tool: Tool, cluster: Cluster, *command: str) -> list[dict[str, str]]:
     """The table that kafka-transactions.sh prints."""
-    lines = tool(TOOL, "--bootstrap-server", cluster.bootstrap, *command).decode().splitlines()
+    lines = tool(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *command).decode().splitlines()
     head_at = next(number for number, line in enumerate(lines) if "\t" in line)
     names, *found = ([each.strip() for each in line.split("\t")] for line in lines[head_at:])
     return [dict(zip(names, each, strict=True)) for each in found]

@@ -14,28 +14,21 @@ import pytest
 
 import kafka_native
 from kafka_native import KafkaError, KafkaException
-from kafka_native.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from kafka_native.admin import AdminClient
 from tests.broker.cluster import Cluster, Listener, quiet
+from tests.broker.sasl import MODULES, add_user, every_mechanism
 from tests.broker.support import TopicMaker, read, running, wait_for
 from tests.mock.secured import unsecured_jwt
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
-MODULES = "org.apache.kafka.common.security"
 USER, SECRET = "al=i,ce", "s3cret-word ª"  # SCRAM escapes the name; SASLprep would change the password
 JAAS_USER, JAAS_SECRET = "alice", "s3cret-word"  # properties files are Latin-1
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SESSION_MS = 2500
 QUIET = {"log_level": 0}
 
-SASL = {
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-    "plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_{JAAS_USER}="{JAAS_SECRET}";',
-    "scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
-    "scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
-    "oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required "
-    'unsecuredLoginStringClaim_sub="broker";',
-}
+SASL = every_mechanism(JAAS_USER, JAAS_SECRET)
 SESSIONS = {
     f"{name}.connections.max.reauth.ms": str(SESSION_MS)
     for name in ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
@@ -53,11 +46,7 @@ def secured() -> Iterator[Cluster]:
     users = ";".join(f"User:{name}" for name in ("ANONYMOUS", USER, JAAS_USER, "token-user"))
     changes = {"super.users": users, "delegation.token.secret.key": "for tests"}
     with running(1, changes=changes, listeners=LISTENERS) as cluster:
-        with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
-            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-                info = ScramCredentialInfo(mechanism, 4096)
-                upsertion = UserScramCredentialUpsertion(USER, info, SECRET.encode())
-                admin.alter_user_scram_credentials([upsertion])[USER].result(30)
+        add_user(cluster, USER, SECRET)
         yield cluster
 
 

@@ -10,25 +10,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafka_native.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener
+from tests.broker.sasl import MECHANISMS, add_user, every_mechanism
 from tests.broker.support import TopicMaker, running
-from tests.compat.outcomes import DELIVERS, Outcomes, bearer, login, print_table, side_by_side
+from tests.compat.outcomes import DELIVERS, Outcomes, bearer, login, printed, side_by_side
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
-MODULES = "org.apache.kafka.common.security"
-SCRAM = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-SASL = {
-    "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-    "plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_alice="secret";',
-    "scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
-    "scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
-    "oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required "
-    'unsecuredLoginStringClaim_sub="broker";',
-}
+SASL = every_mechanism("alice", "secret")
 PROTOCOLS = {"PLAINTEXT": "plaintext", "SASL": "sasl_plaintext", "PLAINONLY": "sasl_plaintext", "SASLTLS": "sasl_ssl"}
 
 
@@ -62,7 +52,7 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
     named |= {
         "TLS": Listener("SSL", authority.listener()),
         "MUTUAL": Listener("SSL", authority.listener("required")),
-        "ELSEWHERE": Listener("SSL", authority.listener(host="kafka.example")),
+        "ELSEWHERE": Listener("SSL", authority.listener(hosts=("kafka.example",))),
         "SASL": Listener("SASL_PLAINTEXT", SASL),
         "PLAINONLY": Listener("SASL_PLAINTEXT", SASL | {"sasl.enabled.mechanisms": "PLAIN"}),
         "SASLTLS": Listener("SASL_SSL", authority.listener() | SASL),
@@ -70,19 +60,11 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
     may = "User:ANONYMOUS;User:alice;User:CN=alice,O=trustme"
     changes = {"super.users": may, "allow.everyone.if.no.acl.found": "true"}
     with running(1, changes=changes, listeners=named) as cluster:
-        with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
-            for mechanism in SCRAM:
-                upsertion = UserScramCredentialUpsertion("alice", ScramCredentialInfo(mechanism, 4096), b"secret")
-                admin.alter_user_scram_credentials([upsertion])["alice"].result(30)
+        add_user(cluster, "alice", "secret")
         yield Listeners(cluster, authority, strangers)
 
 
-@pytest.fixture(scope="module")
-def table() -> Iterator[list[Outcomes]]:
-    """What came of each case with either client."""
-    rows: list[Outcomes] = []
-    yield rows
-    print_table(rows)
+table = pytest.fixture(scope="module")(printed)
 
 
 class Case(NamedTuple):

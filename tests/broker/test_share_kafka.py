@@ -27,7 +27,7 @@ def new_group(kafka: Cluster, topic: str, tool: Tool) -> str:
     group = f"share-{topic}"
     change = ["--alter", "--entity-type", "groups", "--entity-name", group]
     setting = "share.auto.offset.reset=earliest"
-    tool("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, *change, "--add-config", setting)
+    told(tool, kafka, java.CONFIGS, *change, "--add-config", setting)
     return group
 
 

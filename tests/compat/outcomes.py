@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import confluent_kafka
@@ -63,6 +63,9 @@ def side_by_side(name: str, conf: dict[str, Any], topic: str, ours: str, theirs:
     return Outcomes(name, of_theirs, comes_of(kafka_native, conf, topic, ours))
 
 
-def print_table(rows: Iterable[Outcomes]) -> None:
+def printed() -> Iterator[list[Outcomes]]:
+    """A fixture for what came of each case; at its end it is printed as a table."""
+    rows: list[Outcomes] = []
+    yield rows
     for row in (Outcomes("case", "confluent_kafka", "kafka_native"), *rows):
         print("{:36} {:24} {}".format(*row))

@@ -5,7 +5,7 @@ The table of all cases is printed at the end: ``pytest -s tests/compat/test_secu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import confluent_kafka
@@ -13,7 +13,7 @@ import pytest
 
 import kafka_native
 from kafka_native.mock import Certificates, ListenerSecurity, MockCluster
-from tests.compat.outcomes import DELIVERS, Outcomes, bearer, comes_of, login, print_table
+from tests.compat.outcomes import DELIVERS, Outcomes, bearer, comes_of, login, printed
 
 USERS = {"alice": "secret"}
 EVERY = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -96,12 +96,7 @@ def certificates() -> Certificates:
     return Certificates()
 
 
-@pytest.fixture(scope="module")
-def table() -> Iterator[list[Outcomes]]:
-    """What came of each case with either client."""
-    rows: list[Outcomes] = []
-    yield rows
-    print_table(rows)
+table = pytest.fixture(scope="module")(printed)
 
 
 def outcomes(case: Case, certificates: Certificates) -> Outcomes:

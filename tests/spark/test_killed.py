@@ -6,7 +6,7 @@ when somebody is killed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +39,22 @@ FIRST_MS = 1_600_000_000_000
 Rows = list[tuple[Any, ...]]
 
 
-@pytest.fixture
-def source() -> Iterator[MockCluster]:
+def with_topic(close_idle: Callable[[], object]) -> Iterator[MockCluster]:
+    """A cluster whose clients in this process are closed before it ends."""
     with MockCluster(brokers=2, auto_create_topics=False) as cluster:
         cluster.create_topic("t", PARTITIONS)
         yield cluster
-        fetching.close_idle()
+        close_idle()
+
+
+@pytest.fixture
+def source() -> Iterator[MockCluster]:
+    yield from with_topic(fetching.close_idle)
 
 
 @pytest.fixture
 def target() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2, auto_create_topics=False) as cluster:
-        cluster.create_topic("t", PARTITIONS)
-        yield cluster
-        producers.close_idle()
+    yield from with_topic(producers.close_idle)
 
 
 def conf(cluster: MockCluster) -> dict[str, str]:

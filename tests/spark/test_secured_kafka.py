@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives.serialization import (
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from kafka_native.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from kafka_native.admin import ScramMechanism
 from kafka_native.spark.pipelines.archive import archive
 from kafka_native.spark.pipelines.mirror import mirror
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener
+from tests.broker.sasl import MODULES, add_user
 from tests.broker.support import TopicMaker, running
 from tests.spark.conftest import ROOT
 from tests.spark.streams import completed, started, wait_for
@@ -32,7 +33,6 @@ from tests.spark.streams import completed, started, wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # the first one may have to fetch and start everything
 
 JVM, OURS = "kafka", "kafka_native"
-MODULES = "org.apache.kafka.common.security"
 SECRET = "s3cret-word"
 KEY = "kafka.ssl.keystore.key"
 KEY_SECRET = "s3cret-of-the-key"
@@ -106,11 +106,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     }
     may = {"super.users": "User:ANONYMOUS;User:alice"}
     with running(1, changes=may, listeners=listeners) as cluster:
-        with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
-            info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-            admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", info, SECRET.encode())])[
-                "alice"
-            ].result(30)
+        add_user(cluster, "alice", SECRET, [ScramMechanism.SCRAM_SHA_512])
         options = pem_options(authority)
         for name, each in options.items():
             each["kafka.bootstrap.servers"] = cluster.listeners[name]
