@@ -142,7 +142,8 @@ def our_consumer(cluster: Cluster, **config: Any) -> kafka_native.Consumer:
 
 
 def their_producer(cluster: Cluster, **config: Any) -> confluent_kafka.Producer:
-    return confluent_kafka.Producer(quiet(cluster.conf(**dotted(config))))
+    """Idempotent, or a retry in a partition whose leader has just been made would change the order."""
+    return confluent_kafka.Producer(quiet(cluster.conf(**{"enable.idempotence": True, **dotted(config)})))
 
 
 def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:

@@ -95,7 +95,8 @@ def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: st
 @pytest.mark.parametrize("codec", OLD_CODECS)
 def test_ours_reads_what_librdkafka_wrote(old_kafka: OldKafka, codec: str):
     topic = next(names)
-    theirs = confluent_kafka.Producer(quiet({**old_kafka.client_config, "compression.type": codec, "linger.ms": 2}))
+    conf = {**old_kafka.client_config, "compression.type": codec, "linger.ms": 2, "max.in.flight": 1}  # keeps order
+    theirs = confluent_kafka.Producer(quiet(conf))
     assert produce(theirs, topic) == [(None, 0, number) for number in range(COUNT)]
     with our_consumer(old_kafka) as consumer:
         assert read(consumer, topic, [0], COUNT, settle=0.05) == expected(old_kafka)

@@ -32,7 +32,7 @@ def settings(cluster: MockCluster, security: ListenerSecurity, **own: Any) -> di
 def produce_and_consume(cluster: MockCluster, conf: dict[str, Any]) -> None:
     """Both directions, by librdkafka, through a group; what comes back is what was sent."""
     cluster.create_topic("a", 2)
-    producer = confluent_kafka.Producer(conf)
+    producer = confluent_kafka.Producer({**conf, "enable.idempotence": True})  # a retry sends nothing twice
     for number in range(COUNT):
         producer.produce("a", b"%d" % number * 100, partition=number % 2)
     assert producer.flush(SECONDS) == 0
