@@ -21,7 +21,7 @@ from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import PROPERTIES, Config, parse_bootstrap
 from kafka_native.control.authentication import Aside, Authenticator
 from kafka_native.control.brokers import Broker, BrokerPool
-from kafka_native.control.calls import ANY_BROKER, Call
+from kafka_native.control.calls import ANY_BROKER, Call, Reply
 from kafka_native.control.canonical import canonical_servers
 from kafka_native.control.client_metrics import Sampler
 from kafka_native.control.encryption import Encryption
@@ -276,7 +276,7 @@ class Client:
         if self.telemetry is not None:
             self.telemetry.sampler.throttle.record(seconds * 1000)
         if self._throttle_cb is not None:
-            event = ThrottleEvent(broker.host, broker.node_id, seconds)
+            event = ThrottleEvent(f"{broker.host}:{broker.port}", broker.node_id, seconds)
             self.call_back(partial(self._throttle_cb, event))
 
     def metrics(self, closed_text: str) -> ClientMetrics:
@@ -333,11 +333,12 @@ class Client:
         message = MetadataRequest(
             topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"])
         )
-        return _cluster_of(self._metadata(message, timeout))
+        return _cluster_of(*self._metadata(message, timeout))
 
     def cluster_id(self, timeout: float) -> str | None:
         """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
-        return self._metadata(MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout).cluster_id
+        reply, _ = self._metadata(MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout)
+        return reply.cluster_id
 
     def await_admission(self, timeout: float) -> None:
         """Waits until a broker has let this client in, or all are down, ``timeout`` seconds at most.
@@ -354,12 +355,13 @@ class Client:
             if down:
                 return  # they may come up: whoever asks next waits for that
 
-    def _metadata(self, message: MetadataRequest, timeout: float) -> MetadataResponse:
+    def _metadata(self, message: MetadataRequest, timeout: float) -> tuple[MetadataResponse, Broker | None]:
+        """What a broker says, and which one it was."""
         try:
-            reply = self._ask_metadata(message, timeout)
+            reply, broker = self._ask_metadata(message, timeout)
             if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
                 self.main.run(self.main.pool.rebootstrap)
-                reply = self._ask_metadata(message, timeout)
+                reply, broker = self._ask_metadata(message, timeout)
             if reply.error_code:
                 raise KafkaException(KafkaError(reply.error_code))
         except KafkaException as error:
@@ -369,19 +371,27 @@ class Client:
                 KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there"
             ) from None
         self.main.post(lambda: self.main.metadata.take(reply))  # who was told of a broker may send it something next
-        return reply
+        return reply, broker
 
-    def _ask_metadata(self, message: MetadataRequest, timeout: float) -> MetadataResponse:
+    def _ask_metadata(self, message: MetadataRequest, timeout: float) -> tuple[MetadataResponse, Broker | None]:
         """Asks any broker; once more if its connection ends under the question, as an idle one may at any time."""
+
+        def ask(deadline: float, done: Callable[[Reply], None]) -> list[Call]:
+            def answered(reply: Reply) -> None:
+                done(reply if isinstance(reply, KafkaError) else (reply, call.answered_by))
+
+            call = Call(message, ANY_BROKER, deadline, answered)
+            return [call]
+
         started = time.monotonic()
         try:
-            reply: MetadataResponse = self.main.call(message, None, timeout)
+            answer: tuple[MetadataResponse, Broker | None] = self.main.gather(ask, timeout)
         except KafkaException as error:
             left = timeout if timeout < 0 else max(0.0, timeout - (time.monotonic() - started))
             if error.args[0].code() != KafkaError._TRANSPORT or left == 0:
                 raise
-            reply = self.main.call(message, None, left)
-        return reply
+            answer = self.main.gather(ask, left)
+        return answer
 
 
 class Observed:
@@ -469,8 +479,10 @@ def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:
     return from_status(status, text)
 
 
-def _cluster_of(reply: MetadataResponse) -> ClusterMetadata:
+def _cluster_of(reply: MetadataResponse, told_by: Broker | None) -> ClusterMetadata:
     cluster = ClusterMetadata()
+    if told_by is not None:
+        cluster.orig_broker_id, cluster.orig_broker_name = told_by.node_id, told_by.name
     cluster.cluster_id = reply.cluster_id
     cluster.controller_id = reply.controller_id
     for source in reply.brokers:

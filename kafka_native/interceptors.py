@@ -237,7 +237,7 @@ class ProducerHooks:
         """See `Producer.produce`."""
         chain = self._chain
         record = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
-        report = self._report(callback if on_delivery is None else on_delivery)
+        report = self._report(on_delivery if callback is None else callback)
         try:
             super().produce(  # type: ignore[misc]
                 record.topic,
@@ -340,7 +340,7 @@ class ProducerHooks:
             row: dict[str, Any] = {**message, **reports, "value": record.value, "key": record.key}
             row.update(partition=record.partition, headers=record.headers, timestamp=record.timestamp)
             rows.append(row)
-        report = self._report(callback if on_delivery is None else on_delivery)
+        report = self._report(on_delivery if callback is None else callback)
         queued = int(super().produce_batch(topic, rows, partition, None, report))  # type: ignore[misc]
         for message, row, record in zip(messages, rows, sent, strict=True):
             message.pop("_error", None)

@@ -237,9 +237,9 @@ class ClusterMetadata:
         self.topics: dict[str, TopicMetadata] = {}
         """The topics by name."""
         self.orig_broker_id: int = -1
-        """The id of the broker that answered."""
+        """The id of the broker that answered, -1 for one of bootstrap.servers."""
         self.orig_broker_name: str | None = None
-        """The name of the broker that answered, ``host:port/id``."""
+        """The name of the broker that answered, ``host:port/id`` or ``host:port/bootstrap``."""
 
     def __repr__(self) -> str:
         return f"ClusterMetadata({self.cluster_id})"
@@ -625,7 +625,7 @@ class Messages:
 class ThrottleEvent:
     """A broker held back a request because of a quota; what a ``throttle_cb`` gets.
 
-    :param broker_name: The broker's host name.
+    :param broker_name: The broker's address, ``host:port``.
     :param broker_id: The broker's id.
     :param throttle_time: For how long, in seconds.
     """

@@ -184,6 +184,13 @@ static inline int in_transaction(const struct kn_engine *engine)
     return !kn_engine_is_transactional(engine) || atomic_load(&engine->transaction.open);
 }
 
+/* Why there is none: a fatal error is said first. */
+static int no_transaction(const struct kn_engine *engine)
+{
+    int refusing = atomic_load_explicit(&engine->refusing, memory_order_acquire);
+    return refusing != KN_OK ? refusing : KN_ERR_NO_TRANSACTION;
+}
+
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
 {
     struct kn_engine *engine = topic->engine;
@@ -191,7 +198,7 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
     int status = append_init(topic, message, &append);
     if (status == KN_OK) status = kn_budget_take(&engine->budget, 1, append.budget_bytes);
     if (status != KN_OK) return status;
-    status = in_transaction(engine) ? append_one(topic, &append) : KN_ERR_NO_TRANSACTION;
+    status = in_transaction(engine) ? append_one(topic, &append) : no_transaction(engine);
     if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
     return status;
 }
@@ -215,7 +222,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
         if (ready < most) refusal = KN_ERR_FULL;
         if (ready == 0) return refusal;
     }
-    if (!in_transaction(topic->engine)) status = KN_ERR_NO_TRANSACTION;
+    if (!in_transaction(topic->engine)) status = no_transaction(topic->engine);
     while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
         int32_t appended;
         status = append_some(topic, appends + *queued, ready - *queued, &appended);

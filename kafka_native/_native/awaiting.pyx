@@ -385,7 +385,7 @@ cdef class Sending:
         sent.value = value
         sent.key = key
         sent.partition = partition
-        sent.callback = callback if on_delivery is None else on_delivery
+        sent.callback = on_delivery if callback is None else callback
         sent.timestamp = timestamp
         sent.headers = headers
         return sent

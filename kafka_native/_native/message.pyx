@@ -16,7 +16,7 @@ from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_live, kn_chunk_re
 from kafka_native._native.kn_records cimport KN_OK, kn_header, kn_header_next, kn_record, kn_record_reread, kn_span, kn_span_of
 
 # Partition, offset and leader epoch of a Message that has none.
-cdef int32_t NO_PARTITION = -2147483648
+cdef int32_t NO_PARTITION = -1
 cdef int64_t NO_OFFSET = -1001
 cdef int32_t NO_EPOCH = -1
 cdef int NO_STATUS = -1
@@ -148,7 +148,7 @@ cdef class Message:
         return self._batch.topic
 
     def partition(self):
-        """The partition's number, or None."""
+        """The partition's number, or None when it has none (a message that was given up before it got one)."""
         return None if self._batch.partition == NO_PARTITION else self._batch.partition
 
     def offset(self):

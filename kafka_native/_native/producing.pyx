@@ -81,7 +81,7 @@ cdef inline void _release(Piece *piece) noexcept:
 cdef inline int _opaque(on_delivery, callback, PyObject **opaque) except -1:
     # The callback as the engine keeps it, borrowed from the arguments; NULL for none. Small, to be inlined.
     opaque[0] = NULL
-    return 0 if on_delivery is None and callback is None else _opaque_of(callback if on_delivery is None else on_delivery, opaque)
+    return 0 if on_delivery is None and callback is None else _opaque_of(on_delivery if callback is None else callback, opaque)
 
 
 cdef int _opaque_of(on_delivery, PyObject **opaque) except -1:
@@ -442,7 +442,7 @@ cdef class ProducerCore(DeliveryCore):
         _partition(partition)
         if not isinstance(messages, list):
             raise TypeError(f"messages must be a list, not {type(messages).__name__}")
-        rows = self._checked_rows(messages, partition, callback if on_delivery is None else on_delivery)
+        rows = self._checked_rows(messages, partition, on_delivery if callback is None else callback)
         if self._partitioner is not None:
             rows = self._choose_rows(target, topic, rows)
         for row in rows:
@@ -489,9 +489,9 @@ cdef class ProducerCore(DeliveryCore):
         cdef PyObject *opaque
         value, key, headers = source.get("value"), source.get("key"), source.get("headers")
         own_partition, timestamp = source.get("partition"), source.get("timestamp")
-        own = source.get("on_delivery")
+        own = source.get("callback")
         if own is None:
-            own = source.get("callback")
+            own = source.get("on_delivery")
         own = on_delivery if own is None else own
         number = partition if own_partition is None else _number(own_partition, "partition")
         moment = 0 if timestamp is None else _number(timestamp, "timestamp")

@@ -130,7 +130,7 @@ class ConfigResource:
         self.error = error
 
     def __repr__(self) -> str:
-        return f"ConfigResource({self.restype},{self.name})"
+        return f"ConfigResource({self.restype},{self.name}{'' if self.error is None else f',{self.error!r}'})"
 
     def __hash__(self) -> int:
         return hash((self.restype, self.name))

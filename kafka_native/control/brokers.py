@@ -611,6 +611,7 @@ class BrokerPool:
         if event.status == STATUS_STALE and self._clock() < call.deadline:
             self.send(call)  # never sent, and the pool knows by now that this connection has ended
             return
+        call.answered_by = broker
         call.on_reply(self._outcome(event, broker, call.message.api_key, version))
 
     def _outcome(self, event: Event, broker: Broker, api_key: int, version: int) -> Reply:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafka_native.protocol.schema import Request
+
+if TYPE_CHECKING:
+    from kafka_native.control.brokers import Broker
 
 ANY_BROKER = None
 """As a target: whichever broker is up, or comes up first."""
@@ -25,8 +28,7 @@ class Call:
     """One request, where it goes and who waits for the reply.
 
     ``deadline`` is on the monotonic clock, in seconds; ``on_reply`` runs on the control thread exactly once, with the
-    decoded response or a
-    KafkaError.
+    decoded response or a KafkaError.
     """
 
     message: Request
@@ -35,6 +37,8 @@ class Call:
     on_reply: Callable[[Reply], None]
     newest: int = ANY_VERSION
     """The newest version that means what is meant."""
+    answered_by: Broker | None = None
+    """Who sent the reply, from ``on_reply`` on."""
 
 
 class Manager(Protocol):

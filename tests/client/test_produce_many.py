@@ -315,10 +315,10 @@ def test_message_s_own_callback_goes_before_the_call_s(client: Client):
             {"value": "c", "on_delivery": into("own")},
             {"value": "d", "on_delivery": into("own"), "callback": into("callback")},
         ]
-        assert producer.produce_batch(topic, own, on_delivery=into("call"), callback=into("never")) == 4
+        assert producer.produce_batch(topic, own, on_delivery=into("never"), callback=into("call")) == 4
         assert producer.produce_batch(topic, [{"value": "e"}], callback=into("call")) == 1
         assert producer.produce_batch(topic, [{"value": "f"}]) == 1
-    assert reports == {"call": [b"a", b"e"], "callback": [b"b"], "own": [b"c", b"d"], "client": [b"f"]}
+    assert reports == {"call": [b"a", b"e"], "callback": [b"b", b"d"], "own": [b"c"], "client": [b"f"]}
 
 
 def test_message_that_cannot_be_queued_has_its_error_and_the_rest_goes_on(client: Client):

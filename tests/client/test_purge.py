@@ -81,7 +81,7 @@ def test_throttled_producer_waits_and_tells(cluster: MockCluster, client: Client
         assert time.monotonic() - started > 0.5
         producer.poll(0)
     assert [(event.broker_id, event.throttle_time) for event in events] == [(leader, 0.7)]
-    assert events[0].broker_name == "127.0.0.1"
+    assert events[0].broker_name == cluster.bootstrap_servers.split(",")[leader - 1]
 
 
 def test_throttled_consumer_tells(cluster: MockCluster, client: Client):

@@ -1,11 +1,12 @@
-"""The same calls on confluent_kafka and on kafka_native, each on topics and groups of its own of one mock cluster."""
+"""The same calls on confluent_kafka and on kafka_native, each on topics and groups of its own of one mock cluster.
+
+`tests/broker/test_compat_kafka.py` makes them on Apache Kafka.
+"""
 
 from __future__ import annotations
 
-import itertools
-import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
@@ -13,102 +14,13 @@ import pytest
 
 import kafka_native
 from kafka_native.mock import MockCluster
-
-Lib = Any
-BOTH = (confluent_kafka, kafka_native)
-WAIT_S = 60
-BASE_MS = 1_700_000_000_000
-_numbers = itertools.count()
+from tests.compat.sides import BASE_MS, BOTH, METADATA, WAIT_S, Side, Stage, assert_same, next_message, outcomes
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MockCluster]:
     with MockCluster(brokers=2) as running:
         yield running
-
-
-class Side:
-    """One library on a topic of two partitions: 10 messages in partition 0, none in partition 1."""
-
-    def __init__(self, lib: Lib, cluster: MockCluster) -> None:
-        self.lib = lib
-        self.servers = cluster.bootstrap_servers
-        self.topic = f"side-by-side-{next(_numbers):05}"
-        self.group = f"group-of-{self.topic}"
-        cluster.create_topic(self.topic, 2)
-
-    def producer(self, **conf: Any) -> Any:
-        return self.lib.Producer({"bootstrap.servers": self.servers, "log_level": 0, **named(conf)})
-
-    def consumer(self, **conf: Any) -> Any:
-        basics = {
-            "bootstrap.servers": self.servers,
-            "group.id": self.group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 20,
-            "log_level": 0,
-        }
-        return self.lib.Consumer({**basics, **named(conf)})
-
-    def fill(self) -> None:
-        producer = self.producer()
-        for number in range(10):
-            producer.produce(
-                self.topic,
-                f"value {number}",
-                f"key {number}",
-                partition=0,
-                timestamp=BASE_MS + number * 1000,
-                headers=[("number", str(number)), ("number", None)],
-            )
-        assert producer.flush(WAIT_S) == 0
-
-    def at(self, partition: int = 0, offset: int = -1001) -> Any:
-        return self.lib.TopicPartition(self.topic, partition, offset)
-
-    def plain(self, value: Any) -> Any:
-        """A result in types that both have, without the names of topics and groups."""
-        if isinstance(value, list | tuple):
-            return [self.plain(each) for each in value]
-        if isinstance(value, dict):
-            return {self.plain(key): self.plain(each) for key, each in value.items()}
-        if isinstance(value, self.lib.TopicPartition):
-            return [self.plain(getattr(value, name)) for name in ("topic", "partition", "offset", "metadata", "error")]
-        if isinstance(value, self.lib.KafkaError):
-            return "error", value.name(), value.fatal()
-        if isinstance(value, self.lib.Message):
-            names = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "error")
-            return [self.plain(getattr(value, name)()) for name in names]
-        return re.sub(r"side-by-side-\d+", "TOPIC", value) if isinstance(value, str) else value
-
-
-def named(conf: dict[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "."): value for name, value in conf.items()}
-
-
-def assert_same(cluster: MockCluster, use: Callable[[Side], Any]) -> None:
-    """What ``use`` returns, or the class and the code of what it raises, is the same."""
-    outcomes = []
-    for lib in BOTH:
-        side = Side(lib, cluster)
-        try:
-            outcomes.append(side.plain(use(side)))
-        except (RuntimeError, TypeError, ValueError, BufferError, lib.KafkaException) as error:
-            cause = error.args[0] if error.args else None
-            outcomes.append((type(error).__name__, cause.name() if isinstance(cause, lib.KafkaError) else str(error)))
-    theirs, ours = outcomes
-    assert ours == theirs
-
-
-def next_message(consumer: Any) -> Any:
-    """The next message; confluent_kafka's poll() may also return None early."""
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        message = consumer.poll(1)
-        if message is not None:
-            return message
-    raise AssertionError("no message in time")
 
 
 # --- producing ---
@@ -127,11 +39,11 @@ def reports_of(side: Side, *, callback_name: str = "on_delivery", **conf: Any) -
 
 
 @pytest.mark.parametrize("name", ["on_delivery", "callback"])
-def test_delivery_reports(cluster: MockCluster, name: str) -> None:
+def test_delivery_reports(cluster: Stage, name: str) -> None:
     assert_same(cluster, lambda side: reports_of(side, callback_name=name))
 
 
-def test_a_report_has_the_headers_here(cluster: MockCluster) -> None:
+def test_a_report_has_the_headers_here(cluster: Stage) -> None:
     for lib, expected in ((confluent_kafka, None), (kafka_native, [("h", b"x")])):
         got: list[Any] = []
         side = Side(lib, cluster)
@@ -141,7 +53,7 @@ def test_a_report_has_the_headers_here(cluster: MockCluster) -> None:
         assert [(error, message.headers()) for error, message in got] == [(None, expected)]
 
 
-def test_a_report_for_every_message_by_configuration(cluster: MockCluster) -> None:
+def test_a_report_for_every_message_by_configuration(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         got: list[Any] = []
         producer = side.producer(on_delivery=lambda error, message: got.append([error, message]))
@@ -154,7 +66,7 @@ def test_a_report_for_every_message_by_configuration(cluster: MockCluster) -> No
     assert_same(cluster, use)
 
 
-def test_an_exception_of_a_callback_comes_out_of_flush(cluster: MockCluster) -> None:
+def test_an_exception_of_a_callback_comes_out_of_flush(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         def fail(error: Any, message: Any) -> None:
             raise ValueError("said by the callback")
@@ -166,7 +78,7 @@ def test_an_exception_of_a_callback_comes_out_of_flush(cluster: MockCluster) -> 
     assert_same(cluster, use)
 
 
-def test_what_is_purged_is_reported(cluster: MockCluster) -> None:
+def test_what_is_purged_is_reported(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         got: list[Any] = []
         producer = side.producer(linger_ms=60_000)
@@ -178,7 +90,7 @@ def test_what_is_purged_is_reported(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_a_full_queue(cluster: MockCluster) -> None:
+def test_a_full_queue(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         producer = side.producer(queue_buffering_max_messages=1, linger_ms=60_000)
         try:
@@ -193,14 +105,14 @@ def test_a_full_queue(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_a_message_that_is_too_large(cluster: MockCluster) -> None:
+def test_a_message_that_is_too_large(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         return side.producer(message_max_bytes=2000).produce(side.topic, b"x" * 5000, partition=0)
 
     assert_same(cluster, use)
 
 
-def test_a_partition_that_does_not_exist(cluster: MockCluster) -> None:
+def test_a_partition_that_does_not_exist(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         got: list[Any] = []
         producer = side.producer()
@@ -215,7 +127,7 @@ def test_a_partition_that_does_not_exist(cluster: MockCluster) -> None:
 
 
 @pytest.mark.parametrize("partitioner", ["consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a"])
-def test_keys_go_to_the_same_partitions(cluster: MockCluster, partitioner: str) -> None:
+def test_keys_go_to_the_same_partitions(cluster: Stage, partitioner: str) -> None:
     def use(side: Side) -> Any:
         got: dict[bytes, int] = {}
         producer = side.producer(partitioner=partitioner)
@@ -232,7 +144,7 @@ def test_keys_go_to_the_same_partitions(cluster: MockCluster, partitioner: str) 
     assert_same(cluster, use)
 
 
-def test_closing(cluster: MockCluster) -> None:
+def test_closing(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         got: list[Any] = []
         producer = side.producer()
@@ -242,10 +154,163 @@ def test_closing(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
+# --- producing many at once ---
+
+
+def batch_of(side: Side, messages: list[Any], producer: Any = None, **given: Any) -> list[Any]:
+    """What produce_batch() returns, the messages' errors, and the reports: who was told, and of what."""
+    told: list[Any] = []
+
+    def teller(name: str) -> Any:
+        return lambda error, message: told.append([name, message.key(), message.value(), message.partition(), error])
+
+    producer = producer or side.producer()
+    for message in messages:
+        if "callback" in message:
+            message["callback"] = teller(message["callback"])
+    given = {name: teller(value) if isinstance(value, str) else value for name, value in given.items()}
+    count = producer.produce_batch(side.topic, messages, **given)
+    errors = [message.get("_error") for message in messages]
+    producer.purge(in_flight=False)
+    assert producer.flush(WAIT_S) == 0
+    return [count, errors, sorted(told, key=repr)]
+
+
+BATCHES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
+    "none": ([], {}),
+    "values and keys": ([{"value": "a", "key": "k"}, {"value": b"b"}, {"key": b"c"}, {}], {"partition": 1}),
+    "on_delivery": ([{"value": "a"}, {"value": "b"}], {"on_delivery": "all"}),
+    "callback": ([{"value": "a"}, {"value": "b"}], {"callback": "all"}),
+    "one has its own": ([{"value": "a", "callback": "own"}, {"value": "b"}], {"on_delivery": "all"}),
+    "some are too large": ([{"value": "a"}, {"value": "b" * 5000}, {"value": "c"}], {"on_delivery": "all"}),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch(cluster: Stage, name: str) -> None:
+    def use(side: Side) -> Any:
+        messages, given = BATCHES[name]
+        with_partition = {"partition": 0, **given}
+        producer = side.producer(message_max_bytes=2000, linger_ms=20_000)
+        return batch_of(side, [dict(each) for each in messages], producer, **with_partition)
+
+    assert_same(cluster, use)
+
+
+def test_a_batch_is_consumed(cluster: Stage) -> None:
+    def use(side: Side) -> Any:
+        producer = side.producer()
+        count = producer.produce_batch(side.topic, [{"value": str(each), "key": "k"} for each in range(5)], partition=1)
+        assert producer.flush(WAIT_S) == 0
+        consumer = side.consumer()
+        consumer.assign([side.at(1, 0)])
+        got = [next_message(consumer) for _ in range(5)]
+        consumer.close()
+        return count, [[each.offset(), each.key(), each.value(), each.headers(), each.error()] for each in got]
+
+    assert_same(cluster, use)
+
+
+def test_a_batch_for_a_full_queue(cluster: Stage) -> None:
+    def use(side: Side) -> Any:
+        producer = side.producer(queue_buffering_max_messages=1, linger_ms=20_000)
+        return batch_of(side, [{"value": each} for each in "abc"], producer, partition=0, on_delivery="all")
+
+    assert_same(cluster, use)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [({"value": "a"},), "a", None, [{"value": "a"}, "b"], [{"value": 5}], [{"key": 5}], [{"partition": "x"}]],
+    ids=repr,
+)
+def test_what_is_no_batch(cluster: Stage, messages: Any) -> None:
+    def use(side: Side) -> Any:
+        producer = side.producer()
+        with pytest.raises(TypeError):
+            producer.produce_batch(side.topic, messages, partition=0)
+        return producer.flush(WAIT_S)
+
+    assert_same(cluster, use)
+
+
+def test_a_batch_of_a_closed_producer(cluster: Stage) -> None:
+    def use(side: Side) -> Any:
+        producer = side.producer()
+        producer.close()
+        return producer.produce_batch(side.topic, [{"value": "a"}])
+
+    assert_same(cluster, use)
+
+
+def test_a_batch_keeps_timestamps_headers_and_partitions_here(cluster: Stage) -> None:
+    """What confluent_kafka refuses or drops; its batches have one partition, whatever the messages say."""
+
+    def use(side: Side) -> Any:
+        timed = side.tried(lambda: side.producer().produce_batch(side.topic, [{"timestamp": BASE_MS}], partition=0))
+        told: list[Any] = []
+        messages = [{"value": "a", "headers": [("h", b"x")], "partition": 1}, {"value": "b"}]
+        producer = side.producer()
+        producer.produce_batch(side.topic, messages, partition=0, on_delivery=lambda *report: told.append(report))
+        assert producer.flush(WAIT_S) == 0
+        return timed, sorted((message.value(), message.partition(), message.headers()) for _, message in told)
+
+    theirs, ours = outcomes(cluster, use)
+    assert theirs[0][0] == "NotImplementedError"
+    assert ours[0] == 1
+    assert theirs[1] == [[b"a", 0, None], [b"b", 0, None]]
+    assert ours[1] == [[b"a", 1, [["h", b"x"]]], [b"b", 0, None]]
+
+
+def test_two_callbacks(cluster: Stage) -> None:
+    def use(side: Side) -> Any:
+        told: list[str] = []
+        both = {name: lambda error, message, name=name: told.append(name) for name in ("callback", "on_delivery")}
+        producer = side.producer()
+        producer.produce(side.topic, "x", partition=0, **both)
+        producer.produce_batch(side.topic, [{"value": "x"}], partition=0, **both)
+        assert producer.flush(WAIT_S) == 0
+        return told
+
+    assert_same(cluster, use)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "ours"),
+    [
+        ("timestamp", [0, -1], [1, BASE_MS]),
+        ("offset", None, None),
+        ("delivery_count", None, None),
+        ("leader_epoch", None, None),
+        ("latency", float, None),
+        ("partition", None, None),
+    ],
+)
+def test_what_a_report_says_of_a_message_that_was_not_sent(cluster: Stage, name: str, theirs: Any, ours: Any) -> None:
+    def use(side: Side) -> Any:
+        told: list[Any] = []
+        producer = side.producer(bootstrap_servers="127.0.0.1:1")
+        report = {"on_delivery": lambda error, message: told.append(getattr(message, name)())}
+        producer.produce(side.topic, "x", timestamp=BASE_MS, **report)
+        producer.purge()
+        assert producer.flush(WAIT_S) == 0
+        (said,) = told
+        return float if isinstance(said, float) else said
+
+    assert outcomes(cluster, use) == [theirs, ours]
+
+
+def test_versions_are_a_text_and_a_number() -> None:
+    for lib in BOTH:
+        found = [lib.version(), *lib.libversion()]
+        assert [type(each) for each in found] == [str, str, int]
+        assert all(found)
+
+
 # --- metadata ---
 
 
-def test_metadata(cluster: MockCluster) -> None:
+def test_metadata(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         metadata = side.producer().list_topics(side.topic, timeout=WAIT_S)
         topic = metadata.topics[side.topic]
@@ -266,7 +331,7 @@ def test_metadata(cluster: MockCluster) -> None:
 # --- consuming from partitions ---
 
 
-def test_messages_of_a_partition(cluster: MockCluster) -> None:
+def test_messages_of_a_partition(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer(enable_partition_eof=True)
@@ -279,7 +344,7 @@ def test_messages_of_a_partition(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_many_at_once(cluster: MockCluster) -> None:
+def test_many_at_once(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer()
@@ -296,7 +361,7 @@ def test_many_at_once(cluster: MockCluster) -> None:
 
 
 @pytest.mark.parametrize("offset", ["OFFSET_BEGINNING", "OFFSET_END", "3"])
-def test_seeking(cluster: MockCluster, offset: str) -> None:
+def test_seeking(cluster: Stage, offset: str) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer(enable_partition_eof=True)
@@ -311,7 +376,7 @@ def test_seeking(cluster: MockCluster, offset: str) -> None:
     assert_same(cluster, use)
 
 
-def test_offsets_of_times(cluster: MockCluster) -> None:
+def test_offsets_of_times(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer()
@@ -323,7 +388,7 @@ def test_offsets_of_times(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_watermarks(cluster: MockCluster) -> None:
+def test_watermarks(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer()
@@ -334,7 +399,7 @@ def test_watermarks(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_assigning_by_steps(cluster: MockCluster) -> None:
+def test_assigning_by_steps(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer()
@@ -363,7 +428,7 @@ def test_assigning_by_steps(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_an_assignment_has_the_offsets_that_were_given(cluster: MockCluster) -> None:
+def test_an_assignment_has_the_offsets_that_were_given(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         lib = side.lib
@@ -386,7 +451,7 @@ def test_an_assignment_has_the_offsets_that_were_given(cluster: MockCluster) -> 
     assert_same(cluster, use)
 
 
-def test_seeking_where_nothing_is_assigned(cluster: MockCluster) -> None:
+def test_seeking_where_nothing_is_assigned(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer()
@@ -412,7 +477,7 @@ def test_seeking_where_nothing_is_assigned(cluster: MockCluster) -> None:
 # --- offsets of groups ---
 
 
-def test_committed_offsets(cluster: MockCluster) -> None:
+def test_committed_offsets(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer()
@@ -420,7 +485,7 @@ def test_committed_offsets(cluster: MockCluster) -> None:
         consumer.assign([side.at(0, 2)])
         message = next_message(consumer)
         by_message = consumer.commit(message=message, asynchronous=False)
-        given = side.lib.TopicPartition(side.topic, 1, 5, "some metadata")
+        given = side.lib.TopicPartition(side.topic, 1, 5, METADATA)
         by_offsets = consumer.commit(offsets=[given], asynchronous=False)
         after = consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S)
         consumer.close()
@@ -429,7 +494,7 @@ def test_committed_offsets(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_stored_offsets(cluster: MockCluster) -> None:
+def test_stored_offsets(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer(enable_auto_offset_store=False)
@@ -445,7 +510,7 @@ def test_stored_offsets(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_what_a_commit_returns(cluster: MockCluster) -> None:
+def test_what_a_commit_returns(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         side.fill()
         consumer = side.consumer(enable_auto_offset_store=False)
@@ -470,7 +535,7 @@ def test_what_a_commit_returns(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_nothing_to_commit(cluster: MockCluster) -> None:
+def test_nothing_to_commit(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         consumer = side.consumer()
         try:
@@ -481,7 +546,7 @@ def test_nothing_to_commit(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_what_on_commit_is_told(cluster: MockCluster) -> None:
+def test_what_on_commit_is_told(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         told: list[Any] = []
         side.fill()
@@ -503,7 +568,7 @@ def test_what_on_commit_is_told(cluster: MockCluster) -> None:
 # --- groups ---
 
 
-def test_a_group_of_one(cluster: MockCluster) -> None:
+def test_a_group_of_one(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         told: list[Any] = []
 
@@ -529,7 +594,7 @@ def test_a_group_of_one(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_on_assign_chooses_where_to_start(cluster: MockCluster) -> None:
+def test_on_assign_chooses_where_to_start(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         def on_assign(consumer: Any, partitions: Any) -> None:
             for each in partitions:
@@ -548,7 +613,7 @@ def test_on_assign_chooses_where_to_start(cluster: MockCluster) -> None:
     assert_same(cluster, use)
 
 
-def test_an_exception_of_on_assign_comes_out_of_poll(cluster: MockCluster) -> None:
+def test_an_exception_of_on_assign_comes_out_of_poll(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         def on_assign(consumer: Any, partitions: Any) -> None:
             raise ValueError("said by on_assign")
@@ -563,7 +628,7 @@ def test_an_exception_of_on_assign_comes_out_of_poll(cluster: MockCluster) -> No
     assert_same(cluster, use)
 
 
-def test_a_topic_that_does_not_exist(cluster: MockCluster) -> None:
+def test_a_topic_that_does_not_exist(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         consumer = side.consumer(allow_auto_create_topics=False, topic_metadata_propagation_max_ms=500)
         consumer.subscribe(["side-by-side-nowhere"])

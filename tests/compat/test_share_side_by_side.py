@@ -1,21 +1,25 @@
-"""The same calls of a share consumer, made with confluent_kafka and with kafka_native: the same comes of them."""
+"""The same calls of share consumers, made with confluent_kafka and with kafka_native: the same comes of them.
+
+`tests/broker/test_share_side_by_side.py` makes those that need a cluster on Apache Kafka.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import confluent_kafka
 import pytest
 
-import kafka_native
 from kafka_native.mock import MockCluster
 from kafka_native.share_consumer import NOT_APPLICABLE
+from tests.broker.support import dotted
+from tests.compat.sides import BOTH, WAIT_S, Side, Stage, assert_same
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
-BOTH = (confluent_kafka, kafka_native)
+Begin = Callable[[str], None]
 
 
 def outcome(call: Callable[[], Any]) -> str:
@@ -79,11 +83,12 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("kind", ["ShareConsumer", "DeserializingShareConsumer"])
 @pytest.mark.parametrize("mode", ["implicit", "explicit"])
-def test_every_call_comes_to_the_same(mode: str) -> None:
+def test_every_call_comes_to_the_same(mode: str, kind: str) -> None:
     found = []
     for module in BOTH:
-        consumer = module.ShareConsumer({**NOWHERE, "share.acknowledgement.mode": mode})
+        consumer = getattr(module, kind)({**NOWHERE, "share.acknowledgement.mode": mode})
         found.append({name: outcome(partial(call, consumer, module)) for name, call in CALLS.items()})
     theirs, ours = found
     assert ours == theirs
@@ -111,44 +116,277 @@ def test_properties_that_mean_nothing_are_refused_by_both(name: str) -> None:
     assert refused[0] in ("ValueError", "KafkaException"), "it means something there"
 
 
-@pytest.fixture
+@pytest.mark.parametrize("name", ["IllegalStateException", "ConcurrentModificationException"])
+def test_exceptions_are_of_the_same_kinds(name: str) -> None:
+    theirs, ours = (getattr(module, name) for module in BOTH)
+    assert [each.__name__ for each in ours.__mro__] == [each.__name__ for each in theirs.__mro__]
+    assert (ours("a text").args, str(ours("a text"))) == (theirs("a text").args, str(theirs("a text")))
+
+
+# --- on a cluster ---
+
+
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[MockCluster]:
     with MockCluster(brokers=1) as running:
         running.share.settings.auto_offset_reset = "earliest"
-        running.create_topic("t")
-        with kafka_native.Producer({"bootstrap.servers": running.bootstrap_servers}) as producer:
-            for number in range(5):
-                producer.produce("t", str(number), key="k", headers={"h": b"v"})
         yield running
 
 
-def test_messages_commits_and_callbacks_are_the_same(cluster: MockCluster) -> None:
-    found = []
-    for module in BOTH:
-        heard: list[Any] = []
-        consumer = module.ShareConsumer(
-            {**NOWHERE, "bootstrap.servers": cluster.bootstrap_servers, "group.id": repr(module)}
-        )
-        consumer.set_acknowledgement_commit_callback(
-            lambda offsets, error, heard=heard: heard.append((outcome_of(offsets), error))
-        )
-        consumer.subscribe(["t"])
-        messages: list[Any] = []
-        deadline = time.monotonic() + 20
-        while len(messages) < 5 and time.monotonic() < deadline:
-            messages += consumer.poll(1)
-        fields = [
-            (each.topic(), each.partition(), each.offset(), each.key(), each.value(), each.headers(), each.timestamp())
-            for each in messages
-        ]
-        counts = [(each.delivery_count(), each.error()) for each in messages]
-        results = [(where.topic, where.partition, error) for where, error in consumer.commit_sync(10).items()]
+@pytest.fixture
+def begin() -> Begin:
+    """Has a group begin with what is there already; the mock cluster's groups do."""
+    return lambda group: None
+
+
+def sharing(side: Side, begin: Begin, kind: str = "ShareConsumer", **conf: Any) -> Any:
+    """A consumer of the side's group, subscribed to its topic."""
+    begin(side.group)
+    basics = {"bootstrap.servers": side.servers, "group.id": side.group, "log_level": 0}
+    consumer = getattr(side.lib, kind)({**basics, **dotted(conf)})
+    consumer.subscribe([side.topic])
+    return consumer
+
+
+def polled(consumer: Any, count: int) -> list[Any]:
+    """So many messages; a poll may bring fewer."""
+    got: list[Any] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(got) < count:
+        assert time.monotonic() < deadline, f"{len(got)} of {count} messages in time"
+        got += consumer.poll(1)
+    return got
+
+
+def committed(consumer: Any) -> list[Any]:
+    return [(where.topic, where.partition, error) for where, error in consumer.commit_sync(WAIT_S).items()]
+
+
+class Heard:
+    """A callback that gathers what it is told: how many calls that takes is the brokers' business."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[tuple[str, int], set[int]] = {}
+        self.errors: list[Any] = []
+
+    def __call__(self, offsets: Any, error: Any) -> None:
+        for where, each in offsets.items():
+            self.offsets.setdefault((where.topic, where.partition), set()).update(each)
+        if error is not None:
+            self.errors.append(error.args[0].name())
+
+    def all(self) -> Any:
+        return [[*where, sorted(each)] for where, each in self.offsets.items()], self.errors
+
+
+def test_messages_commits_and_callbacks_are_the_same(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        heard = Heard()
+        consumer = sharing(side, begin)
+        consumer.set_acknowledgement_commit_callback(heard)
+        messages = polled(consumer, 10)
+        counts = [(each.delivery_count(), each.leader_epoch()) for each in messages]
+        results = committed(consumer)
         consumer.close()
-        found.append((fields, counts, results, heard))
-    theirs, ours = found
-    assert len(ours[0]) == 5
-    assert ours == theirs
+        return messages, counts, results, heard.all()
+
+    assert_same(cluster, use)
 
 
-def outcome_of(offsets: dict[Any, set[int]]) -> dict[tuple[str, int], set[int]]:
-    return {(where.topic, where.partition): each for where, each in offsets.items()}
+def test_each_kind_of_acknowledgement(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        heard, kinds = Heard(), side.lib.AcknowledgeType
+        decided = {2: kinds.ACCEPT, 3: kinds.RELEASE, 4: kinds.REJECT}
+        with sharing(side, begin, share_acknowledgement_mode="explicit") as consumer:
+            consumer.set_acknowledgement_commit_callback(heard)
+            messages = polled(consumer, 10)
+            returned = [outcome(lambda: consumer.poll(0))]  # nothing is decided
+            for each in messages:
+                if each.offset() in decided:
+                    returned.append(consumer.acknowledge(each, decided[each.offset()]))
+                elif each.offset() == 5:
+                    returned.append(consumer.acknowledge_offset(side.topic, 0, 5, kinds.RELEASE))
+                elif each.offset() == 6:
+                    returned.append(consumer.acknowledge_offset(side.topic, 0, 6))
+                else:
+                    returned.append(consumer.acknowledge(each))
+            returned.append(committed(consumer))
+            again = polled(consumer, 2)
+            for each in again:
+                consumer.acknowledge(each, ack_type=kinds.ACCEPT)
+            returned.append(consumer.commit_async())
+        return returned, [(each.offset(), each.delivery_count()) for each in again], heard.all()
+
+    assert_same(cluster, use)
+
+
+def test_acknowledgements_that_can_not_be(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = sharing(side, begin, share_acknowledgement_mode="explicit")
+        messages = polled(consumer, 10)
+        stranger = side.lib.Message(topic="elsewhere", partition=0, offset=0)
+        found = [
+            outcome(lambda: consumer.acknowledge(stranger)),
+            outcome(lambda: consumer.acknowledge(messages[0], 9)),
+            outcome(lambda: consumer.acknowledge_offset(side.topic, 0, 99)),
+            outcome(lambda: consumer.acknowledge_offset(side.topic, 1, 0)),
+            outcome(lambda: consumer.acknowledge(messages[0])),
+            outcome(lambda: consumer.acknowledge(messages[0], 2)),  # another mind
+        ]
+        for each in messages[1:]:
+            consumer.acknowledge(each)
+        found += [committed(consumer), outcome(lambda: consumer.acknowledge(messages[0]))]
+        consumer.close()
+        implicit = sharing(side, begin)
+        side.fill()
+        message = polled(implicit, 10)[0]
+        found.append(outcome(lambda: implicit.acknowledge(message)))
+        implicit.close()
+        return found
+
+    assert_same(cluster, use)
+
+
+def test_messages_come_as_a_collection(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        consumer = sharing(side, begin)
+        nothing = consumer.poll(0)
+        found = [(nothing.count(), nothing.is_empty(), nothing.records(), len(nothing), bool(nothing))]
+        side.fill()
+        deadline = time.monotonic() + WAIT_S
+        messages = nothing
+        while messages.is_empty() and time.monotonic() < deadline:
+            messages = consumer.poll(1)
+        consumer.close()
+        first = messages[0]
+        same = first is messages.records()[0], [*messages] == [*messages.records()], len(messages) == messages.count()
+        found.append((first.offset(), same, messages.is_empty(), type(messages[:1]).__name__, len(messages[:1])))
+        return found, type(messages).__name__, outcome(lambda: messages[10_000])
+
+    assert_same(cluster, use)
+
+
+def test_subscriptions_change(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        consumer = sharing(side, begin)
+        found = [consumer.subscription(), len(polled(consumer, 10)), committed(consumer)]
+        found += [consumer.unsubscribe(), consumer.subscription(), outcome(lambda: consumer.poll(0))]
+        side.fill()
+        consumer.subscribe([side.topic])
+        found += [consumer.subscription(), sorted(each.offset() for each in polled(consumer, 10))]
+        consumer.close()
+        return found
+
+    assert_same(cluster, use)
+
+
+def test_callbacks_that_raise_or_call_the_consumer(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        calls: list[Any] = []
+
+        def calls_it(offsets: Any, error: Any) -> None:
+            calls.append(outcome(lambda: consumer.poll(0)))
+            calls.append(outcome(lambda: consumer.commit_sync(0)))
+            calls.append(outcome(lambda: consumer.set_acknowledgement_commit_callback(None)))
+
+        def raises(offsets: Any, error: Any) -> None:
+            raise ValueError("said by the callback")
+
+        side.fill()
+        consumer = sharing(side, begin)
+        consumer.set_acknowledgement_commit_callback(calls_it)
+        polled(consumer, 10)
+        found = [committed(consumer), calls[:3]]
+        consumer.set_acknowledgement_commit_callback(raises)
+        side.fill()
+        polled(consumer, 10)
+        found.append(outcome(lambda: consumer.commit_sync(WAIT_S)))
+        consumer.set_acknowledgement_commit_callback(None)
+        consumer.close()
+        return found
+
+    assert_same(cluster, use)
+
+
+def test_another_thread_is_refused(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        consumer = sharing(side, begin)
+        busy = side.lib.ConcurrentModificationException
+
+        def waits() -> int:
+            while True:
+                try:
+                    return len(consumer.poll(WAIT_S))
+                except busy:
+                    pass  # the other one is quicker
+
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(waits)
+            deadline = time.monotonic() + WAIT_S
+            refused = None
+            while refused != busy.__name__ and time.monotonic() < deadline:
+                refused = outcome(lambda: consumer.poll(0))
+            side.fill()
+            got = waiting.result(WAIT_S) > 0
+        consumer.close()
+        return refused, got
+
+    assert_same(cluster, use)
+
+
+# --- objects instead of bytes ---
+
+
+def test_objects_come_back(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        contexts: list[Any] = []
+
+        def value_of(data: Any, context: Any) -> Any:
+            contexts.append((context.topic, str(context.field), context.headers))
+            return int(data.decode().split()[1])
+
+        side.fill()
+        text = side.lib.serialization.StringDeserializer()
+        conf = {"key.deserializer": text, "value.deserializer": value_of}
+        consumer = sharing(side, begin, "DeserializingShareConsumer", **conf)
+        messages = polled(consumer, 10)
+        results = committed(consumer)
+        consumer.close()
+        return messages, [each.delivery_count() for each in messages], results, contexts
+
+    assert_same(cluster, use)
+
+
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_what_can_not_be_deserialized_is_among_the_others(cluster: Stage, begin: Begin, field: str) -> None:
+    def use(side: Side) -> Any:
+        def picky(data: Any, context: Any) -> Any:
+            if data.endswith(b"4"):
+                raise ValueError("not this one")
+            return data.decode()
+
+        side.fill()
+        conf = {f"{field}.deserializer": picky, "share.acknowledgement.mode": "explicit"}
+        consumer = sharing(side, begin, "DeserializingShareConsumer", **conf)
+        messages = polled(consumer, 10)
+        kinds = side.lib.AcknowledgeType
+        for each in messages:
+            consumer.acknowledge(each, kinds.REJECT if each.error() else kinds.ACCEPT)
+        results = committed(consumer)
+        consumer.close()
+        return messages, [each.error() and each.error().str() for each in messages], results
+
+    assert_same(cluster, use)
+
+
+def test_without_deserializers_bytes_stay_bytes(cluster: Stage, begin: Begin) -> None:
+    def use(side: Side) -> Any:
+        side.fill()
+        with sharing(side, begin, "DeserializingShareConsumer") as consumer:
+            return polled(consumer, 10)
+
+    assert_same(cluster, use)

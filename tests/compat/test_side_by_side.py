@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka
+import confluent_kafka.admin
 import confluent_kafka.cimpl
 import confluent_kafka.error
 import confluent_kafka.serialization
 import pytest
 
 import kafka_native
+import kafka_native.admin
 import kafka_native.cimpl
 import kafka_native.error
 import kafka_native.serialization
@@ -77,19 +79,30 @@ def test_bad_arguments_of_hashes(name: str) -> None:
 # --- enums and value types ---
 
 
-@pytest.mark.parametrize(
-    "name", ["AcknowledgeType", "ConsumerGroupState", "ConsumerGroupType", "ElectionType", "IsolationLevel"]
-)
+ENUMS = ["AcknowledgeType", "ConsumerGroupState", "ConsumerGroupType", "ElectionType", "IsolationLevel"]
+ADMIN_ENUMS = ["AclOperation", "AclPermissionType", "ConfigSource", "ResourcePatternType", "ResourceType"]
+
+
+@pytest.mark.parametrize("name", ENUMS + ADMIN_ENUMS)
 def test_enums_have_the_same_members(name: str) -> None:
-    theirs = getattr(confluent_kafka, name).__members__  # ours may have more: types and states of newer groups
+    def enum(lib: Lib) -> Any:
+        return getattr(lib.admin if name in ADMIN_ENUMS else lib, name)
+
+    theirs = enum(confluent_kafka).__members__  # ours may have more: types and states of newer groups
 
     def described(lib: Lib) -> object:
-        members = {key: each for key, each in getattr(lib, name).__members__.items() if key in theirs}
+        members = {key: each for key, each in enum(lib).__members__.items() if key in theirs}
         order = [each.name for each in sorted(members.values())]
         return {key: (each.name, each.value, repr(each), str(each)) for key, each in members.items()}, order
 
     assert_same(described)
-    assert_same_exception(lambda lib: next(iter(getattr(lib, name))) < object())
+    assert_same_exception(lambda lib: next(iter(enum(lib))) < object())
+
+
+def test_changes_of_users_are_of_one_kind() -> None:
+    for lib in BOTH:
+        for name in ("UserScramCredentialUpsertion", "UserScramCredentialDeletion"):
+            assert issubclass(getattr(lib.admin, name), lib.admin.UserScramCredentialAlteration)
 
 
 def test_data_of_groups_and_topics() -> None:

@@ -1,0 +1,15 @@
+"""The calls of `tests/compat/test_aio_side_by_side.py` once more, on Apache Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker import test_compat_kafka
+from tests.compat.test_aio_side_by_side import *  # noqa: F403
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+
+cluster = test_compat_kafka.cluster
+"""The broker, in the place of the mock cluster."""
+
+del globals()["test_throttling_is_told_to_coroutines"]  # the mock cluster throttles when it is told to

@@ -1,0 +1,41 @@
+"""The calls of `tests/compat/test_share_side_by_side.py` that need a cluster once more, on Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from tests.broker import test_compat_kafka
+from tests.broker.cluster import Cluster, quiet
+from tests.broker.support import WAIT_SECONDS
+from tests.compat.test_share_side_by_side import *  # noqa: F403
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+
+cluster = test_compat_kafka.cluster
+"""The broker, in the place of the mock cluster."""
+
+for _name in (
+    "test_every_call_comes_to_the_same",
+    "test_exceptions_are_of_the_same_kinds",
+    "test_properties_that_mean_nothing_are_refused_by_both",
+):
+    del globals()[_name]  # they are about what a client does by itself
+
+GROUP = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
+"""Begins with what is there already, and nothing comes again because a machine is slow."""
+
+
+@pytest.fixture
+def begin(kafka: Cluster) -> Callable[[str], None]:
+    """Kafka keeps with a group how it begins."""
+
+    def change(group: str) -> None:
+        entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in GROUP.items()]
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+        with AdminClient(quiet(kafka.conf())) as admin:
+            admin.incremental_alter_configs([resource])[resource].result(WAIT_SECONDS)
+
+    return change

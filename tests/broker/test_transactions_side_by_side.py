@@ -1,0 +1,16 @@
+"""The calls of `tests/compat/test_transactions_side_by_side.py` once more, on Apache Kafka."""
+
+from __future__ import annotations
+
+import inspect
+
+import confluent_kafka  # noqa: F401 - tests/conftest.py skips what imports it under ThreadSanitizer
+
+from tests.broker.test_compat_kafka import cluster
+from tests.compat import test_transactions_side_by_side as shared
+
+__all__ = ["cluster"]  # the fixture, in the place of the mock cluster
+
+for _name, _each in vars(shared).items():
+    if _name.startswith("test_") and "cluster" in inspect.signature(_each).parameters:  # no mock cluster of its own
+        globals()[_name] = _each

@@ -1,0 +1,125 @@
+"""One of the two libraries at a time on a cluster, and whether both come to the same: mock cluster or Apache Kafka."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import confluent_kafka
+
+import kafka_native
+
+Lib = Any
+BOTH = (confluent_kafka, kafka_native)
+WAIT_S = 60
+BASE_MS = 1_700_000_000_000
+METADATA = "some metadata"
+"""Of an offset. librdkafka's has no end: what happens to be behind it may be shown as well."""
+_RUN = uuid.uuid4().hex[:8]
+_numbers = itertools.count()
+
+
+class Stage(Protocol):
+    """All that the calls need of a cluster."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def create_topic(self, name: str, partitions: int) -> Any:
+        """A topic whose partitions have leaders when this returns."""
+
+
+class Side:
+    """One library on a topic of two partitions: 10 messages in partition 0, none in partition 1."""
+
+    def __init__(self, lib: Lib, cluster: Stage) -> None:
+        self.lib = lib
+        self.servers = cluster.bootstrap_servers
+        self.topic = f"side-by-side-{_RUN}-{next(_numbers):05}"
+        self.group = f"group-of-{self.topic}"
+        cluster.create_topic(self.topic, 2)
+
+    def producer(self, **conf: Any) -> Any:
+        return self.lib.Producer({"bootstrap.servers": self.servers, "log_level": 0, **named(conf)})
+
+    def consumer(self, **conf: Any) -> Any:
+        basics = {
+            "bootstrap.servers": self.servers,
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
+            "log_level": 0,
+        }
+        return self.lib.Consumer({**basics, **named(conf)})
+
+    def fill(self) -> None:
+        producer = self.producer()
+        for number in range(10):
+            producer.produce(
+                self.topic,
+                f"value {number}",
+                f"key {number}",
+                partition=0,
+                timestamp=BASE_MS + number * 1000,
+                headers=[("number", str(number)), ("number", None)],
+            )
+        assert producer.flush(WAIT_S) == 0
+
+    def at(self, partition: int = 0, offset: int = -1001) -> Any:
+        return self.lib.TopicPartition(self.topic, partition, offset)
+
+    def plain(self, value: Any) -> Any:
+        """A result in types that both have, without the names of topics and groups."""
+        if isinstance(value, list | tuple):
+            return [self.plain(each) for each in value]
+        if isinstance(value, dict):
+            return {self.plain(key): self.plain(each) for key, each in value.items()}
+        if isinstance(value, self.lib.TopicPartition):
+            metadata = METADATA if (value.metadata or "").startswith(METADATA) else value.metadata
+            return [self.plain(value.topic), value.partition, value.offset, metadata, self.plain(value.error)]
+        if isinstance(value, self.lib.KafkaError):
+            return "error", value.name(), value.fatal(), value.retriable(), value.txn_requires_abort()
+        if isinstance(value, self.lib.Message):
+            names = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "error")
+            return [self.plain(getattr(value, name)()) for name in names]
+        return re.sub(rf"side-by-side-{_RUN}-\d+", "TOPIC", value) if isinstance(value, str) else value
+
+    def tried(self, call: Callable[[], Any]) -> Any:
+        """What a call returns, as `plain` has it, or the class of what it raises and what that says."""
+        try:
+            return self.plain(call())
+        except (RuntimeError, TypeError, ValueError, BufferError, self.lib.KafkaException) as error:
+            cause = error.args[0] if error.args else None
+            said = self.plain(cause) if isinstance(cause, self.lib.KafkaError) else str(error)
+            return type(error).__name__, said
+
+
+def named(conf: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in conf.items()}
+
+
+def outcomes(cluster: Stage, use: Callable[[Side], Any]) -> list[Any]:
+    """What ``use`` returns, or the class, code and flags of what it raises: confluent_kafka's and ours."""
+    sides = [Side(lib, cluster) for lib in BOTH]
+    return [side.tried(lambda side=side: use(side)) for side in sides]
+
+
+def assert_same(cluster: Stage, use: Callable[[Side], Any]) -> None:
+    """The outcomes are the same."""
+    theirs, ours = outcomes(cluster, use)
+    assert ours == theirs, f"\n{ours} of kafka_native\n{theirs} of confluent_kafka"
+
+
+def next_message(consumer: Any) -> Any:
+    """The next message; confluent_kafka's poll() may also return None early."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is not None:
+            return message
+    raise AssertionError("no message in time")

@@ -1,0 +1,655 @@
+"""The same awaited calls on confluent_kafka.aio and on kafka_native.aio, on one mock cluster.
+
+`tests/broker/test_aio_side_by_side.py` makes them on a real Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import kafka_native.aio
+from kafka_native.mock import MockCluster
+from tests.aio.support import run
+from tests.broker.support import dotted
+from tests.compat.aio_calls import CONSUMER_CALLS, MESSAGES, OTHERWISE_CALLED, OTHERWISE_PRODUCED, PRODUCER_CALLS
+from tests.compat.sides import BASE_MS, BOTH, WAIT_S, Side, Stage, assert_same
+
+pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2) as running:
+        yield running
+
+
+def producer_of(side: Side, batch_size: int = 1000, buffer_timeout: float = 0, **conf: Any) -> Any:
+    """An AIOProducer that keeps what it is given until it is flushed, or has so many messages."""
+    basics = {"bootstrap.servers": side.servers, "log_level": 0, "topic.metadata.propagation.max.ms": 500}
+    return side.lib.aio.AIOProducer({**basics, **dotted(conf)}, batch_size=batch_size, buffer_timeout=buffer_timeout)
+
+
+def consumer_of(side: Side, **conf: Any) -> Any:
+    basics = {
+        "bootstrap.servers": side.servers,
+        "group.id": side.group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 20,
+        "log_level": 0,
+    }
+    return side.lib.aio.AIOConsumer({**basics, **dotted(conf)}, max_workers=8)
+
+
+def assert_both(cluster: Stage, use: Callable[[Side], Awaitable[Any]]) -> None:
+    """What ``use`` returns or raises is the same, each in an event loop of its own."""
+
+    async def used(side: Side) -> Any:
+        return await use(side)
+
+    assert_same(cluster, lambda side: run(used(side)))
+
+
+async def outcome(call: Callable[[], Awaitable[Any]]) -> Any:
+    """What is returned, or the class of the exception and the name of the error."""
+    try:
+        return await call()
+    except Exception as error:
+        name = getattr(error.args[0], "name", None) if error.args else None
+        return type(error).__name__, name() if callable(name) else ""
+
+
+def told(message: Any) -> list[Any]:
+    """A delivery report without what depends on the time."""
+    fields = (message.topic(), message.partition(), message.offset(), message.key(), message.value(), message.error())
+    return [*fields, message.timestamp()[0]]
+
+
+async def next_of(consumer: Any) -> Any:
+    """The next message; confluent_kafka's poll() may also return None early."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        message = await consumer.poll(1)
+        if message is not None:
+            return message
+    raise AssertionError("no message in time")
+
+
+async def consumed(consumer: Any, count: int) -> list[Any]:
+    """So many messages by consume()."""
+    got: list[Any] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(got) < count:
+        assert time.monotonic() < deadline, f"{len(got)} of {count} messages in time"
+        got += await consumer.consume(num_messages=count - len(got), timeout=1)
+    return got
+
+
+# --- producing ---
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 1000])
+def test_deliveries_of_batches(cluster: Stage, batch_size: int) -> None:
+    async def use(side: Side) -> Any:
+        async with producer_of(side, batch_size, linger_ms=60_000) as producer:
+            deliveries = [await producer.produce(side.topic, f"v{number}", "k", partition=1) for number in range(5)]
+            deliveries.append(await producer.produce(topic=side.topic, value=None, key=b"k", partition=0))
+            before = len(producer), [asyncio.isfuture(each) for each in deliveries]
+            left = await producer.flush(WAIT_S)
+            messages = [told(each) for each in await asyncio.gather(*deliveries)]
+            states = [(each.done(), each.cancelled(), each.exception()) for each in deliveries]
+            return before, left, messages, states, told(deliveries[0].result()), len(producer), bool(producer)
+
+    async def with_truth(side: Side) -> Any:
+        *found, truth = await use(side)
+        # confluent_kafka's producer is false when nothing is queued, as a list is.
+        assert truth is (side.lib is kafka_native)
+        return found
+
+    assert_both(cluster, with_truth)
+
+
+def test_a_batch_goes_when_its_time_is_up(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        async with producer_of(side, buffer_timeout=0.1) as producer:
+            delivery = await producer.produce(side.topic, "x", partition=0)
+            deadline = time.monotonic() + WAIT_S
+            served = 0
+            while not delivery.done() and time.monotonic() < deadline:
+                served += await producer.poll(0.05)
+            return told(await asyncio.wait_for(delivery, WAIT_S)), type(served).__name__
+
+    assert_both(cluster, use)
+
+
+def test_a_full_batch_needs_no_flush(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        async with producer_of(side, 3) as producer:
+            deliveries = [await producer.produce(side.topic, str(number), partition=0) for number in range(3)]
+            deadline = time.monotonic() + WAIT_S
+            while not all(each.done() for each in deliveries) and time.monotonic() < deadline:
+                await producer.poll(timeout=0.05)
+            return [told(each.result()) for each in deliveries]
+
+    assert_both(cluster, use)
+
+
+def test_keys_choose_the_partition(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        async with producer_of(side, partitioner="murmur2_random") as producer:
+            deliveries = [await producer.produce(side.topic, "x", f"key {number}") for number in range(20)]
+            await producer.flush(WAIT_S)
+            return [(await each).partition() for each in deliveries]
+
+    assert_both(cluster, use)
+
+
+def test_leaving_the_block_delivers(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        async with producer_of(side, linger_ms=60_000) as producer:
+            delivery = await producer.produce(side.topic, "x", partition=0)
+        return delivery.done(), told(await delivery), len(producer)
+
+    assert_both(cluster, use)
+
+
+def test_an_executor_may_be_given(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        with ThreadPoolExecutor(2) as executor:
+            conf = {"bootstrap.servers": side.servers, "group.id": side.group, "log_level": 0}
+            producer = side.lib.aio.AIOProducer({"bootstrap.servers": side.servers}, executor=executor)
+            delivery = await producer.produce(side.topic, "x", partition=0)
+            await producer.flush(WAIT_S)
+            consumer = side.lib.aio.AIOConsumer(conf, executor=executor)
+            await consumer.assign([side.at(0, 0)])
+            message = await next_of(consumer)
+            await consumer.close()
+            await producer.close()
+            return told(await delivery), message.value(), message.offset()
+
+    assert_both(cluster, use)
+
+
+async def sent(side: Side, message: dict[str, Any]) -> Any:
+    """What comes of a message: its report, or an exception of produce(), of flush() or of the report."""
+    producer = producer_of(side, message_max_bytes=2000)
+
+    async def deliver() -> Any:
+        delivery = await producer.produce(**{"topic": side.topic, **message})
+        await producer.flush(WAIT_S)
+        return told(await delivery)
+
+    try:
+        return side.plain(await outcome(deliver))
+    finally:
+        await producer.purge()  # confluent_kafka's tries again, at each flush, what it could not queue
+        await producer.close()
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_what_comes_of_a_message(cluster: Stage, name: str) -> None:
+    theirs, ours = (run(sent(Side(lib, cluster), MESSAGES[name])) for lib in BOTH)
+    if name in OTHERWISE_PRODUCED:
+        expected = [list(each) if isinstance(each, tuple) else each for each in OTHERWISE_PRODUCED[name]]
+        assert [theirs, ours] == expected
+    else:
+        assert ours == theirs
+
+
+def test_a_purge_ends_reports(cluster: Stage) -> None:
+    """confluent_kafka cancels those that wait in its buffer; ours, and those beyond the buffer, fail."""
+
+    async def use(side: Side, batch_size: int) -> Any:
+        producer = producer_of(side, batch_size, linger_ms=60_000)
+        delivery = await producer.produce(side.topic, "x", partition=0)
+        returned = await producer.purge()
+        left = await producer.flush(WAIT_S)
+        ended = "cancelled" if delivery.cancelled() else await outcome(lambda: delivery)
+        await producer.close()
+        return returned, left, ended
+
+    purged = ("KafkaException", "_PURGE_QUEUE")
+    for lib, batch_size, expected in ((0, 1000, "cancelled"), (1, 1000, purged), (0, 1, purged), (1, 1, purged)):
+        assert run(use(Side(BOTH[lib], cluster), batch_size)) == (None, 0, expected)
+
+
+def test_metadata_and_the_cluster_of_both_clients(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        found = []
+        for client in (producer_of(side), consumer_of(side)):
+            metadata = await client.list_topics(side.topic, timeout=WAIT_S)
+            everything = await client.list_topics(timeout=WAIT_S)
+            topic = metadata.topics[side.topic]
+            found.append(
+                [
+                    sorted(metadata.brokers),
+                    [(each.id, each.leader, each.replicas, each.isrs) for each in topic.partitions.values()],
+                    (sorted(metadata.topics), topic.error, side.topic in everything.topics),
+                    (metadata.cluster_id == await client.cluster_id(timeout=WAIT_S), metadata.controller_id),
+                    await client.set_sasl_credentials("somebody", "a password"),
+                ]
+            )
+            await client.close()
+        return found
+
+    assert_both(cluster, use)
+
+
+# --- transactions ---
+
+
+def transactional(side: Side, **conf: Any) -> Any:
+    return producer_of(side, transactional_id=f"id-of-{side.topic}", transaction_timeout_ms=60_000, **conf)
+
+
+async def committed_values(side: Side, *partitions: int) -> list[Any]:
+    """What one who reads committed messages alone finds in each partition."""
+    found = []
+    consumer = consumer_of(side, isolation_level="read_committed", enable_partition_eof=True)
+    for number in partitions:
+        await consumer.assign([side.at(number, 0)])
+        values: list[Any] = []
+        while (message := await next_of(consumer)).error() is None:
+            values.append(message.value())
+        found.append([values, message.error()])
+    await consumer.close()
+    return found
+
+
+def test_transactions_that_are_committed_and_aborted(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        returned = []
+        async with transactional(side) as producer:
+            returned.append(await producer.init_transactions(WAIT_S))
+            for value in ("kept", "thrown away", "kept, too"):
+                returned.append(await producer.begin_transaction())
+                deliveries = [await producer.produce(side.topic, value, partition=number) for number in (0, 1)]
+                if value.startswith("kept"):
+                    returned.append(await producer.commit_transaction(WAIT_S))
+                else:
+                    await producer.flush(WAIT_S)
+                    returned.append(await producer.abort_transaction(WAIT_S))
+                returned += [told(await each) for each in deliveries]
+        return returned, await committed_values(side, 0, 1)
+
+    assert_both(cluster, use)
+
+
+def test_what_waits_when_a_transaction_is_aborted(cluster: Stage) -> None:
+    """confluent_kafka.aio sends it first, as Producer doesn't; the transaction has none of it, either way."""
+    for lib, expected in zip(BOTH, (None, ("KafkaException", "_PURGE_QUEUE")), strict=True):
+        side = Side(lib, cluster)
+
+        async def use(side: Side = side) -> Any:
+            async with transactional(side, linger_ms=30_000) as producer:
+                await producer.init_transactions(WAIT_S)
+                await producer.begin_transaction()
+                delivery = await producer.produce(side.topic, "x", partition=0)
+                await producer.abort_transaction(WAIT_S)
+                ended = await outcome(lambda: delivery)
+            return ended if isinstance(ended, tuple) else ended.error(), await committed_values(side, 0)
+
+        ended, [[values, _]] = run(use())
+        assert (ended, values) == (expected, [])
+
+
+def test_offsets_in_a_transaction(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        consumer = consumer_of(side)
+        await consumer.assign([side.at(0, 0), side.at(1, 0)])
+        await consumed(consumer, 10)
+        steps = []
+        async with transactional(side) as producer:
+            await producer.init_transactions(WAIT_S)
+            for number, end in ((4, producer.abort_transaction), (7, producer.commit_transaction)):
+                await producer.begin_transaction()
+                metadata = await consumer.consumer_group_metadata()
+                steps.append(await producer.send_offsets_to_transaction([side.at(0, number)], metadata, WAIT_S))
+                steps.append(await end(WAIT_S))
+                steps.append(await consumer.committed([side.at(0)], timeout=WAIT_S))
+            await producer.begin_transaction()
+            positions = await consumer.position(await consumer.assignment())
+            await producer.send_offsets_to_transaction(positions, await consumer.consumer_group_metadata(), WAIT_S)
+            await producer.commit_transaction()
+            steps.append(await consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S))
+        await consumer.close()
+        return steps
+
+    assert_both(cluster, use)
+
+
+def test_transactions_that_are_out_of_turn(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        producer = transactional(side)
+        calls = {
+            "begin": producer.begin_transaction,
+            "commit": producer.commit_transaction,
+            "abort": producer.abort_transaction,
+            "init": lambda: producer.init_transactions(WAIT_S),
+        }
+        order = ("begin", "commit", "abort", "init", "commit", "abort", "begin", "begin", "init", "commit", "abort")
+        found = [(name, await outcome(calls[name])) for name in order]
+        await producer.close()
+        return found
+
+    assert_both(cluster, use)
+
+
+def test_a_producer_that_is_fenced(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        old, new = transactional(side), transactional(side)
+        await old.init_transactions(WAIT_S)
+        await old.begin_transaction()
+        delivery = await old.produce(side.topic, "old", partition=0)
+        assert await old.flush(WAIT_S) == 0
+        assert (await delivery).error() is None
+        await new.init_transactions(WAIT_S)
+        fenced = await outcome(lambda: old.commit_transaction(WAIT_S))
+        await new.begin_transaction()
+        await new.produce(side.topic, "new", partition=0)
+        await new.commit_transaction(WAIT_S)
+        await new.close()
+        await outcome(old.close)  # confluent_kafka's raises a fatal error where it can
+        return fenced, await committed_values(side, 0)
+
+    assert_both(cluster, use)
+
+
+# --- consuming ---
+
+
+def test_messages_of_a_partition(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side, enable_partition_eof=True) as consumer:
+            await consumer.assign([side.at(0, 7)])
+            got = [await next_of(consumer) for _ in range(4)]
+            positions = await consumer.position([side.at(0), side.at(1)])
+            marks = await consumer.get_watermark_offsets(side.at(0), timeout=WAIT_S)
+            cached = await consumer.get_watermark_offsets(side.at(0), cached=True)
+            nothing = await consumer.poll(0), await consumer.poll(timeout=0.01), await consumer.consume(5, 0)
+            return got[:3], got[3].error(), positions, marks, cached, nothing
+
+    assert_both(cluster, use)
+
+
+def test_many_at_once(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side) as consumer:
+            await consumer.assign([side.at(0, side.lib.OFFSET_BEGINNING)])
+            return await consumed(consumer, 10), await consumer.consume(0, 0), await consumer.consume(timeout=0)
+
+    assert_both(cluster, use)
+
+
+def test_tasks_share_a_consumer(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side) as consumer:
+            await consumer.assign([side.at(0, 0)])
+            halves = await asyncio.gather(consumed(consumer, 5), consumed(consumer, 5))
+            return sorted(message.offset() for half in halves for message in half)
+
+    assert_both(cluster, use)
+
+
+@pytest.mark.parametrize("offset", ["OFFSET_BEGINNING", "OFFSET_END", "3"])
+def test_seeking(cluster: Stage, offset: str) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side, enable_partition_eof=True) as consumer:
+            await consumer.assign([side.at(0, 5)])
+            first = (await next_of(consumer)).offset()
+            place = int(offset) if offset.isdigit() else getattr(side.lib, offset)
+            returned = await consumer.seek(side.at(0, place))
+            message = await next_of(consumer)
+            return first, returned, message.offset(), message.error()
+
+    assert_both(cluster, use)
+
+
+def test_assigning_by_steps(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side) as consumer:
+            steps = [await consumer.assignment()]
+            for call, places in (
+                (consumer.incremental_assign, [side.at(0, 9)]),
+                (consumer.incremental_assign, [side.at(1, 0)]),
+                (consumer.pause, [side.at(0), side.at(1), side.at(7)]),
+                (consumer.resume, [side.at(0), side.at(1)]),
+                (consumer.incremental_unassign, [side.at(1)]),
+            ):
+                steps.append([await call(places), sorted(await consumer.assignment())])
+            message = await next_of(consumer)
+            steps.append([await consumer.unassign(), await consumer.assignment()])
+            return steps, message.offset()
+
+    assert_both(cluster, use)
+
+
+def test_a_paused_partition_is_silent(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side, enable_partition_eof=True) as consumer:
+            await consumer.assign([side.at(0, 8), side.at(1, 0)])
+            await consumer.pause([side.at(0)])
+            only = await next_of(consumer)  # the end of the other one
+            await consumer.resume([side.at(0)])
+            return only.partition(), only.error(), [(await next_of(consumer)).offset() for _ in range(3)]
+
+    assert_both(cluster, use)
+
+
+def test_watermarks_and_offsets_of_times(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side) as consumer:
+            marks = [await consumer.get_watermark_offsets(side.at(number), timeout=WAIT_S) for number in (0, 1)]
+            times = (BASE_MS - 5, BASE_MS + 3000, BASE_MS + 3001, BASE_MS + 10_000_000)
+            found = [
+                await consumer.offsets_for_times([side.at(0, when), side.at(1, when)], timeout=WAIT_S) for when in times
+            ]
+            return marks, found
+
+    assert_both(cluster, use)
+
+
+# --- groups ---
+
+
+def test_offsets_of_groups(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        side.fill()
+        async with consumer_of(side, enable_auto_offset_store=False) as consumer:
+            both = [side.at(0), side.at(1)]
+            found = [await consumer.committed(both, timeout=WAIT_S)]
+            await consumer.assign([side.at(0, 2), side.at(1, 0)])
+            message = await next_of(consumer)
+            found.append(await outcome(lambda: consumer.commit(asynchronous=False)))
+            found.append(await consumer.commit(message=message, asynchronous=False))
+            given = side.lib.TopicPartition(side.topic, 1, 5, "some metadata")
+            found.append(await consumer.commit(offsets=[given], asynchronous=False))
+            found.append(await consumer.store_offsets(message))
+            found.append(await consumer.commit(asynchronous=False))
+            found.append(await consumer.store_offsets(offsets=[side.at(0, 6)]))
+            found.append(await consumer.commit(asynchronous=False))
+            found.append(await consumer.committed(both, timeout=WAIT_S))
+            return message.offset(), found
+
+    assert_both(cluster, use)
+
+
+def test_what_on_commit_is_told(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        heard: list[Any] = []
+
+        async def on_commit(error: Any, partitions: Any) -> None:
+            await asyncio.sleep(0)
+            heard.append([error, sorted(partitions)])
+
+        side.fill()
+        consumer = consumer_of(side, on_commit=on_commit)
+        await consumer.assign([side.at(0, 9), side.at(1, 0)])
+        message = await next_of(consumer)
+        returned = []
+        for given in ({"message": message}, {"offsets": [side.at(0, 8)]}, {}):
+            returned.append(await consumer.commit(**given, asynchronous=True))
+            deadline = time.monotonic() + WAIT_S
+            while len(heard) < len(returned) and time.monotonic() < deadline:
+                await consumer.poll(0.1)
+        await consumer.close()
+        return returned, heard
+
+    assert_both(cluster, use)
+
+
+def test_a_group_of_one(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        heard: list[Any] = []
+        consumer = consumer_of(side, enable_auto_commit=True)
+
+        def hears(name: str) -> Any:
+            async def callback(who: Any, partitions: Any) -> None:
+                await asyncio.sleep(0)
+                heard.append([name, who is consumer, sorted((each.topic, each.partition) for each in partitions)])
+
+            return callback
+
+        side.fill()
+        callbacks = {name: hears(name) for name in ("on_assign", "on_revoke", "on_lost")}
+        returned = [await consumer.subscribe([side.topic], **callbacks)]
+        got = [await next_of(consumer) for _ in range(10)]
+        assigned = sorted(await consumer.assignment())
+        returned += [await consumer.unsubscribe(), await consumer.close()]
+        async with consumer_of(side) as again:
+            committed = await again.committed([side.at(0)], timeout=WAIT_S)
+        return returned, got, assigned, heard, committed
+
+    assert_both(cluster, use)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_callbacks_change_the_assignment(cluster: Stage, strategy: str) -> None:
+    async def use(side: Side) -> Any:
+        steps: list[Any] = []
+        cooperative = strategy == "cooperative-sticky"
+
+        async def on_assign(consumer: Any, partitions: Any) -> None:
+            for each in partitions:
+                each.offset = 8 if each.partition == 0 else 0
+            await (consumer.incremental_assign if cooperative else consumer.assign)(partitions)
+            steps.append(sorted(await consumer.assignment()))
+
+        async def on_revoke(consumer: Any, partitions: Any) -> None:
+            if cooperative:
+                await consumer.incremental_unassign(partitions)
+            else:
+                await consumer.unassign()
+            steps.append(sorted((each.topic, each.partition) for each in partitions))
+
+        side.fill()
+        consumer = consumer_of(side, partition_assignment_strategy=strategy)
+        await consumer.subscribe([side.topic], on_assign=on_assign, on_revoke=on_revoke)
+        offsets = [(await next_of(consumer)).offset() for _ in range(2)]
+        await consumer.unsubscribe()
+        deadline = time.monotonic() + WAIT_S
+        while len(steps) < 2 and time.monotonic() < deadline:
+            await consumer.poll(0.05)
+        await consumer.close()
+        return offsets, steps
+
+    assert_both(cluster, use)
+
+
+def test_an_exception_of_on_assign_comes_out_of_poll(cluster: Stage) -> None:
+    async def use(side: Side) -> Any:
+        async def on_assign(consumer: Any, partitions: Any) -> None:
+            raise ValueError("said by on_assign")
+
+        consumer = consumer_of(side)
+        await consumer.subscribe([side.topic], on_assign=on_assign)
+        try:
+            return await next_of(consumer)
+        finally:
+            await consumer.close()
+
+    assert_both(cluster, use)
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_errors_and_statistics_are_told_to_coroutines(cluster: Stage, kind: str) -> None:
+    async def use(side: Side) -> Any:
+        errors: list[Any] = []
+        documents: list[Any] = []
+
+        async def error_cb(error: Any) -> None:
+            await asyncio.sleep(0)
+            errors.append(error.name())
+
+        async def stats_cb(text: str) -> None:
+            await asyncio.sleep(0)
+            documents.append(json.loads(text)["type"])
+
+        made = {"producer": producer_of, "consumer": consumer_of}[kind]
+        conf = {"bootstrap_servers": "127.0.0.1:1", "statistics_interval_ms": 20}
+        client = made(side, error_cb=error_cb, stats_cb=stats_cb, **conf)
+        deadline = time.monotonic() + WAIT_S
+        await outcome(lambda: client.list_topics(timeout=0.1))  # ours connects once there is something to ask
+        while ("_ALL_BROKERS_DOWN" not in errors or not documents) and time.monotonic() < deadline:
+            await client.poll(0.05)
+        await client.close()
+        return "_ALL_BROKERS_DOWN" in errors, documents[0]
+
+    assert_both(cluster, use)
+
+
+def test_throttling_is_told_to_coroutines(cluster: MockCluster) -> None:
+    async def use(side: Side) -> Any:
+        heard: list[Any] = []
+
+        async def throttle_cb(event: Any) -> None:
+            await asyncio.sleep(0)
+            heard.append(event)
+
+        leader = cluster.leader(side.topic, 0)
+        cluster.throttle_responses(leader, 50)
+        async with producer_of(side, throttle_cb=throttle_cb) as producer:
+            await producer.produce(side.topic, "x", partition=0)
+            assert await producer.flush(WAIT_S) == 0
+            deadline = time.monotonic() + WAIT_S
+            while not heard and time.monotonic() < deadline:
+                await producer.poll(0.05)
+        [event] = heard
+        told = (event.broker_name, event.broker_id == leader, event.throttle_time, str(event))
+        return isinstance(event, side.lib.ThrottleEvent), *told
+
+    assert_both(cluster, use)
+
+
+# --- wrong arguments, and calls after the end ---
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_wrong_arguments_and_calls_after_the_end(cluster: Stage, kind: str) -> None:
+    make, calls = {"producer": (producer_of, PRODUCER_CALLS), "consumer": (consumer_of, CONSUMER_CALLS)}[kind]
+
+    async def use(side: Side) -> dict[str, Any]:
+        client = make(side)
+        return {
+            name: side.plain(await outcome(lambda call=call: asyncio.wait_for(call(client, side), WAIT_S)))
+            for name, call in calls.items()
+        }
+
+    theirs, ours = (run(use(Side(lib, cluster))) for lib in BOTH)
+    found = {(kind, name): (theirs[name], ours[name]) for name in calls if theirs[name] != ours[name]}
+    assert found == {name: pair for name, pair in OTHERWISE_CALLED.items() if name[0] == kind}
