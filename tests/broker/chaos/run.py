@@ -305,10 +305,11 @@ class Run:
         if getattr(self, f"_fault_{kind}")():
             self.history.faults[kind] = self.history.faults.get(kind, 0) + 1
 
-    def _victim(self, keep: int) -> Process | None:
+    def _victim(self, keep: int, *clients: str) -> Process | None:
         """A member that is well and was there long enough to subscribe, if more than some are left."""
         free = [process for process in self._living() if process.free and process.life.ready is not None]
-        return self._random.choice(free) if len(free) > keep else None
+        fit = [process for process in free if not clients or process.life.client in clients]
+        return self._random.choice(fit) if fit and len(free) > keep else None
 
     def _fault_join(self) -> bool:
         now = time.monotonic()
@@ -348,8 +349,11 @@ class Run:
         return victim is not None
 
     def _fault_stall(self) -> bool:
-        """The application doesn't poll for longer than it may."""
-        victim = self._victim(1)
+        """The application doesn't poll for longer than it may.
+
+        Not librdkafka's: out of the group while it has to give up partitions, it stays out and keeps the others.
+        """
+        victim = self._victim(1, "ours")
         if victim is not None:
             seconds = self._options.max_poll_s * self._random.uniform(1.1, 1.4)
             victim.tell(f"stall {seconds:.1f}")
