@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-import confluent_kafka  # noqa: F401 - tests/conftest.py skips what imports it under ThreadSanitizer
 import pytest
 
 from tests.broker.cluster import Cluster

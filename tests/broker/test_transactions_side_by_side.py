@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 
-import confluent_kafka  # noqa: F401 - tests/conftest.py skips what imports it under ThreadSanitizer
-
 from tests.broker.test_compat_kafka import cluster
 from tests.compat import test_transactions_side_by_side as shared
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import confluent_kafka
 
 import kafka_native
+from tests.broker.support import dotted
 
 Lib = Any
 BOTH = (confluent_kafka, kafka_native)
@@ -43,10 +44,12 @@ class Side:
         self.group = f"group-of-{self.topic}"
         cluster.create_topic(self.topic, 2)
 
-    def producer(self, **conf: Any) -> Any:
-        return self.lib.Producer({"bootstrap.servers": self.servers, "log_level": 0, **named(conf)})
+    def producing(self, **conf: Any) -> dict[str, Any]:
+        """A producer's configuration."""
+        return {"bootstrap.servers": self.servers, "log_level": 0, **dotted(conf)}
 
-    def consumer(self, **conf: Any) -> Any:
+    def consuming(self, **conf: Any) -> dict[str, Any]:
+        """A consumer's configuration."""
         basics = {
             "bootstrap.servers": self.servers,
             "group.id": self.group,
@@ -55,7 +58,13 @@ class Side:
             "fetch.wait.max.ms": 20,
             "log_level": 0,
         }
-        return self.lib.Consumer({**basics, **named(conf)})
+        return {**basics, **dotted(conf)}
+
+    def producer(self, **conf: Any) -> Any:
+        return self.lib.Producer(self.producing(**conf))
+
+    def consumer(self, **conf: Any) -> Any:
+        return self.lib.Consumer(self.consuming(**conf))
 
     def fill(self) -> None:
         producer = self.producer()
@@ -97,10 +106,6 @@ class Side:
             cause = error.args[0] if error.args else None
             said = self.plain(cause) if isinstance(cause, self.lib.KafkaError) else str(error)
             return type(error).__name__, said
-
-
-def named(conf: dict[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "."): value for name, value in conf.items()}
 
 
 def outcomes(cluster: Stage, use: Callable[[Side], Any]) -> list[Any]:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-import confluent_kafka  # noqa: F401 - tests/conftest.py skips what imports it under ThreadSanitizer
 import pytest
 
 import kafka_native

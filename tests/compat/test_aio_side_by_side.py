@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,35 +17,20 @@ import pytest
 import kafka_native.aio
 from kafka_native.mock import MockCluster
 from tests.aio.support import run
-from tests.broker.support import dotted
 from tests.compat.aio_calls import CONSUMER_CALLS, MESSAGES, OTHERWISE_CALLED, OTHERWISE_PRODUCED, PRODUCER_CALLS
 from tests.compat.sides import BASE_MS, BOTH, WAIT_S, Side, Stage, assert_same
 
 pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2) as running:
-        yield running
-
-
 def producer_of(side: Side, batch_size: int = 1000, buffer_timeout: float = 0, **conf: Any) -> Any:
     """An AIOProducer that keeps what it is given until it is flushed, or has so many messages."""
-    basics = {"bootstrap.servers": side.servers, "log_level": 0, "topic.metadata.propagation.max.ms": 500}
-    return side.lib.aio.AIOProducer({**basics, **dotted(conf)}, batch_size=batch_size, buffer_timeout=buffer_timeout)
+    whole = side.producing(**{"topic_metadata_propagation_max_ms": 500, **conf})
+    return side.lib.aio.AIOProducer(whole, batch_size=batch_size, buffer_timeout=buffer_timeout)
 
 
 def consumer_of(side: Side, **conf: Any) -> Any:
-    basics = {
-        "bootstrap.servers": side.servers,
-        "group.id": side.group,
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "fetch.wait.max.ms": 20,
-        "log_level": 0,
-    }
-    return side.lib.aio.AIOConsumer({**basics, **dotted(conf)}, max_workers=8)
+    return side.lib.aio.AIOConsumer(side.consuming(**conf), max_workers=8)
 
 
 def assert_both(cluster: Stage, use: Callable[[Side], Awaitable[Any]]) -> None:

@@ -6,22 +6,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
 import pytest
 
 import kafka_native
-from kafka_native.mock import MockCluster
 from tests.compat.sides import BASE_MS, BOTH, METADATA, WAIT_S, Side, Stage, assert_same, next_message, outcomes
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2) as running:
-        yield running
-
 
 # --- producing ---
 
@@ -59,11 +50,16 @@ def test_a_report_for_every_message_by_configuration(cluster: Stage) -> None:
         producer = side.producer(on_delivery=lambda error, message: got.append([error, message]))
         producer.produce(side.topic, None, partition=0)
         producer.produce(topic=side.topic, value="text", key="\u00e4", partition=0)
-        producer.produce(side.topic, bytearray(b"bytes"), partition=0)
+        producer.produce(side.topic, b"bytes", partition=0)
+        refusal = side.tried(lambda: producer.produce(side.topic, bytearray(b"more"), partition=0))
         assert producer.flush(WAIT_S) == 0
-        return [[error, message.value(), message.key(), message.headers(), message.offset()] for error, message in got]
+        said = [[error, message.value(), message.key(), message.headers(), message.offset()] for error, message in got]
+        return said[:3], said[3:], refusal
 
-    assert_same(cluster, use)
+    (theirs, nothing, refusal), (ours, more, taken) = outcomes(cluster, use)
+    assert ours == theirs
+    assert (nothing, refusal[0]) == ([], "TypeError")
+    assert (more, taken) == ([[None, b"more", None, None, 3]], None)
 
 
 def test_an_exception_of_a_callback_comes_out_of_flush(cluster: Stage) -> None:

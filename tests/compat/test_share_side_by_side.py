@@ -16,6 +16,7 @@ import pytest
 from kafka_native.mock import MockCluster
 from kafka_native.share_consumer import NOT_APPLICABLE
 from tests.broker.support import dotted
+from tests.client.share_support import take
 from tests.compat.sides import BOTH, WAIT_S, Side, Stage, assert_same
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
@@ -148,14 +149,7 @@ def sharing(side: Side, begin: Begin, kind: str = "ShareConsumer", **conf: Any) 
     return consumer
 
 
-def polled(consumer: Any, count: int) -> list[Any]:
-    """So many messages; a poll may bring fewer."""
-    got: list[Any] = []
-    deadline = time.monotonic() + WAIT_S
-    while len(got) < count:
-        assert time.monotonic() < deadline, f"{len(got)} of {count} messages in time"
-        got += consumer.poll(1)
-    return got
+polled: Callable[[Any, int], list[Any]] = partial(take, timeout_s=WAIT_S)
 
 
 def committed(consumer: Any) -> list[Any]:

@@ -7,22 +7,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import confluent_kafka  # noqa: F401 - tests/conftest.py skips what imports it under ThreadSanitizer
 import pytest
 
 from kafka_native.mock import MockCluster
 from tests.compat.sides import BASE_MS, WAIT_S, Side, Stage, assert_same, next_message, outcomes
 
 COMMITTED, ALL = "read_committed", "read_uncommitted"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2) as running:
-        yield running
 
 
 class Sender:
