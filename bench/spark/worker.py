@@ -28,6 +28,9 @@ def session(contestant: str, cores: str, memory: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.session.timeZone": "UTC",
+        # docs/guide/spark.md, "Settings worth having"; the connector has no Python, so they change nothing for it
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     }
     if contestant == "jvm":
         from tests.spark import jvm

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark.errors import DataLossError
-from kafka_native.spark.keeping import Pool, admitted
+from kafka_native.spark.keeping import Pool, admitted, settle
 from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN
 from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
 from kafka_native.spark.planning import OffsetRange
@@ -84,11 +84,12 @@ def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.Record
     """What a task of a source hands to Spark: the records of its range, or the range itself (``rows=ranges``)."""
     if options.rows == "records":
         yield from read_range(options, range_, options.columns)
-        return
-    schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
-    row: list[list[Any]] = [[range_.topic], [range_.partition], [range_.start], [range_.end]]
-    arrays = [pa.array(each, field.type) for each, field in zip(row, schema, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    else:
+        schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
+        row: list[list[Any]] = [[range_.topic], [range_.partition], [range_.start], [range_.end]]
+        arrays = [pa.array(each, field.type) for each, field in zip(row, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    settle()
 
 
 def read_range(

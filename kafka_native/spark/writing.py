@@ -33,6 +33,7 @@ from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
 from kafka_native.spark import exactly_once
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import Turn, Writing
+from kafka_native.spark.keeping import settle
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.producers import lent, patience_s
@@ -308,6 +309,7 @@ def write_rows(
             if time.monotonic() > deadline:
                 raise WriteError(f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s")
         outcome.check()
+    settle()
     return outcome.queued
 
 

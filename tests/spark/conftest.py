@@ -52,6 +52,7 @@ def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
+        "spark.python.unix.domain.socket.enabled": "true",  # sessions that tests start as programs use TCP
         **{name.replace("_", "."): value for name, value in conf.items()},
     }
     for name, value in settings.items():

@@ -102,6 +102,8 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         # a task that hangs on to a slow disk must not be run twice at the same time
         "spark.speculation": "false",
+        # by TCP the JVM and its Python workers wait 40 ms for each other in each task (PySpark 4.1 and newer)
+        "spark.python.unix.domain.socket.enabled": "true",
     }
     if master.startswith("local"):
         # executors of local-cluster are processes of their own, which start elsewhere
@@ -171,6 +173,7 @@ def map_ranges(
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield _result_batch(_counted(task(each), tally) for each in ranges_in(batch))
+        _settle()
 
     rows = frame.mapInArrow(work, RESULT_SCHEMA).collect()
     return [json.loads(row.result) for row in rows]
@@ -184,9 +187,16 @@ def map_numbers(
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield _result_batch(_counted(task(each), tally) for each in batch.column(0).to_pylist())
+        _settle()
 
     rows = session.range(0, count, 1, count).mapInArrow(work, RESULT_SCHEMA).collect()
     return [json.loads(row.result) for row in rows]
+
+
+def _settle() -> None:
+    from kafka_native.spark.keeping import settle
+
+    settle()
 
 
 def ranges_in(batch: pa.RecordBatch) -> list[OffsetRange]:
