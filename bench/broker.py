@@ -15,6 +15,9 @@ from kafka_native.admin import AdminClient
 from kafka_native.cli.topics import create_topic, delete_topic
 
 LANDING_S = 5.0
+# A broker maps 10 MB of index for each partition otherwise: with thousands of them, what is measured is the kernel
+# clearing pages.
+INDEX_BYTES = 65536
 
 
 class Servers(NamedTuple):
@@ -41,7 +44,7 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
     with TemporaryDirectory() as folder:
         authority = Authority(Path(folder)) if tls else None
         listeners = {"TLS": Listener("SSL", authority.listener())} if authority else {}
-        changes = {"group.initial.rebalance.delay.ms": str(delay_ms)}
+        changes = {"group.initial.rebalance.delay.ms": str(delay_ms), "log.index.size.max.bytes": str(INDEX_BYTES)}
         cluster = start(1, BENCH_OPTIONS, changes, listeners)
         try:
             yield Servers(cluster.bootstrap, cluster.listeners.get("TLS", ""), authority.ca if authority else "")

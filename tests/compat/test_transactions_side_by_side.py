@@ -152,7 +152,7 @@ def test_what_was_not_sent_yet(cluster: Stage, steps: str) -> None:
 def test_offsets_of_a_transaction(cluster: Stage, steps: str) -> None:
     def use(side: Side) -> Any:
         before = stored(side)
-        told = Sender(side).all(f"init begin produce flush offsets {steps}")
+        told = Sender(side, linger_ms=20_000).all(f"init begin produce flush offsets {steps}")
         return before, told, stored(side), settled(side)
 
     assert_same(cluster, use)
@@ -226,8 +226,8 @@ def test_calls_before_the_first_one(cluster: Stage, steps: str, transactional: b
     ],
 )
 def test_calls_that_cant_be_made_now(cluster: Stage, before: str, steps: str) -> None:
-    def use(side: Side) -> Any:
-        return Sender(side).all(f"{before} {steps} begin produce flush commit"), settled(side)
+    def use(side: Side) -> Any:  # what is aborted at once is still in the queue, however slow the machine is
+        return Sender(side, linger_ms=20_000).all(f"{before} {steps} begin produce flush commit"), settled(side)
 
     assert_same(cluster, use)
 
