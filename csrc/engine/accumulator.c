@@ -16,7 +16,6 @@
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10) /* of a cold partition: ten thousand of them stay affordable */
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
-#define LOAD_MAX 32 /* batches that wait are counted up to here */
 #define ID_STRIDE ((int64_t)1 << 20) /* more than a batch has records: the parts of a split one find their ids in between */
 
 enum need { NEED_NOTHING, NEED_BATCH, NEED_BUFFER, NEED_ARRAYS };
@@ -47,6 +46,8 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *to
 {
     const struct kn_engine_config *config = &topic->engine->config;
     memset(accumulator, 0, sizeof *accumulator);
+    atomic_init(&accumulator->leader, NULL);
+    atomic_init(&accumulator->batches, 0);
     accumulator->topic = topic;
     accumulator->partition = partition;
     int32_t limit = config->batch_bytes < config->message_max_bytes ? config->batch_bytes : config->message_max_bytes;
@@ -76,12 +77,20 @@ void kn_notice_send(const struct kn_notice *notice, struct kn_accumulator *accum
     if (notice->broker) kn_broker_notify(notice->broker, accumulator, notice->at_us);
 }
 
+/* Under lock. */
+static void count_batches(struct kn_accumulator *accumulator, int more)
+{
+    int batches = atomic_load_explicit(&accumulator->batches, memory_order_relaxed);
+    atomic_store_explicit(&accumulator->batches, batches + more, memory_order_relaxed);
+}
+
 /* Under lock: the leader should look at `at_us`; says so in *notice unless it will do so anyway. */
 static void want_look(struct kn_accumulator *accumulator, int64_t at_us, struct kn_notice *notice)
 {
-    if (!accumulator->leader || at_us >= accumulator->notified_us) return;
+    struct kn_broker *leader = kn_accumulator_leader(accumulator);
+    if (!leader || at_us >= accumulator->notified_us) return;
     accumulator->notified_us = at_us;
-    notice->broker = accumulator->leader;
+    notice->broker = leader;
     notice->at_us = at_us;
 }
 
@@ -155,6 +164,7 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
         }
         batch = accumulator->open = spare->batch;
         spare->batch = NULL;
+        count_batches(accumulator, 1);
         batch->id = accumulator->next_id;
         accumulator->next_id += ID_STRIDE;
         batch->accumulator = accumulator;
@@ -258,7 +268,7 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
         complete_open(accumulator, notice);
     } else if (index == 0) {
         want_look(accumulator, open_due_us(accumulator), notice);
-        if (!accumulator->leader) notice->move_on = KN_MOVE_ON_NOW;
+        if (!kn_accumulator_leader(accumulator)) notice->move_on = KN_MOVE_ON_NOW;
         else if (append->sticks && !append->wall_ms) notice->move_on = KN_MOVE_ON_LATE;
     }
     if (append->sticks) count_stuck(accumulator, (int64_t)(plain->size_bytes - before_bytes), notice);
@@ -331,30 +341,11 @@ void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_bro
 {
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
-    accumulator->leader = leader;
+    atomic_store_explicit(&accumulator->leader, leader, memory_order_release);
     accumulator->leader_epoch = leader_epoch;
     look_again(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
-}
-
-int kn_accumulator_has_leader(struct kn_accumulator *accumulator)
-{
-    kn_mutex_lock(&accumulator->lock);
-    int has = accumulator->leader != NULL;
-    kn_mutex_unlock(&accumulator->lock);
-    return has;
-}
-
-int32_t kn_accumulator_load(struct kn_accumulator *accumulator, struct kn_broker **leader)
-{
-    int32_t batches = 0;
-    kn_mutex_lock(&accumulator->lock);
-    *leader = accumulator->leader;
-    for (struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting && batches < LOAD_MAX; node = node->next) batches++;
-    batches += accumulator->in_flight + (accumulator->open != NULL);
-    kn_mutex_unlock(&accumulator->lock);
-    return batches;
 }
 
 /* --- sequence numbers --- */
@@ -494,7 +485,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     int was_open = 0, asks = 0, transactional = kn_engine_is_transactional(accumulator->topic->engine);
     *next_us = KN_NEVER;
     kn_mutex_lock(&accumulator->lock);
-    if (accumulator->leader != broker) { /* notified_us is about the new leader: not ours to touch */
+    if (kn_accumulator_leader(accumulator) != broker) { /* notified_us is about the new leader: not ours to touch */
         kn_mutex_unlock(&accumulator->lock);
         return NULL;
     }
@@ -522,7 +513,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     }
     kn_mutex_unlock(&accumulator->lock);
     if (asks) ask_for_admission(accumulator, broker);
-    if (was_open) kn_sticky_look(accumulator->topic, atomic_load_explicit(&accumulator->topic->table, memory_order_acquire), accumulator->partition);
+    if (was_open) kn_sticky_look(accumulator->topic, atomic_load_explicit(&accumulator->topic->table, memory_order_acquire), accumulator);
     return batch;
 }
 
@@ -530,7 +521,7 @@ int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *b
 {
     kn_mutex_lock(&accumulator->lock);
     int wants = 0;
-    if (accumulator->leader == broker) {
+    if (kn_accumulator_leader(accumulator) == broker) {
         wants = next_look_us(accumulator) != KN_NEVER;
         if (!wants) accumulator->notified_us = KN_NEVER;
     }
@@ -541,7 +532,7 @@ int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *b
 void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     kn_mutex_lock(&accumulator->lock);
-    if (accumulator->leader == broker) accumulator->notified_us = KN_NEVER;
+    if (kn_accumulator_leader(accumulator) == broker) accumulator->notified_us = KN_NEVER;
     kn_mutex_unlock(&accumulator->lock);
 }
 
@@ -553,7 +544,7 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
     if (--accumulator->in_flight == 0) accumulator->in_flight_broker = NULL;
     int64_t at_us = next_look_us(accumulator);
     if (at_us == KN_NEVER) return;
-    if (accumulator->in_flight == 0 && accumulator->leader != from) accumulator->notified_us = KN_NEVER;
+    if (accumulator->in_flight == 0 && kn_accumulator_leader(accumulator) != from) accumulator->notified_us = KN_NEVER;
     want_look(accumulator, at_us, notice);
 }
 
@@ -581,6 +572,7 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
     if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node); /* its parts have its numbers */
     /* Not without end: a compressed batch may have been refused although its records are small. */
     if (at == 0 && accumulator->batch_limit_bytes > size_bytes / 2 && size_bytes / 2 > SMALLEST_BUFFER_BYTES) accumulator->batch_limit_bytes = size_bytes / 2;
+    count_batches(accumulator, 1);
     batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
@@ -609,6 +601,7 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
         accumulator->delivered_messages += batch->writer.record_count;
         accumulator->delivered_bytes += batch->budget_bytes;
     }
+    count_batches(accumulator, -1);
     batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
@@ -641,10 +634,12 @@ void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
         forget_sequence(batch);
         kn_list_remove(node);
         kn_list_push_back(&expired, node);
+        count_batches(accumulator, -1);
     }
     struct kn_batch *open = accumulator->open;
     if (open && kn_list_empty(&accumulator->waiting) && open->created_us + timeout_us <= now_us) {
         kn_list_push_back(&expired, &close_open(accumulator)->node);
+        count_batches(accumulator, -1);
     }
     kn_mutex_unlock(&accumulator->lock);
     deliver_failed(accumulator, &expired, KN_ERR_TIMED_OUT, 0, NULL);
@@ -652,18 +647,19 @@ void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
 
 void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into)
 {
-    kn_mutex_lock(&accumulator->lock);
     for (struct kn_list *node = accumulator->waiting.next; node != &accumulator->waiting; node = node->next)
         forget_sequence(KN_LIST_ENTRY(node, struct kn_batch, node));
     kn_list_splice_back(into, &accumulator->waiting);
     if (accumulator->open) kn_list_push_back(into, &close_open(accumulator)->node);
-    kn_mutex_unlock(&accumulator->lock);
+    atomic_store_explicit(&accumulator->batches, accumulator->in_flight, memory_order_relaxed);
 }
 
 void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code, const char *text)
 {
     struct kn_list failed;
     kn_list_init(&failed);
+    kn_mutex_lock(&accumulator->lock);
     kn_accumulator_steal(accumulator, &failed);
+    kn_mutex_unlock(&accumulator->lock);
     deliver_failed(accumulator, &failed, status, error_code, text);
 }

@@ -14,7 +14,9 @@
 #ifndef KN_ENGINE_ACCUMULATOR_H
 #define KN_ENGINE_ACCUMULATOR_H
 
+#include <stdatomic.h>
 #include <stdint.h>
+#include "base/line.h"
 #include "base/list.h"
 #include "engine/batch.h"
 #include "engine/thread.h"
@@ -49,25 +51,29 @@ struct kn_sequence {
     struct kn_list unsettled;          /* kn_batch.sequence_node, by sequence: numbered, without an outcome */
 };
 
+/* Ten thousand partitions aren't in the cache, so what an append touches is in two lines of it: the lock with what it guards most often, and the line that
+ * is on its way while the lock is still taken. */
 struct kn_accumulator {
+    /* under lock; `leader` and `batches` change under it, and are read without it, too */
+    _Alignas(KN_LINE_BYTES) struct kn_mutex lock;
+    struct kn_batch *open;             /* being appended to, or NULL */
+    _Atomic(struct kn_broker *) leader;/* NULL: unknown; batches wait */
+    atomic_int batches;                /* open, waiting, in flight */
+    int32_t leader_epoch;
     /* immutable */
     struct kn_topic *topic;
     int32_t partition;                 /* KN_STAGING: a topic's staging accumulator */
     /* under lock */
-    struct kn_mutex lock;
+    int redirected;                    /* staging: the partition table is published, append says KN_ERR_STALE */
     size_t batch_limit_bytes;          /* a batch of several records stays below */
-    struct kn_broker *leader;          /* NULL: unknown; batches wait */
-    int32_t leader_epoch;
-    struct kn_broker *in_flight_broker;/* whose requests carry our batches */
-    int32_t in_flight;                 /* batches out there */
-    struct kn_batch *open;             /* being appended to, or NULL */
-    struct kn_list waiting;            /* complete batches, in id order */
-    int64_t next_id;
+    int64_t stuck_bytes;               /* of keyless records that stuck to this partition, minus batch_limit_bytes for each time they moved on for it */
     int64_t notified_us;               /* the leader looks here then, at the latest; KN_NEVER: it doesn't */
     size_t buffer_hint_bytes;          /* how large the last batches became: the next buffer's first size */
+    struct kn_broker *in_flight_broker;/* whose requests carry our batches */
+    int32_t in_flight;                 /* batches out there */
     int32_t opaque_hint;               /* how many opaques the last batch had */
-    int64_t stuck_bytes;               /* of keyless records that stuck to this partition, minus batch_limit_bytes for each time they moved on for it */
-    int redirected;                    /* staging: the partition table is published, append says KN_ERR_STALE */
+    struct kn_list waiting;            /* complete batches, in id order */
+    int64_t next_id;
     struct kn_sequence sequence;       /* idempotence */
     int64_t asked_number, admitted_number; /* the transaction that admission to was asked for last, and given */
     int64_t closed_messages;           /* ever, in batches that were closed */
@@ -118,9 +124,10 @@ void kn_notice_send(const struct kn_notice *notice, struct kn_accumulator *accum
 
 /* Sets the leader (control thread); notifies it when something waits. */
 void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader, int32_t leader_epoch);
-int kn_accumulator_has_leader(struct kn_accumulator *accumulator);
-/* How many batches are open, waiting (up to some) or in flight, and whose they are to send (NULL: nobody's). */
-int32_t kn_accumulator_load(struct kn_accumulator *accumulator, struct kn_broker **leader);
+static inline struct kn_broker *kn_accumulator_leader(const struct kn_accumulator *accumulator)
+{
+    return atomic_load_explicit(&accumulator->leader, memory_order_acquire);
+}
 /* The next batch that `broker` may send at `now_us`, or NULL; an open batch is taken when it is full, lingered or flushing. *next_us says when to ask again
  * (KN_NEVER: wait for a notification): the caller must do so, no notification will come before then. */
 struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker, int64_t now_us, int64_t *next_us);
@@ -150,7 +157,7 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us);
 /* Control thread, or the leader's when it can't take anything: delivers everything that isn't taken with this error. */
 void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code, const char *text);
-/* Staging (control thread): moves every batch to the initialised list `into`, in order. */
+/* Under lock: moves every batch that isn't taken to the initialised list `into`, in order. */
 void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into);
 
 #endif

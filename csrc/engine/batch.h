@@ -21,19 +21,21 @@ struct kn_tally;
 enum kn_persistence { KN_NOT_PERSISTED = 0, KN_POSSIBLY_PERSISTED = 1, KN_PERSISTED = 2 };
 
 struct kn_batch {
-    struct kn_list node;
-    struct kn_topic *topic;
-    struct kn_tally *tally;    /* not a batch at all, but a tally's ticket (tally.h); NULL: a batch */
-    struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */
+    struct kn_list node;       /* first: the binding casts what it takes off the queue */
+    /* what every append touches, side by side */
     struct kn_buffer *plain;   /* 61-byte header + records as appended; kept while reports may need it, NULL afterwards */
-    struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until sealed */
     struct kn_batch_writer writer;
     void **opaques;            /* one a record, NULL when no callback was given; each is given back exactly once by the binding, or counted by its tally */
     int32_t *partitions;       /* staged batches only: the asked partition of each record (-1: the partitioner's choice) */
     int32_t opaque_capacity;   /* of opaques and partitions */
     int32_t partition;         /* -1: staged */
-    int64_t id;
     int64_t budget_bytes;      /* what its messages took from the budget */
+    /* the rest */
+    struct kn_topic *topic;
+    struct kn_tally *tally;    /* not a batch at all, but a tally's ticket (tally.h); NULL: a batch */
+    struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */
+    struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until sealed */
+    int64_t id;
     int64_t created_us;        /* first append: linger and message.timeout.ms count from here */
     int64_t created_ms;        /* the same in Unix time, if all records' timestamps are times of produce(); -1: some are the application's */
     int64_t next_try_us;       /* retry backoff */

@@ -451,10 +451,7 @@ static int broker_look_everywhere(struct kn_broker *broker, int64_t now_us)
         struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
         for (int32_t i = 0; table && i < table->count; i++) {
             struct kn_accumulator *accumulator = table->partitions[i];
-            kn_mutex_lock(&accumulator->lock);
-            int mine = accumulator->leader == broker;
-            kn_mutex_unlock(&accumulator->lock);
-            if (mine && kn_sender_add(&broker->sender, accumulator, now_us)) status = KN_ERR_NOMEM;
+            if (kn_accumulator_leader(accumulator) == broker && kn_sender_add(&broker->sender, accumulator, now_us)) status = KN_ERR_NOMEM;
         }
     }
     return status;

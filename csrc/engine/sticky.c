@@ -14,11 +14,11 @@ int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not)
     for (int i = 0; i < LEADER_TRIES; i++) {
         choice = (int32_t)kn_random_below((uint32_t)table->count);
         if (choice == not) choice = (choice + 1 + (int32_t)kn_random_below((uint32_t)table->count - 1)) % table->count;
-        if (kn_accumulator_has_leader(table->partitions[choice])) return choice;
+        if (kn_accumulator_leader(table->partitions[choice])) return choice;
     }
     for (int32_t i = 1; i <= table->count && i <= LEADER_SCAN; i++) {
         int32_t other = (choice + i) % table->count;
-        if (other != not && kn_accumulator_has_leader(table->partitions[other])) return other;
+        if (other != not && kn_accumulator_leader(table->partitions[other])) return other;
     }
     return choice;
 }
@@ -26,12 +26,11 @@ int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not)
 /* How long the partition's queue is; -1: nothing should go there. */
 static int32_t queue_of(struct kn_accumulator *accumulator, int64_t not_blocked_before_us)
 {
-    struct kn_broker *leader;
-    int32_t batches = kn_accumulator_load(accumulator, &leader);
+    const struct kn_broker *leader = kn_accumulator_leader(accumulator);
     if (!leader) return -1;
     int64_t blocked_us = atomic_load_explicit(&leader->sender.blocked_since_us, memory_order_relaxed);
     if (blocked_us && blocked_us < not_blocked_before_us) return -1;
-    return batches + atomic_load_explicit(&leader->sender.in_flight, memory_order_relaxed);
+    return atomic_load_explicit(&accumulator->batches, memory_order_relaxed) + atomic_load_explicit(&leader->sender.in_flight, memory_order_relaxed);
 }
 
 int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition_table *table, int32_t not)
@@ -60,23 +59,23 @@ int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition
     }
 }
 
-int32_t kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, int last, int64_t wall_ms)
+struct kn_accumulator *kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
 {
-    int32_t next = kn_sticky_choose(topic, table, last);
-    if (!atomic_compare_exchange_strong(&topic->sticky_partition, &last, next)) return last < table->count ? last : next;
+    struct kn_accumulator *next = table->partitions[kn_sticky_choose(topic, table, last ? last->partition : -1)];
+    if (!atomic_compare_exchange_strong(&topic->sticky, &last, next)) return last;
     if (!wall_ms) wall_ms = kn_wall_ms();
     atomic_store_explicit(&topic->sticky_until_ms, wall_ms + topic->sticky_linger_ms, memory_order_relaxed);
     return next;
 }
 
-void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition)
+void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
 {
-    if (!table || table->count < 2 || atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed) != partition) return;
-    kn_sticky_anew(topic, table, partition, 0);
+    if (!table || table->count < 2 || atomic_load_explicit(&topic->sticky, memory_order_relaxed) != from) return;
+    kn_sticky_anew(topic, table, from, 0);
 }
 
-void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition)
+void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
 {
-    if (atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed) != partition || !kn_sticky_is_over(topic, kn_wall_ms())) return;
-    kn_sticky_move_on(topic, table, partition);
+    if (atomic_load_explicit(&topic->sticky, memory_order_relaxed) != from || !kn_sticky_is_over(topic, kn_wall_ms())) return;
+    kn_sticky_move_on(topic, table, from);
 }

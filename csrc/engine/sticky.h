@@ -1,8 +1,8 @@
 /* Where a message goes that belongs to no partition: it sticks with others of its kind to one, until they have filled a batch or stuck for long enough, so
  * that batches become large (KIP-480); and the next one is chosen by how busy partitions and their brokers are (KIP-794).
  *
- * Thread: any, application threads and brokers' alike. Lock: none of its own; choosing takes accumulators' locks, one at a time. State: sticky_partition
- * and sticky_until_ms of the topic, both atomic; a new choice wins by exchanging the partition, and everybody else follows it.
+ * Thread: any, application threads and brokers' alike. Lock: none of its own; choosing reads what accumulators publish of themselves. State: `sticky` and
+ * `sticky_until_ms` of the topic, both atomic; a new choice wins by exchanging the partition, and everybody else follows it.
  *
  * How long: batch.size bytes (counted by the accumulator, under its lock: append reports it as kn_notice.move_on), or sticky.partitioning.linger.ms,
  * whichever comes first; not until the batch leaves, because then a slow broker, which takes batches late, would get the most. Time is only looked at
@@ -18,8 +18,8 @@
 #include <stdint.h>
 #include "engine/topic.h"
 
-/* Chooses anew, unless another thread has done so since `last` was read; the partition to stick to, which is in the table. */
-int32_t kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, int last, int64_t wall_ms);
+/* Chooses anew, unless another thread has done so since `last` was read; the partition to stick to. */
+struct kn_accumulator *kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms);
 
 /* Whether the time is over; also when the clock was set back, so that nothing sticks for long. */
 static inline int kn_sticky_is_over(const struct kn_topic *topic, int64_t wall_ms)
@@ -29,10 +29,10 @@ static inline int kn_sticky_is_over(const struct kn_topic *topic, int64_t wall_m
 }
 
 /* The partition to stick to now. wall_ms: kn_wall_ms() as it was read for this message, 0: it wasn't. For every message: inline. */
-static inline int32_t kn_sticky_partition(struct kn_topic *topic, const struct kn_partition_table *table, int64_t wall_ms)
+static inline struct kn_accumulator *kn_sticky_accumulator(struct kn_topic *topic, const struct kn_partition_table *table, int64_t wall_ms)
 {
-    int32_t sticky = atomic_load_explicit(&topic->sticky_partition, memory_order_relaxed);
-    if (sticky >= 0 && sticky < table->count && (!wall_ms || !kn_sticky_is_over(topic, wall_ms))) return sticky;
+    struct kn_accumulator *sticky = atomic_load_explicit(&topic->sticky, memory_order_acquire);
+    if (sticky && (!wall_ms || !kn_sticky_is_over(topic, wall_ms))) return sticky;
     return kn_sticky_anew(topic, table, sticky, wall_ms);
 }
 
@@ -40,9 +40,9 @@ static inline int32_t kn_sticky_partition(struct kn_topic *topic, const struct k
 int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not);
 /* What the next choice would be; `not` is the last one. */
 int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition_table *table, int32_t not);
-/* Messages that stick to `partition` go elsewhere from now on. No lock of a partition held; table NULL: there is none. */
-void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition);
-/* A batch of `partition` has begun or left: the same, if the time is over. */
-void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition);
+/* Messages that stick to `from` go elsewhere from now on. No lock of a partition held; table NULL: there is none. */
+void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from);
+/* A batch of `from` has begun or left: the same, if the time is over. */
+void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from);
 
 #endif

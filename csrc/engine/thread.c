@@ -16,7 +16,11 @@
 void kn_mutex_init(struct kn_mutex *mutex, enum kn_rank rank)
 {
     pthread_mutex_init(&mutex->mutex, NULL);
+#ifdef KN_DEBUG
     mutex->rank = rank;
+#else
+    (void)rank;
+#endif
 }
 
 void kn_mutex_deinit(struct kn_mutex *mutex) { pthread_mutex_destroy(&mutex->mutex); }

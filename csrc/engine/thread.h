@@ -15,7 +15,9 @@ enum kn_rank { KN_RANK_TOPIC = 1, KN_RANK_LEAF = 2 };
 
 struct kn_mutex {
     pthread_mutex_t mutex;
+#ifdef KN_DEBUG
     int rank;
+#endif
 };
 
 void kn_mutex_init(struct kn_mutex *mutex, enum kn_rank rank);

@@ -12,7 +12,7 @@
 
 struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
 {
-    struct kn_topic *topic = calloc(1, sizeof *topic);
+    struct kn_topic *topic = kn_line_new(sizeof *topic);
     if (!topic) return NULL;
     topic->name = malloc((size_t)name_bytes + 1);
     if (!topic->name) {
@@ -30,7 +30,7 @@ struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_
     topic->sticky_linger_ms = engine->config.sticky_linger_ms;
     kn_list_init(&topic->node);
     atomic_init(&topic->table, NULL);
-    atomic_init(&topic->sticky_partition, -1);
+    atomic_init(&topic->sticky, NULL);
     atomic_init(&topic->sticky_until_ms, 0);
     kn_accumulator_init(&topic->staging, topic, KN_STAGING);
     kn_mutex_init(&topic->lock, KN_RANK_LEAF);
@@ -74,17 +74,18 @@ int kn_topic_id(struct kn_topic *topic, uint8_t id[16])
 
 /* --- choosing a partition --- */
 
-/* The partition of a record, or -1: it asked for one that isn't there. Sets append->sticks. */
-static inline int32_t choose_partition(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *append)
+/* The partition of a record, or NULL: it asked for one that isn't there. Sets append->sticks. */
+static inline struct kn_accumulator *choose_partition(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *append)
 {
     const struct kn_message *message = append->message;
     append->sticks = 0;
-    if (message->partition >= 0) return message->partition < table->count ? message->partition : -1;
+    if (message->partition >= 0) return message->partition < table->count ? table->partitions[message->partition] : NULL;
     int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes, table->count);
-    if (chosen >= 0) return chosen;
-    if (!topic->sticky_linger_ms || !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes)) return kn_sticky_random(table, -1);
+    if (chosen >= 0) return table->partitions[chosen];
+    if (!topic->sticky_linger_ms || !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
+        return table->partitions[kn_sticky_random(table, -1)];
     append->sticks = 1;
-    return kn_sticky_partition(topic, table, append->wall_ms);
+    return kn_sticky_accumulator(topic, table, append->wall_ms);
 }
 
 /* --- produce --- */
@@ -107,20 +108,19 @@ static void want_metadata(struct kn_topic *topic)
     kn_mutex_unlock(&topic->lock);
 }
 
-static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition, enum kn_move_on why)
+static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from, enum kn_move_on why)
 {
-    if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(topic, table, partition);
-    else kn_sticky_look(topic, table, partition);
+    if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(topic, table, from);
+    else kn_sticky_look(topic, table, from);
 }
 
-static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table, int32_t partition, const struct kn_append *appends,
-                            int32_t count, int32_t *appended)
+static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *accumulator,
+                            const struct kn_append *appends, int32_t count, int32_t *appended)
 {
-    struct kn_accumulator *accumulator = table->partitions[partition];
     struct kn_notice notice;
     int status = kn_accumulator_append_run(accumulator, appends, count, appended, &notice);
     if (notice.broker) kn_notice_send(&notice, accumulator);
-    if (notice.move_on) go_elsewhere(topic, table, partition, notice.move_on);
+    if (notice.move_on) go_elsewhere(topic, table, accumulator, notice.move_on);
     return status;
 }
 
@@ -156,11 +156,12 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
 {
     int status;
     do {
-        int32_t partition, appended;
+        int32_t appended;
+        struct kn_accumulator *accumulator;
         const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
         if (!table) status = produce_staged(topic, append, 1, &appended);
-        else if ((partition = choose_partition(topic, table, append)) < 0) status = KN_ERR_UNKNOWN_PARTITION;
-        else status = append_to(topic, table, partition, append, 1, &appended);
+        else if (!(accumulator = choose_partition(topic, table, append))) status = KN_ERR_UNKNOWN_PARTITION;
+        else status = append_to(topic, table, accumulator, append, 1, &appended);
     } while (status == KN_ERR_STALE);
     return status;
 }
@@ -171,11 +172,11 @@ static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_
     const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
     *appended = 0;
     if (!table) return produce_staged(topic, appends, count, appended);
-    int32_t partition = choose_partition(topic, table, &appends[0]);
+    struct kn_accumulator *accumulator = choose_partition(topic, table, &appends[0]);
     int32_t run = 1;
-    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
-    while (run < count && choose_partition(topic, table, &appends[run]) == partition) run++;
-    return append_to(topic, table, partition, appends, run, appended);
+    if (!accumulator) return KN_ERR_UNKNOWN_PARTITION;
+    while (run < count && choose_partition(topic, table, &appends[run]) == accumulator) run++;
+    return append_to(topic, table, accumulator, appends, run, appended);
 }
 
 /* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is empty. */
@@ -262,11 +263,11 @@ static int drain_record(struct kn_topic *topic, const struct kn_partition_table 
         .created_ms = from->created_ms,
         .timed = from->created_ms >= 0,
     };
-    int32_t partition = choose_partition(topic, table, &append);
-    if (partition < 0) return KN_ERR_UNKNOWN_PARTITION;
+    struct kn_accumulator *to = choose_partition(topic, table, &append);
+    if (!to) return KN_ERR_UNKNOWN_PARTITION;
     struct kn_notice notice; /* not sent: set_leaders() notifies once for everything afterwards */
-    int status = kn_accumulator_append(table->partitions[partition], &append, &notice);
-    if (notice.move_on) go_elsewhere(topic, table, partition, notice.move_on);
+    int status = kn_accumulator_append(to, &append, &notice);
+    if (notice.move_on) go_elsewhere(topic, table, to, notice.move_on);
     return status;
 }
 
@@ -320,17 +321,6 @@ static void drain_list(struct kn_topic *topic, const struct kn_partition_table *
     while ((node = kn_list_pop_front(batches))) drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node));
 }
 
-/* Under the staging lock. */
-static void steal_staged(struct kn_topic *topic, struct kn_list *into)
-{
-    kn_list_splice_back(into, &topic->staging.waiting);
-    if (topic->staging.open) {
-        topic->staging.closed_messages += topic->staging.open->writer.record_count;
-        kn_list_push_back(into, &topic->staging.open->node);
-    }
-    topic->staging.open = NULL;
-}
-
 /* Ends staging: drained in rounds while records may still come, at last with the lock held. */
 static void publish(struct kn_topic *topic, struct kn_partition_table *table)
 {
@@ -338,7 +328,7 @@ static void publish(struct kn_topic *topic, struct kn_partition_table *table)
     kn_list_init(&batches);
     for (int round = 0;; round++) {
         kn_mutex_lock(&topic->staging.lock);
-        steal_staged(topic, &batches);
+        kn_accumulator_steal(&topic->staging, &batches);
         if (kn_list_empty(&batches) || round == UNLOCKED_DRAINS) break;
         kn_mutex_unlock(&topic->staging.lock);
         drain_list(topic, table, &batches);
@@ -360,7 +350,7 @@ static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t coun
     int32_t shared = older ? older->count : 0;
     if (shared) memcpy(table->partitions, older->partitions, (size_t)shared * sizeof *table->partitions);
     for (int32_t i = shared; i < count; i++) {
-        struct kn_accumulator *accumulator = malloc(sizeof *accumulator);
+        struct kn_accumulator *accumulator = kn_line_new(sizeof *accumulator);
         if (!accumulator) {
             while (i-- > shared) {
                 kn_accumulator_deinit(table->partitions[i]);

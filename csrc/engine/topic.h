@@ -23,21 +23,22 @@ struct kn_partition_table {
     struct kn_accumulator *partitions[]; /* count; shared with the older tables */
 };
 
-struct kn_topic {
+struct kn_topic { /* on a cache line, the first of which is what produce() needs of it */
     /* immutable */
     struct kn_engine *engine;
+    enum kn_partitioner partitioner;
+    int32_t sticky_linger_ms;    /* sticky.partitioning.linger.ms; 0: keyless records don't stick */
+    /* atomic */
+    _Atomic(struct kn_partition_table *) table; /* NULL: unknown, records are staged */
+    _Atomic(struct kn_accumulator *) sticky; /* for keyless records (sticky.h); NULL: none yet */
+    _Atomic int64_t sticky_until_ms; /* Unix time: they go to another one then */
+    /* immutable */
     char *name;
     int32_t name_bytes;
     uint64_t token;              /* the binding's */
-    enum kn_partitioner partitioner;
-    int32_t sticky_linger_ms;    /* sticky.partitioning.linger.ms; 0: keyless records don't stick */
     int64_t created_us;
     struct kn_topic_windows *windows; /* NULL: no statistics */
     struct kn_list node;         /* in the engine's list of topics, under the engine's lock */
-    /* atomic */
-    _Atomic(struct kn_partition_table *) table; /* NULL: unknown, records are staged */
-    atomic_int sticky_partition; /* for keyless records (sticky.h); -1: none yet */
-    _Atomic int64_t sticky_until_ms; /* Unix time: they go to another one then */
     /* guards itself */
     struct kn_accumulator staging;
     /* control thread only */

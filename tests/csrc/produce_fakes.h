@@ -136,6 +136,20 @@ UNUSED static int list_count(const struct kn_list *list)
     return count;
 }
 
+/* The count of its batches, which is read without the lock, is what is there. */
+UNUSED static void check_batches(struct kn_accumulator *accumulator)
+{
+    kn_mutex_lock(&accumulator->lock);
+    CHECK_EQ(atomic_load(&accumulator->batches), list_count(&accumulator->waiting) + accumulator->in_flight + (accumulator->open != NULL));
+    kn_mutex_unlock(&accumulator->lock);
+}
+
+UNUSED static void check_batches_of(struct kn_topic *topic)
+{
+    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) check_batches(topic->tables->partitions[i]);
+    check_batches(&topic->staging);
+}
+
 /* Frees what was delivered and posted, and the engine; every batch and buffer must be back. */
 UNUSED static void fake_engine_free(struct kn_engine *engine)
 {

@@ -18,6 +18,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    check_batches(&accumulator);
     kn_accumulator_deinit(&accumulator);
     kn_topic_free(topic);
     fake_engine_free(engine);
@@ -43,6 +44,7 @@ static int append_with(const char *value, void *opaque)
     status = kn_accumulator_append(&accumulator, &append, &notice);
     kn_notice_send(&notice, &accumulator);
     if (status != KN_OK) kn_budget_give(&engine->budget, 1, append.budget_bytes);
+    check_batches(&accumulator);
     return status;
 }
 
@@ -50,6 +52,7 @@ static void append(const char *value) { CHECK_EQ(append_with(value, NULL), KN_OK
 
 static struct kn_batch *take_at(struct kn_broker *broker, int64_t now_us, int64_t *next_us)
 {
+    check_batches(&accumulator);
     return kn_accumulator_take(&accumulator, broker, now_us, next_us);
 }
 
@@ -270,6 +273,23 @@ static void test_retries_go_back_in_order_and_hold_what_is_younger(void)
         struct kn_batch *batch = take_at(&leader, now_us + 100, &next_us);
         CHECK(batch);
         CHECK_EQ(batch->id, 1 + ((int64_t)i << 20));
+        kn_accumulator_settle(&accumulator, batch);
+    }
+    teardown();
+}
+
+static void test_the_parts_of_a_split_batch_go_first(void)
+{
+    setup();
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    for (int i = 0; i < 4; i++) append("abcd" + i);
+    struct kn_batch *batch = take_now(&leader);
+    append("later");
+    CHECK_EQ(kn_accumulator_split(&accumulator, batch, 1), KN_OK);
+    static const char *const values[] = {"abcd", "bcd cd d", "later"};
+    for (int i = 0; i < 3; i++) {
+        batch = take_now(&leader);
+        CHECK(batch && strcmp(values_of(batch), values[i]) == 0);
         kn_accumulator_settle(&accumulator, batch);
     }
     teardown();
@@ -608,6 +628,7 @@ int main(void)
     RUN(test_flushing_switches_linger_off);
     RUN(test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers);
     RUN(test_retries_go_back_in_order_and_hold_what_is_younger);
+    RUN(test_the_parts_of_a_split_batch_go_first);
     RUN(test_expiry_spares_what_a_request_may_still_point_into);
     RUN(test_wants_resets_the_notification_so_that_none_is_lost);
     RUN(test_closed_engine_refuses_and_keeps_nothing);

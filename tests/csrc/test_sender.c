@@ -34,6 +34,8 @@ static void setup(void) { setup_with(no_linger); }
 static void teardown(void)
 {
     CHECK_EQ(sender->in_flight, 0);
+    check_batches_of(topic);
+    check_batches_of(second_topic);
     kn_sender_deinit(sender);
     kn_topic_free(topic);
     kn_topic_free(second_topic);

@@ -22,12 +22,17 @@ static void setup(int32_t partitions)
 
 static void teardown(void)
 {
+    check_batches_of(topic);
     kn_topic_free(topic);
     fake_engine_free(engine);
 }
 
 static const struct kn_partition_table *table(void) { return atomic_load(&topic->table); }
-static int32_t now_at(void) { return atomic_load(&topic->sticky_partition); }
+static int32_t now_at(void)
+{
+    const struct kn_accumulator *sticky = atomic_load(&topic->sticky);
+    return sticky ? sticky->partition : -1;
+}
 
 /* timestamp_ms 0: a clock is read. */
 static void produce_at(int64_t timestamp_ms, const char *key, int32_t value_bytes)

@@ -18,6 +18,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    check_batches_of(topic);
     kn_topic_free(topic);
     fake_engine_free(engine);
 }
@@ -225,7 +226,7 @@ static void test_keyless_records_prefer_a_partition_with_a_leader(void)
     leaders[11] = &brokers[1];
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 16, leaders, NULL), KN_OK);
     for (int i = 0; i < 50; i++) CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
-    CHECK_EQ(atomic_load(&topic->sticky_partition), 11);
+    CHECK_EQ(atomic_load(&topic->sticky)->partition, 11);
     CHECK(partition_of(11)->open && partition_of(11)->open->writer.record_count >= 49);
     teardown();
 }
