@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import confluent_kafka
 
+from kafka_native import Consumer, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.cli.topics import create_topic, delete_topic
 
@@ -18,6 +20,9 @@ LANDING_S = 5.0
 # A broker maps 10 MB of index for each partition otherwise: with thousands of them, what is measured is the kernel
 # clearing pages.
 INDEX_BYTES = 65536
+# A batch a request, each way.
+SMALL_BATCH = 20
+SMALL_BATCHES = 10_000
 
 
 class Servers(NamedTuple):
@@ -47,6 +52,7 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
         changes = {"group.initial.rebalance.delay.ms": str(delay_ms), "log.index.size.max.bytes": str(INDEX_BYTES)}
         cluster = start(1, BENCH_OPTIONS, changes, listeners)
         try:
+            warm(cluster.bootstrap)
             yield Servers(cluster.bootstrap, cluster.listeners.get("TLS", ""), authority.ca if authority else "")
         finally:
             cluster.close()
@@ -65,6 +71,24 @@ def topic(bootstrap: str, partitions: int, more: int = 0) -> Iterator[str]:
         finally:
             for each in names:
                 delete_topic(admin, each)
+
+
+def warm(bootstrap: str) -> None:
+    """Many small requests, after which Java has compiled the broker's hot paths: short runs would measure that."""
+    servers = {"bootstrap.servers": bootstrap}
+    with topic(bootstrap, 1) as name:
+        with Producer({**servers, "linger.ms": 0, "batch.num.messages": SMALL_BATCH}) as producer:
+            for value in repeat(bytes(100), SMALL_BATCHES * SMALL_BATCH):
+                while True:
+                    try:
+                        producer.produce(name, value)
+                        break
+                    except BufferError:
+                        producer.poll(0.01)
+        with Consumer({**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1}) as consumer:
+            consumer.assign([TopicPartition(name, 0, 0)])
+            while consumer.consume(SMALL_BATCH * SMALL_BATCHES, 1.0):
+                pass
 
 
 def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
