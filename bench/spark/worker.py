@@ -18,9 +18,13 @@ from bench.spark.scenarios import RUN
 
 def session(contestant: str, cores: str, memory: str) -> Any:
     """A session with the contestant's format, and no interface or progress bar that would cost time."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    from kafka_native.spark import KafkaNativeDataSource, worker_python
+    from kafka_native.spark.pipelines.session import settings_for
+
+    # docs/guide/spark.md, "Settings worth having"; the connector has no Python, so they change nothing for it
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     builder = SparkSession.builder.master(f"local[{cores}]").appName(f"bench {contestant}")
     settings = {
         "spark.driver.memory": memory,
@@ -28,10 +32,11 @@ def session(contestant: str, cores: str, memory: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.session.timeZone": "UTC",
-        # docs/guide/spark.md, "Settings worth having"; the connector has no Python, so they change nothing for it
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     }
+    if contestant == "direct":  # as the pipelines are by themselves
+        settings |= settings_for("local")
     if contestant == "jvm":
         from tests.spark import jvm
 
@@ -41,8 +46,6 @@ def session(contestant: str, cores: str, memory: str) -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     if contestant != "jvm":
-        from kafka_native.spark import KafkaNativeDataSource
-
         spark.dataSource.register(KafkaNativeDataSource)
     return spark
 

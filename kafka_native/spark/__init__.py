@@ -18,6 +18,7 @@ except ImportError as _missing:
     ) from None
 
 from kafka_native.spark.datasource import KafkaNativeDataSource
+from kafka_native.spark.interpreter import worker_python
 from kafka_native.spark.partitioning import by_partition
 
-__all__ = ["KafkaNativeDataSource", "by_partition"]
+__all__ = ["KafkaNativeDataSource", "by_partition", "worker_python"]

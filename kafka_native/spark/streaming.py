@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kafka_native import KafkaError, KafkaException
-from kafka_native.spark import fetching
 from kafka_native.spark.admission import Patience, share_out
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.offsets import UNKNOWN, Key, Limit, OffsetReader, flat, listed, nested
@@ -98,8 +97,10 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, in a task."""
+        from kafka_native.spark.fetching import read_rows  # the process that plans needs none of it
+
         assert isinstance(partition, OffsetRange)
-        return fetching.read_rows(self.options, partition)
+        return read_rows(self.options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: Spark's checkpoint says how far the query is."""

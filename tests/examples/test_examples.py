@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -226,9 +227,19 @@ def test_example_runs_on_spark(name: str, bootstrap: str) -> None:
     run(name, bootstrap, 380)
 
 
+@functools.cache
+def spark_python() -> str:
+    """As the guide of Spark advises, where there is Spark."""
+    try:
+        from kafka_native.spark import worker_python
+    except ImportError:
+        return sys.executable
+    return worker_python()
+
+
 def run(name: str, bootstrap: str, timeout: float) -> None:
     program = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
-    environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": spark_python()}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["sh" if name.endswith(".sh") else sys.executable, *program, str(EXAMPLES / name)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)

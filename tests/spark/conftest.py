@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_native.mock import MockCluster
-from kafka_native.spark import KafkaNativeDataSource
+from kafka_native.spark import KafkaNativeDataSource, worker_python
 from tests.broker.cluster import Cluster, NoBroker, shared
 from tests.broker.support import TopicMaker, delete_topics
 from tests.spark import jvm
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
     """A session with the data source registered, small and quiet; a task that fails is tried once more."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = worker_python(), sys.executable
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(each for each in paths if each))
     builder = SparkSession.builder.master(master).appName("kafka_native tests")

@@ -33,6 +33,7 @@ __all__ = [
     "range_options",
     "ranges_in",
     "run_query",
+    "settings_for",
     "topic_options",
     "watch",
 ]
@@ -76,14 +77,14 @@ def open_session(
     """
     from pyspark.sql import SparkSession
 
-    from kafka_native.spark import KafkaNativeDataSource
+    from kafka_native.spark import KafkaNativeDataSource, worker_python
 
     session = session or SparkSession.getActiveSession()
     own = session is None
     if session is None:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", worker_python() if master.startswith("local") else sys.executable)
         builder = SparkSession.builder.appName(name).master(master)
-        for key, value in {**_defaults(master), **(conf or {})}.items():
+        for key, value in {**settings_for(master), **(conf or {})}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
@@ -95,7 +96,8 @@ def open_session(
             session.stop()
 
 
-def _defaults(master: str) -> dict[str, str]:
+def settings_for(master: str) -> dict[str, str]:
+    """What `open_session()` sets for a new session with this master."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -104,8 +106,13 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.speculation": "false",
         # by TCP the JVM and its Python workers wait 40 ms for each other in each task (PySpark 4.1 and newer)
         "spark.python.unix.domain.socket.enabled": "true",
+        # pyarrow loads numpy, whose library of linear algebra would have a thread for each core wait in a busy loop
+        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     }
     if master.startswith("local"):
+        # No record goes through the JVM: what its second compiler takes from the cores is more than it gives back.
+        quick = "-XX:TieredStopAtLevel=1"
+        settings |= {"spark.driver.extraJavaOptions": quick, "spark.executor.extraJavaOptions": quick}
         # executors of local-cluster are processes of their own, which start elsewhere
         here = str(Path(__file__).resolve().parents[3])
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
