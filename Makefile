@@ -69,6 +69,7 @@ demo: build ## a million messages out and back with each codec, on the mock clus
 # --- tests ---
 
 test: build kerberos ## everything: C, Python, mock cluster, real Apache Kafka, wheels
+	$(PY) -m tests.shared_classes
 	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-c: build $(VENV)/.test-ready ## the C tests alone

@@ -15,6 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests import shared_classes
+
 LIVE_WAIT_SECONDS = 2.0
 LANES = {
     "brokers": re.compile(r"^tests/broker/"),
@@ -44,11 +46,13 @@ def live_objects() -> dict[str, int]:
 def pytest_configure(config: pytest.Config) -> None:
     """A crash in C prints every Python stack; no example of hypothesis has a time limit; programs can be interrupted.
 
+    Spark starts as fast as it can: sessions of tests live for seconds.
     A shell has what it runs in the background ignore SIGINT, and that is inherited.
     """
     faulthandler.enable()
     hypothesis.settings.register_profile("no deadline", deadline=None)
     hypothesis.settings.load_profile("no deadline")
+    os.environ.update(shared_classes.for_spark({}))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

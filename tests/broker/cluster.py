@@ -30,6 +30,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tests.broker import java
+from tests.shared_classes import LEAN
 
 HOST = "127.0.0.1"
 # Below what the kernel hands out by itself: a killed broker must find its port free when it comes back.
@@ -38,7 +39,7 @@ UP_TIMEOUT_SECONDS = 240
 IMAGE = f"apache/kafka:{java.KAFKA_VERSION}"
 GUARD = Path(__file__).parent / "guard.py"
 # A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and more memory.
-TEST_OPTIONS = [*java.LEAN, "-Xms128m", "-Xmx512m"]
+TEST_OPTIONS = [*LEAN, "-Xms128m", "-Xmx512m"]
 BENCH_OPTIONS = ["-Xms1g", "-Xmx1g"]
 
 

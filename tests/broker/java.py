@@ -7,14 +7,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests import shared_classes
+from tests.shared_classes import LEAN
+
 KAFKA_VERSION = "4.3.1"
 ROOT = Path(__file__).resolve().parents[2]
 POM = Path(__file__).parent / "pom.xml"
 
 FETCH_TIMEOUT_SECONDS = 300
 TOOL_TIMEOUT_SECONDS = 240
-# A tool lives for a second or two: the first compiler and the simplest collector start fastest on two cores.
-LEAN = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 
 
 def missing() -> str | None:
@@ -55,7 +56,8 @@ def java_command(
     if options is None:
         options = [*LEAN, "-Xmx256m"]
     classes = f"{jars()}/*" if plugins is None else f"{jars()}/*:{plugins}"
-    return ["java", *options, "-cp", classes, main_class, *args]
+    mapped = shared_classes.options("broker" if main_class.startswith("kafka.") else "tool")
+    return ["java", *options, *mapped, "-cp", classes, main_class, *args]
 
 
 def compiled(source: Path, into: Path) -> Path:

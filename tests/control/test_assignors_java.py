@@ -13,6 +13,7 @@ import pytest
 from kafka_native.control.assignors import BUILT_IN, Key, MemberSubscription, PartitionInfo, run
 from kafka_native.control.assignors.claims import pack_sticky
 from tests.broker import java
+from tests.shared_classes import LEAN, options
 
 PROGRAM = Path(__file__).parent / "java" / "Assignors.java"
 GROUPS = 300
@@ -61,7 +62,7 @@ def as_lines(name: str, partitions: Partitions, members: Members) -> Iterator[st
 def ask_java(cases: list[tuple[str, Partitions, Members]], folder: Path) -> list[Assignment]:
     """What Java's assignors decide, case by case."""
     lines = [line for case in cases for line in as_lines(*case)]
-    command = ["java", *java.LEAN, "-cp", f"{java.jars()}/*", str(PROGRAM)]
+    command = ["java", *LEAN, *options("tool"), "-cp", f"{java.jars()}/*", str(PROGRAM)]
     done = subprocess.run(
         command,
         input="\n".join([*lines, ""]).encode(),
