@@ -29,10 +29,14 @@ class Sender:
 
     def produce(self, value: str | None = None, partition: int = 0) -> None:
         def report(error: Any, message: Any) -> None:
-            self.reports[message.value()] = [message.offset(), error]
+            self.reports[message.value()] = [self.place(message), error]
 
         given = f"message {next(self.numbers)}" if value is None else value
         self.producer.produce(self.side.topic, given, partition=partition, timestamp=BASE_MS, on_delivery=report)
+
+    def place(self, message: Any) -> Any:
+        """Where a message is, as far as it is the same with both."""
+        return message.offset()
 
     def offsets(self, offset: int = 3) -> Any:
         """Sends an offset of a consumer that is in no group generation."""
@@ -51,6 +55,25 @@ class Sender:
     def all(self, steps: str) -> list[Any]:
         """The same, and at the end what has become of all messages."""
         return [*self.do(steps), self.producer.flush(WAIT_S), dict(self.reports)]
+
+
+class Waiting(Sender):
+    """Its messages wait in the queue until they are flushed, or thrown away there.
+
+    Milliseconds after a message confluent_kafka adds its partition to the transaction, sent or not: an abort then marks
+    the partition, and what follows has the offset behind. So on a slow machine their offsets differ; and after a purge
+    Apache Kafka takes nothing more of confluent_kafka's producer for that partition (OUT_OF_ORDER_SEQUENCE_NUMBER).
+    """
+
+    def __init__(self, side: Side) -> None:
+        super().__init__(side, linger_ms=20_000)
+
+    def place(self, message: Any) -> Any:
+        return message.offset() is not None
+
+    def settled(self) -> list[Any]:
+        """What both kinds of readers get."""
+        return [[(partition, found) for partition, _, found in reader] for reader in settled(self.side)]
 
 
 CALLS: dict[str, Callable[[Sender], Any]] = {
@@ -134,13 +157,20 @@ def test_an_open_transaction_is_seen_by_one_kind_of_reader(cluster: Stage) -> No
     assert_same(cluster, use)
 
 
-@pytest.mark.parametrize(
-    "steps",
-    ["commit begin abort begin commit", "produce produce commit", "produce produce abort", "produce purge abort"],
-)
+@pytest.mark.parametrize("steps", ["commit begin abort begin commit", "produce produce commit"])
 def test_what_was_not_sent_yet(cluster: Stage, steps: str) -> None:
     def use(side: Side) -> Any:
         return Sender(side, linger_ms=20_000).all(f"init begin {steps} begin produce commit"), settled(side)
+
+    assert_same(cluster, use)
+
+
+@pytest.mark.parametrize("steps", ["produce produce abort", "produce purge abort"])
+def test_what_is_thrown_away_unsent(cluster: Stage, steps: str) -> None:
+    def use(side: Side) -> Any:
+        told = Waiting(side).all(f"init begin {steps}")
+        heir = Waiting(side)
+        return told, heir.all("init begin produce commit"), heir.settled()
 
     assert_same(cluster, use)
 
@@ -152,8 +182,9 @@ def test_what_was_not_sent_yet(cluster: Stage, steps: str) -> None:
 def test_offsets_of_a_transaction(cluster: Stage, steps: str) -> None:
     def use(side: Side) -> Any:
         before = stored(side)
-        told = Sender(side, linger_ms=20_000).all(f"init begin produce flush offsets {steps}")
-        return before, told, stored(side), settled(side)
+        sender = Waiting(side)
+        told = sender.all(f"init begin produce flush offsets {steps}")
+        return before, told, stored(side), sender.settled()
 
     assert_same(cluster, use)
 
@@ -250,10 +281,10 @@ def test_purge_in_a_transaction(cluster: Stage) -> None:
     """confluent_kafka's commit says that something went wrong, ours what."""
 
     def use(side: Side) -> Any:
-        sender = Sender(side, linger_ms=20_000)
+        sender = Waiting(side)
         told = sender.all("init begin produce purge flush")
         commits = sender.do("commit commit")
-        return commits, [told, sender.all("abort begin produce commit"), settled(side)]
+        return commits, [told, sender.all("abort"), Waiting(side).all("init begin produce commit"), sender.settled()]
 
     (their_commits, their_rest), (our_commits, our_rest) = outcomes(cluster, use)
     assert their_commits == [refused("_INCONSISTENT", abort=True)] * 2
@@ -265,7 +296,7 @@ def test_a_message_that_no_partition_takes(cluster: Stage) -> None:
     """What is produced between the failure and the abort is refused there, and thrown away by the abort here."""
 
     def use(side: Side) -> Any:
-        sender = Sender(side, linger_ms=20_000)  # what is aborted is still in the queue, however slow the machine is
+        sender = Waiting(side)
         told = sender.do("init begin")
         sender.produce("nowhere", partition=7)
         told += sender.all("flush")
@@ -273,13 +304,13 @@ def test_a_message_that_no_partition_takes(cluster: Stage) -> None:
         between += [side.tried(lambda: sender.produce("between")), *sender.do("begin")]
         told += sender.do("abort begin produce flush commit")
         late = sender.reports.pop(b"between", None)
-        return [*between, late], [told, sender.all("flush"), settled(side)]
+        return [*between, late], [told, sender.all("flush"), sender.settled()]
 
     (theirs, their_rest), (ours, our_rest) = outcomes(cluster, use)
     failed = refused("_INCONSISTENT", abort=True)
     assert theirs == [failed, refused("_STATE"), failed, None]
     failed = refused("_UNKNOWN_PARTITION", abort=True)
-    assert ours == [failed, None, failed, [None, ("error", "_PURGE_QUEUE", False, False, False)]]
+    assert ours == [failed, None, failed, [False, ("error", "_PURGE_QUEUE", False, False, False)]]
     assert our_rest == their_rest
 
 
