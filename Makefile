@@ -24,7 +24,7 @@ SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -68,9 +68,15 @@ demo: build ## a million messages out and back with each codec, on the mock clus
 
 # --- tests ---
 
-test: build kerberos ## everything: C, Python, mock cluster, real Apache Kafka, wheels
+test: ready-to-test ## C, Python, mock cluster, real Apache Kafka, Spark: all but the slow ones
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m 'not slow' $(ARGS)
+
+test-slow: ready-to-test ## the rest: storms and kills, old brokers, more of Java and Spark, wheels for each CPython
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m slow $(ARGS)
+
+.PHONY: ready-to-test
+ready-to-test: build kerberos
 	$(PY) -m tests.shared_classes
-	$(PY) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-c: build $(VENV)/.test-ready ## the C tests alone
 	$(PY) -m pytest tests/csrc $(ARGS)

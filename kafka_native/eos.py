@@ -19,7 +19,7 @@ from kafka_native.types import OFFSET_STORED, TopicPartition
 
 MESSAGES = 1000
 WAIT_S = 0.5
-ROOM_S = 0.1
+ROOM_S = 0.01
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import gc
 import importlib
 import os
@@ -10,6 +11,7 @@ import re
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -17,8 +19,11 @@ import pytest
 
 from tests import shared_classes
 
+ROOT = Path(__file__).resolve().parents[1]
 LIVE_WAIT_SECONDS = 2.0
+THREE_BROKERS = "three brokers"
 LANES = {
+    THREE_BROKERS: re.compile(r"^tests/broker/test_three_brokers"),
     "brokers": re.compile(r"^tests/broker/"),
     "Spark and Java": re.compile(r"^tests/(?:spark/|examples/|mock/test_mock_java)"),
     "packaging": re.compile(r"^tests/packaging/"),
@@ -26,8 +31,10 @@ LANES = {
 """With pytest -n, whose tests run one after the other in one process, by a file's path.
 
 Their fixtures live as long as a session and take gigabytes, or they fill the cores: not with their like at the same
-time. They start first, for a run is over when its last lane is. All other files are lanes of their own.
+time. They start first, for a run is over when its last lane is. All other files are lanes of their own. A file with
+tests on the shared cluster of three brokers (`ON_THREE_BROKERS`) is in the lane of these.
 """
+ON_THREE_BROKERS = re.compile(r"\b(?:kafka3|owned3)\b")
 LEFT = "live_objects"
 LEFT_BY_WORKERS = pytest.StashKey[list[str]]()
 WITNESS = re.compile(r"\b(?:import|from|importorskip\(['\"])\s*confluent_kafka\b")
@@ -65,9 +72,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         assert f"/build/{kind}/" in str(wire.__file__), f"{wire.__file__} is not a {kind} build"
 
 
+@functools.cache
 def lane(path: str) -> str:
     """The lane of a test file."""
-    return next((name for name, pattern in LANES.items() if pattern.search(path)), path)
+    found = next((name for name, pattern in LANES.items() if pattern.search(path)), path)
+    if found == "brokers" and ON_THREE_BROKERS.search((ROOT / path).read_text(encoding="utf-8")):
+        return THREE_BROKERS
+    return found
 
 
 @pytest.hookimpl(optionalhook=True)

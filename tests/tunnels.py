@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from tests.proxy import Fates, Proxy, harmless
 
-SECONDS = 10.0
+PATIENCE_S = 10.0
 LINE_MAX = 4096
 
 Login = tuple[bytes, bytes]
@@ -36,13 +36,15 @@ class Tunnels(Proxy):
         names: Mapping[str, str] = MappingProxyType({}),
         refuse: Callable[[str], int] = lambda host: 0,
         fates: Callable[[], Fates] = harmless,
+        patience_s: float = PATIENCE_S,
         port: int = 0,
     ) -> None:
         """``login``: the one user and password that it lets in; None: everybody.
 
         ``names``: hosts that it alone knows, with the addresses behind them. ``refuse``: the code that a client gets
-        that asks for this host, 0: a connection.
+        that asks for this host, 0: a connection. ``patience_s``: how long it waits for a client that doesn't go on.
         """
+        self._patience_s = patience_s
         self._login = login
         self._names = names
         self._refuse = refuse
@@ -60,7 +62,7 @@ class Tunnels(Proxy):
         threading.Thread(target=self._negotiate, args=(near,), daemon=True).start()
 
     def _negotiate(self, near: socket.socket) -> None:
-        near.settimeout(SECONDS)
+        near.settimeout(self._patience_s)
         try:
             host, port = self._ask(near)
             self.asked.append((host, port))
@@ -77,7 +79,7 @@ class Tunnels(Proxy):
 
     def _far(self, near: socket.socket, host: str, port: int) -> socket.socket:
         try:
-            return socket.create_connection((self._names.get(host, host), port), SECONDS)
+            return socket.create_connection((self._names.get(host, host), port), PATIENCE_S)
         except OSError:
             self._answer(near, self.unreachable)
             raise
@@ -183,7 +185,7 @@ class Canned:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(SECONDS)
+            thread.join(PATIENCE_S)
         for end in [self._listener, *self._ends]:
             end.close()
 

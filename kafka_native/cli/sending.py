@@ -12,8 +12,8 @@ from kafka_native import KafkaError, KafkaException, Message, Producer
 from kafka_native.cli.errors import Failed, line_of
 from kafka_native.cli.texts import count
 
-ROOM_S = 0.1
-"""How long to serve reports before the full queue is tried again."""
+BLOCK_MS = 1_000
+"""How long a full queue is waited for before reports of failures are served and it is tried again."""
 GRACE_S = 5.0
 """How long what is queued may take after Ctrl+C; a second one ends it at once."""
 
@@ -73,7 +73,7 @@ class Sender:
             try:
                 queued = self._producer.produce_many(topic, rest, **more)
             except BufferError:
-                self._producer.poll(ROOM_S)
+                self._producer.poll(0)
                 continue
             except KafkaException as error:
                 # The text has the message's number in this call, and how many of it were queued.
@@ -109,7 +109,7 @@ def sending(config: Mapping[str, Any], topic: str | None, timeout_s: float, tall
             tally.failed += 1
             tally.first = tally.first or error.str()
 
-    own = {"on_delivery": on_delivery, "delivery.report.only.error": True}
+    own = {"on_delivery": on_delivery, "delivery.report.only.error": True, "max.block.ms": BLOCK_MS}
     with Producer({**config, **own}) as producer:
         producer.list_topics(topic, timeout_s)
         transactional = bool(config.get("transactional.id"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.broker.cluster import Cluster
 from tests.broker.streams import Stream, check_places, in_sync
 from tests.broker.support import TopicMaker, leaders, our_producer, wait_for
@@ -10,6 +12,7 @@ from tests.broker.test_three_brokers import PARTITIONS, SETTLE_SECONDS
 ENOUGH = 20_000
 
 
+@pytest.mark.slow
 def test_each_message_is_there_once_and_in_order_whoever_is_killed(owned3: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(owned3, PARTITIONS)
     config = {"enable_idempotence": True, "compression_codec": "lz4", "linger_ms": 2, "batch_num_messages": 50}

@@ -18,6 +18,8 @@ from tests.broker.cluster import HOST, quiet
 from tests.broker.old_kafka import OldKafka
 from tests.broker.support import CODECS, Record, flush, read
 
+pytestmark = pytest.mark.slow
+
 OLD_CODECS = CODECS[:4]
 COUNT = 300
 FIRST_MS = 1_700_000_000_000

@@ -87,6 +87,7 @@ def commit_one(producer: Producer, topic: str, value: str) -> None:
         producer.produce(topic, value, partition=0)
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
     unstable: Cluster, new_topic: TopicMaker, tool: object
 ) -> None:

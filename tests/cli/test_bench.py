@@ -15,6 +15,7 @@ from bench.report import MORE, ratio
 from kafka_native.cli.mock import mock_cluster
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
@@ -56,6 +57,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     assert all(found["percentiles"]["p50"] > 0 for rounds in results["end_to_end"].values() for found in rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "measured"),
     [

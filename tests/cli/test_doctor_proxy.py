@@ -125,7 +125,7 @@ def test_broker_that_the_proxy_does_not_get_to(kind: type[Tunnels], code: int, t
 
 
 def test_proxy_of_the_other_kind() -> None:
-    with Socks5() as proxy:
+    with Socks5(patience_s=1.0) as proxy:
         failed = Found("-b", "b1.invalid:9092", "-X", f"proxy.url=http://{proxy.address}").failed_at("proxy")
         assert "does it speak HTTP?" in failed["text"]
     with HttpConnect() as proxy:

@@ -174,7 +174,7 @@ def test_login_that_is_missing_or_wrong_says_what_to_set(kind: type[Tunnels]) ->
 
 
 def test_proxy_of_the_other_kind_is_recognised() -> None:
-    with Socks5() as socks, HttpConnect() as http:
+    with Socks5(patience_s=1.0) as socks, HttpConnect(patience_s=1.0) as http:
         assert "does it speak HTTP?" in error_behind(socks.url(scheme="http"))
         assert "does it speak SOCKS5?" in error_behind(http.url(scheme="socks5h"))
     with Canned(b"\x05\xff") as canned:

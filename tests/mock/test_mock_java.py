@@ -44,6 +44,7 @@ def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> No
     assert sum(stored.offset for stored in group.offsets.values()) == COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_java_members_share_a_topic_and_go_on_where_they_stopped(protocol: str, cluster: MockCluster) -> None:
     cluster.create_topic("a", 4)

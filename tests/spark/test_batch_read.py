@@ -148,6 +148,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(CLUSTER_SECONDS + 60)
 def test_executors_of_a_cluster_read(kafka: Kafka, tmp_path: Path) -> None:
     """Executors are processes of their own here, with workers of theirs."""

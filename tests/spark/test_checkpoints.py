@@ -18,7 +18,8 @@ JVM, OURS = "kafka", "kafka_native"
 PARTITIONS = 3
 WAIT_S = 100
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # the first one may have to fetch and start everything
+# The first one may have to fetch and start everything.
+pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(400)]
 
 
 class Job:

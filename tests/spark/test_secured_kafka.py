@@ -30,7 +30,8 @@ from tests.broker.support import TopicMaker, running
 from tests.spark.conftest import ROOT
 from tests.spark.streams import completed, started, wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # the first one may have to fetch and start everything
+# The first one may have to fetch and start everything.
+pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(400)]
 
 JVM, OURS = "kafka", "kafka_native"
 SECRET = "s3cret-word"

@@ -60,5 +60,6 @@ def test_a_failure_is_named_at_once(tmp_path: Path) -> None:
 def test_every_lane_has_files() -> None:
     files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
     assert {lane(path) for path in files} >= set(LANES)
-    assert lane("tests/broker/test_three_brokers.py") == "brokers"
+    assert lane("tests/broker/test_one_broker.py") == "brokers"
+    assert lane("tests/broker/test_three_brokers.py") == lane("tests/broker/test_exactly_once.py") == "three brokers"
     assert lane("tests/tidy/test_side_by_side.py") == "tests/tidy/test_side_by_side.py"
