@@ -15,7 +15,7 @@ ARGS ?=
 SLOW_TIMEOUT := 300
 FUZZ_SECONDS ?= 30
 # Tests wait more than they compute: processes side by side, each of which has all tests of one lane (tests/conftest.py).
-JOBS ?= 3
+JOBS ?= 4
 SIDE_BY_SIDE = -n $(JOBS) --no-loadscope-reorder
 # What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
 SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
@@ -75,7 +75,8 @@ test-slow: ready-to-test ## the rest: storms and kills, old brokers, more of Jav
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m slow $(ARGS)
 
 .PHONY: ready-to-test
-ready-to-test: build kerberos
+ready-to-test: apt-build apt-broker $(VENV)/.demo-ready
+	@$(MAKE) --no-print-directory -j2 build kerberos # a download beside a compilation
 	$(PY) -m tests.shared_classes
 
 test-c: build $(VENV)/.test-ready ## the C tests alone

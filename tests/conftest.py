@@ -21,20 +21,19 @@ from tests import shared_classes
 
 ROOT = Path(__file__).resolve().parents[1]
 LIVE_WAIT_SECONDS = 2.0
-THREE_BROKERS = "three brokers"
 LANES = {
-    THREE_BROKERS: re.compile(r"^tests/broker/test_three_brokers"),
     "brokers": re.compile(r"^tests/broker/"),
+    "three brokers": re.compile(r"^tests/broker/.*\n(?s:.*)\b(?:kafka3|owned3)\b"),
+    "brokers of their own": re.compile(r"^tests/broker/.*\n(?s:.*)(?:\brunning\(|\bspark_once\b)"),
     "Spark and Java": re.compile(r"^tests/(?:spark/|examples/|mock/test_mock_java)"),
     "packaging": re.compile(r"^tests/packaging/"),
 }
-"""With pytest -n, whose tests run one after the other in one process, by a file's path.
+"""With pytest -n, whose tests run one after the other in one process, by a file's path and, behind a newline, its text.
+The last that fits counts.
 
 Their fixtures live as long as a session and take gigabytes, or they fill the cores: not with their like at the same
-time. They start first, for a run is over when its last lane is. All other files are lanes of their own. A file with
-tests on the shared cluster of three brokers (`ON_THREE_BROKERS`) is in the lane of these.
+time. They start first, for a run is over when its last lane is. All other files are lanes of their own.
 """
-ON_THREE_BROKERS = re.compile(r"\b(?:kafka3|owned3)\b")
 LEFT = "live_objects"
 LEFT_BY_WORKERS = pytest.StashKey[list[str]]()
 WITNESS = re.compile(r"\b(?:import|from|importorskip\(['\"])\s*confluent_kafka\b")
@@ -75,10 +74,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @functools.cache
 def lane(path: str) -> str:
     """The lane of a test file."""
-    found = next((name for name, pattern in LANES.items() if pattern.search(path)), path)
-    if found == "brokers" and ON_THREE_BROKERS.search((ROOT / path).read_text(encoding="utf-8")):
-        return THREE_BROKERS
-    return found
+    file = ROOT / path
+    described = f"{path}\n{file.read_text(encoding='utf-8') if file.exists() else ''}"
+    return next((name for name, pattern in reversed(LANES.items()) if pattern.search(described)), path)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -31,7 +31,7 @@ SETTLE_SECONDS = 40
 
 def test_messages_over_three_leaders_keep_content_and_order(kafka3: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka3, PARTITIONS)
-    assert len(set(leaders(kafka3, topic).values())) == 3
+    assert len(set(wait_for(lambda: leaders(kafka3, topic), "leaders").values())) == 3
     digests = [hashlib.sha256() for _ in range(PARTITIONS)]
     delivered: Counter[int] = Counter()
 

@@ -17,6 +17,7 @@ from tests.broker.support import (
     read,
     their_consumer,
     their_producer,
+    wait_for,
 )
 from tests.broker.test_witnesses import (
     ALL_COUNT,
@@ -34,7 +35,8 @@ LINES = 300
 def spread_topic(kafka3: Cluster, new_topic: TopicMaker) -> str:
     """A topic whose partitions, one for each codec, are led by all three brokers."""
     topic = new_topic(kafka3, len(CODECS))
-    assert set(leaders(kafka3, topic).values()) == {1, 2, 3} or not kafka3.brokers
+    # Whom this asks may hear of the topic a moment later than whom its maker has asked.
+    assert set(wait_for(lambda: leaders(kafka3, topic), "leaders").values()) == {1, 2, 3} or not kafka3.brokers
     return topic
 
 

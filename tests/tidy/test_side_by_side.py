@@ -62,4 +62,5 @@ def test_every_lane_has_files() -> None:
     assert {lane(path) for path in files} >= set(LANES)
     assert lane("tests/broker/test_one_broker.py") == "brokers"
     assert lane("tests/broker/test_three_brokers.py") == lane("tests/broker/test_exactly_once.py") == "three brokers"
+    assert lane("tests/broker/test_sasl.py") == "brokers of their own"
     assert lane("tests/tidy/test_side_by_side.py") == "tests/tidy/test_side_by_side.py"
