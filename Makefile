@@ -15,7 +15,7 @@ ARGS ?=
 SLOW_TIMEOUT := 300
 FUZZ_SECONDS ?= 30
 # Tests wait more than they compute: processes side by side, each of which has all tests of one lane (tests/conftest.py).
-JOBS ?= 4
+JOBS ?= 5
 SIDE_BY_SIDE = -n $(JOBS) --no-loadscope-reorder
 # What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
 SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
@@ -76,8 +76,17 @@ test-slow: ready-to-test ## the rest: storms and kills, old brokers, more of Jav
 
 .PHONY: ready-to-test
 ready-to-test: apt-build apt-broker $(VENV)/.demo-ready
-	@$(MAKE) --no-print-directory -j2 build kerberos # a download beside a compilation
+	@$(MAKE) --no-print-directory -j2 build kerberos # a compilation beside downloads
+	@$(MAKE) --no-print-directory -j2 shared-classes $(VENV)/.tests-compiled
+
+.PHONY: shared-classes
+shared-classes: $(VENV)/.test-ready
 	$(PY) -m tests.shared_classes
+
+# Otherwise each of the processes side by side compiles all tests for itself. What doesn't compile is told by the tests' own run.
+$(VENV)/.tests-compiled: $(VENV)/.test-ready
+	-$(PY) -m pytest -q --collect-only >/dev/null
+	@touch $@
 
 test-c: build $(VENV)/.test-ready ## the C tests alone
 	$(PY) -m pytest tests/csrc $(ARGS)

@@ -13,6 +13,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -78,25 +80,34 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> None:
         raise RuntimeError(f"{command[:3]} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
 
 
-WRITERS = {"broker": write_broker, "tool": write_tool, "spark": write_spark}
+def write_missing(name: str, write: Callable[[Path], None]) -> None:
+    """The tests pass without an archive, too: what fails here is only said."""
+    path = archive(name)
+    if path.exists():
+        return
+    partial = path.with_suffix(".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial.unlink(missing_ok=True)
+    try:
+        write(partial)
+        partial.rename(path)
+    except Exception as error:
+        print(f"going on without an archive of classes for {name}: {error}", file=sys.stderr)
+
+
+def write_kafka() -> None:
+    """The tool asks a broker that has its archive."""
+    write_missing("broker", write_broker)
+    write_missing("tool", write_tool)
 
 
 def main() -> None:
-    """Writes the archives that aren't there. The tests pass without them, too: what fails here is only said."""
+    """Writes the archives that aren't there, each by one JVM on one core."""
     if shutil.which("java") is None:
         return
-    for name, write in WRITERS.items():
-        path = archive(name)
-        if path.exists():
-            continue
-        partial = path.with_suffix(".partial")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
-        try:
-            write(partial)
-            partial.rename(path)
-        except Exception as error:
-            print(f"going on without an archive of classes for {name}: {error}", file=sys.stderr)
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(write_missing, "spark", write_spark), pool.submit(write_kafka)]:
+            done.result()
 
 
 if __name__ == "__main__":

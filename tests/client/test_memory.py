@@ -33,6 +33,7 @@ def resident_bytes() -> int:
 def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=2)
     conf = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_000_000}
+    conf["max.in.flight.requests.per.connection"] = 1  # what has gone out is in this process, too: the mock cluster's
     with client.producer(**conf) as producer:
         producer.produce(topic, VALUE)
         assert producer.flush(15) == 0
