@@ -63,15 +63,13 @@ static __attribute__((noinline, unused)) const uint8_t *kn_varlong_get_slow(cons
 /* Reads a zig-zag int64 from [at, end); returns what follows it, or NULL when it is cut off or too long. */
 static inline const uint8_t *kn_varlong_get(const uint8_t *at, const uint8_t *end, int64_t *value)
 {
-    if (end - at >= 2) {
-        if (at[0] < 0x80) {
-            *value = kn_unzigzag(at[0]);
-            return at + 1;
-        }
-        if (at[1] < 0x80) {
-            *value = kn_unzigzag((uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7);
-            return at + 2;
-        }
+    if (at < end && at[0] < 0x80) {
+        *value = kn_unzigzag(at[0]);
+        return at + 1;
+    }
+    if (end - at >= 2 && at[1] < 0x80) {
+        *value = kn_unzigzag((uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7);
+        return at + 2;
     }
     return kn_varlong_get_slow(at, end, value);
 }
@@ -80,17 +78,15 @@ static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end
 {
     int64_t wide;
 
-    if (end - at >= 2) {
-        uint32_t first = at[0], second = at[1];
-        if (first < 0x80) {
-            *value = (int32_t)(first >> 1) ^ -(int32_t)(first & 1);
-            return at + 1;
-        }
-        if (second < 0x80) {
-            uint32_t both = (first & 0x7f) | second << 7;
-            *value = (int32_t)(both >> 1) ^ -(int32_t)(both & 1);
-            return at + 2;
-        }
+    if (at < end && at[0] < 0x80) { /* first, and alone: a record without headers ends with one such byte */
+        uint32_t only = at[0];
+        *value = (int32_t)(only >> 1) ^ -(int32_t)(only & 1);
+        return at + 1;
+    }
+    if (end - at >= 2 && at[1] < 0x80) {
+        uint32_t both = (at[0] & 0x7fu) | (uint32_t)at[1] << 7;
+        *value = (int32_t)(both >> 1) ^ -(int32_t)(both & 1);
+        return at + 2;
     }
     const uint8_t *next = kn_varlong_get_slow(at, end, &wide);
     if (!next || next - at > KN_VARINT_MAX_BYTES || wide < INT32_MIN || wide > INT32_MAX) return NULL;

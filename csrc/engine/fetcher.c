@@ -18,6 +18,8 @@
 #define UNDER_WAY_PART 4
 #define EXPANSION_ONE 256          /* nothing is compressed */
 #define EXPANSION_GUESS (4 * 256)  /* before the first response */
+/* What is opened between two looks at the socket: a broker whose answer isn't read can't go on sending it. */
+#define OPEN_BYTES (256 << 10)
 #define SESSION_EPOCH_FULL 0
 /* How long a broker may wait for news of the other partitions while some rest: these may be drained meanwhile. */
 #define WAIT_WHILE_RESTING_MAX_MS 10
@@ -242,19 +244,22 @@ static int queue_is_full(struct kn_fetcher *fetcher)
     return atomic_load(&engine->queued_bytes) >= engine->config.queued_max_bytes;
 }
 
-/* As much as the queue has room for. */
-static void open_jobs(struct kn_fetcher *fetcher)
+/* As much as the queue has room for, and not much more than this many bytes. Whether the queue is full. */
+static int open_jobs(struct kn_fetcher *fetcher, int64_t most_bytes)
 {
-    while (fetcher->job_next < fetcher->job_count && !queue_is_full(fetcher)) {
+    int64_t stop_bytes = fetcher->opened_to_bytes + most_bytes;
+    while (fetcher->job_next < fetcher->job_count) {
+        if (fetcher->opened_to_bytes >= stop_bytes) return 0;
+        if (queue_is_full(fetcher)) return 1;
         struct kn_fetch_job *job = &fetcher->jobs[fetcher->job_next];
         if (!open_job(fetcher, job)) continue;
         fetcher->job_bytes -= (int64_t)job->result.records_bytes;
         kn_fetch_job_deinit(job);
         fetcher->job_next++;
     }
-    if (fetcher->job_next < fetcher->job_count) return;
     fetcher->job_next = fetcher->job_count = 0;
     note_expansion(fetcher);
+    return 0;
 }
 
 /* --- the response --- */
@@ -387,7 +392,7 @@ static void on_fetched(struct kn_request *request, int status, struct kn_chunk *
     kn_buffer_give(fetch->frame);
     free(fetch);
 
-    open_jobs(fetcher); /* a very quick broker: what came before goes first */
+    open_jobs(fetcher, INT32_MAX); /* a very quick broker: what came before goes first */
     fetcher->in_flight = 0;
     if (status == KN_OK) status = take_response(fetcher, chunk, body, version, serial, now_us);
     if (status == KN_OK) return;
@@ -571,6 +576,7 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
     }
     if (fetcher->job_next == fetcher->job_count) return next_us;
     if (sent) return now_us; /* let the request out before the work on what came */
-    open_jobs(fetcher);
-    return fetcher->in_flight || fetcher->job_next < fetcher->job_count ? KN_NEVER : now_us; /* a full queue wakes us when it isn't any more */
+    int is_full = open_jobs(fetcher, OPEN_BYTES);
+    if (fetcher->job_next < fetcher->job_count) return is_full ? KN_NEVER : now_us; /* a full queue wakes us when it isn't any more */
+    return fetcher->in_flight ? KN_NEVER : now_us;
 }

@@ -19,6 +19,7 @@
 #define AT_LENGTH 8
 #define AT_MAGIC 16
 #define AT_ATTRIBUTES 21
+#define PREFETCH_BYTES 1024 /* ahead of a record's end: half as much and more is as quick, less is slower */
 #define RECORD_MIN_BYTES 7 /* length, attributes, five varints */
 #define HEADER_MIN_BYTES 2 /* two lengths */
 
@@ -202,6 +203,14 @@ static inline __attribute__((always_inline)) int get_fields(const uint8_t *at, c
     return KN_OK;
 }
 
+/* Another core has written the records, and the reader jumps over their values to what follows: where processors don't foresee it, it would wait for
+ * memory once a record. Nothing is read, so the address may be behind the end. */
+static inline void prefetch(const uint8_t *end)
+{
+    __builtin_prefetch((const void *)((uintptr_t)end + PREFETCH_BYTES));
+    __builtin_prefetch((const void *)((uintptr_t)end + PREFETCH_BYTES + 64));
+}
+
 int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record)
 {
     const struct kn_batch_view *view = &reader->view;
@@ -215,6 +224,7 @@ int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *rec
 
     if (!(at = kn_varint_get(at, end, &length)) || length < RECORD_MIN_BYTES - 1 || length > end - at) return KN_ERR_INVALID;
     end = at + length;
+    prefetch(end);
     if (get_fields(at, end, record, &timestamp_delta, &offset_delta) != KN_OK) return KN_ERR_INVALID;
     if ((record->header_count != 0 || record->headers_bytes != 0) && !headers_valid(record->headers, end, record->header_count))
         return KN_ERR_INVALID;
