@@ -188,16 +188,20 @@ static int headers_valid(const uint8_t *at, const uint8_t *end, int32_t count)
     return kn_span_left(&span) == 0;
 }
 
-/* The fields of the record between its length and `end`, its deltas apart; returns KN_OK or KN_ERR_INVALID. Headers aren't walked. */
+/* The fields of the record between its length and `end`, its deltas apart; returns KN_OK or KN_ERR_INVALID. Headers aren't walked: where *has_headers isn't
+ * set, there is nothing to walk. It is found in registers: two fields that were stored one by one and are read as one stall the processor. */
 static inline __attribute__((always_inline)) int get_fields(const uint8_t *at, const uint8_t *end, struct kn_record *record,
-                                                            int64_t *timestamp_delta, int32_t *offset_delta)
+                                                            int64_t *timestamp_delta, int32_t *offset_delta, int *has_headers)
 {
+    int32_t header_count;
     record->attributes = (int8_t)*at++;
     if (!(at = kn_varlong_get(at, end, timestamp_delta))) return KN_ERR_INVALID;
     if (!(at = kn_varint_get(at, end, offset_delta))) return KN_ERR_INVALID;
     if (!(at = get_bytes(at, end, &record->key, &record->key_bytes))) return KN_ERR_INVALID;
     if (!(at = get_bytes(at, end, &record->value, &record->value_bytes))) return KN_ERR_INVALID;
-    if (!(at = kn_varint_get(at, end, &record->header_count))) return KN_ERR_INVALID;
+    if (!(at = kn_varint_get(at, end, &header_count))) return KN_ERR_INVALID;
+    *has_headers = header_count != 0 || at != end;
+    record->header_count = header_count;
     record->headers = at;
     record->headers_bytes = (int32_t)(end - at);
     return KN_OK;
@@ -218,6 +222,7 @@ int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *rec
     const uint8_t *end = reader->span.end;
     int32_t length, offset_delta;
     int64_t timestamp_delta;
+    int has_headers;
 
     if (view->magic < 2) return kn_legacy_reader_next(reader, record);
     if (reader->left <= 0) return at == end ? KN_ERR_TRUNCATED : KN_ERR_INVALID;
@@ -225,9 +230,8 @@ int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *rec
     if (!(at = kn_varint_get(at, end, &length)) || length < RECORD_MIN_BYTES - 1 || length > end - at) return KN_ERR_INVALID;
     end = at + length;
     prefetch(end);
-    if (get_fields(at, end, record, &timestamp_delta, &offset_delta) != KN_OK) return KN_ERR_INVALID;
-    if ((record->header_count != 0 || record->headers_bytes != 0) && !headers_valid(record->headers, end, record->header_count))
-        return KN_ERR_INVALID;
+    if (get_fields(at, end, record, &timestamp_delta, &offset_delta, &has_headers) != KN_OK) return KN_ERR_INVALID;
+    if (has_headers && !headers_valid(record->headers, end, record->header_count)) return KN_ERR_INVALID;
     if (offset_delta < 0 || offset_delta > view->last_offset - view->base_offset) return KN_ERR_INVALID;
 
     record->offset = view->base_offset + offset_delta;
@@ -247,9 +251,10 @@ void kn_record_reread(const uint8_t *start, struct kn_record *record)
 {
     int32_t length = 0, offset_delta;
     int64_t timestamp_delta;
+    int has_headers;
     const uint8_t *at = kn_varint_get(start, start + KN_VARINT_MAX_BYTES, &length);
 
-    (void)get_fields(at, at + length, record, &timestamp_delta, &offset_delta);
+    (void)get_fields(at, at + length, record, &timestamp_delta, &offset_delta, &has_headers);
 }
 
 int kn_header_next(struct kn_span *span, struct kn_header *header)
