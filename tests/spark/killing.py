@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.broker.cluster import GUARD
-from tests.broker.spark_once.processes import PROC, ancestors, descendants, name_of, owner
+from tests.broker.spark_once.processes import PROC, ancestors, descendants, kill_all, name_of, owner
 from tests.spark.conftest import ROOT
 from tests.spark.streams import WAIT_S, wait_for
 
@@ -93,9 +93,7 @@ class Command:
     def kill(self) -> None:
         """All of its processes with SIGKILL, unless it has ended."""
         if self._process.poll() is None:
-            for pid in descendants(self._process.pid):
-                with contextlib.suppress(ProcessLookupError):  # its parent's end was its own, too
-                    os.kill(pid, signal.SIGKILL)
+            kill_all(self._process.pid)
             self._process.wait(WAIT_S)
 
     def kill_executor(self, port: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,13 @@ def descendants(root: int) -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found
+
+
+def kill_all(root: int) -> None:
+    """SIGKILL to all processes that stem from one, and to itself."""
+    for pid in descendants(root):
+        with suppress(ProcessLookupError):  # its parent's end was its own, too
+            os.kill(pid, signal.SIGKILL)
 
 
 def ancestors(pid: int) -> Iterator[int]:

@@ -22,7 +22,7 @@ from kafka_native.control.transactions import TRANSACTION_VERSION
 from kafka_native.protocol import ApiKey
 from tests.broker.bank.reading import by_ours, by_theirs, open_transactions
 from tests.broker.cluster import GUARD, Cluster, Listener, quiet, start
-from tests.broker.spark_once.processes import ancestors, descendants, name_of, owner
+from tests.broker.spark_once.processes import ancestors, descendants, kill_all, name_of, owner
 from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
 from tests.broker.support import create, lower
 
@@ -229,8 +229,7 @@ class Run:
     def _stop(self) -> None:
         driver, self._killer.driver = self._killer.driver, None
         if driver is not None:
-            for pid in descendants(driver.pid):
-                os.kill(pid, signal.SIGKILL)
+            kill_all(driver.pid)
             driver.wait(20)
 
     def _read(self, cluster: Cluster) -> None:
