@@ -636,7 +636,8 @@ static short broker_sleep(struct kn_broker *broker, int64_t next_us)
     kn_mutex_unlock(&broker->lock);
     if (waiting) left_us = 0;
     else if (lost_us >= 0 && (left_us < 0 || left_us > lost_us)) left_us = lost_us;
-    int ready = kn_wake_poll(fds, 2, left_us);
+    int ready = kn_connection_is_receiving(broker->connection) ? kn_wake_poll_awake(&broker->vigil, fds, 2, left_us) : 0;
+    if (ready == 0) ready = kn_wake_poll(fds, 2, left_us);
     kn_count(&broker->wakeups, 1);
     if (ready <= 0) return 0;
     if (fds[0].revents) kn_wake_clear(&broker->wake);

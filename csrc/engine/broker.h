@@ -82,6 +82,7 @@ struct kn_broker {
     int64_t ready_by_us;        /* HANDSHAKE: give up then */
     int64_t last_used_us;
     int64_t traffic_seen;       /* requests and responses when it was used last */
+    struct kn_vigil vigil;
     int stopping;
     pthread_t owner;            /* KN_DEBUG: the thread that may step, once it runs */
     int has_owner;

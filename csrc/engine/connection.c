@@ -674,6 +674,8 @@ int kn_connection_poll_fd(const struct kn_connection *connection, short *events)
     return connection->stream.fd;
 }
 
+int kn_connection_is_receiving(const struct kn_connection *connection) { return connection->frame != NULL; }
+
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection)
 {
     if (connection->state == KN_CONNECTION_CONNECTING) return connection->setup_deadline_us;

@@ -98,6 +98,7 @@ int kn_connection_unsent_requests(const struct kn_connection *connection); /* qu
 int kn_connection_poll_fd(const struct kn_connection *connection, short *events);
 /* Progresses connect, writes and reads after poll(2) returned `revents`; calls on_done of what completed. KN_OK, or an error: the caller closes. */
 int kn_connection_step(struct kn_connection *connection, short revents, int64_t now_us);
+int kn_connection_is_receiving(const struct kn_connection *connection); /* a response has come in part */
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection);
 /* Closes the socket and fails everything in flight or queued with `status`, in order. KN_ERR_TIMED_OUT is for those whose deadline has passed: the
  * others were cut off by it and get KN_ERR_TRANSPORT. */

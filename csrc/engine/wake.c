@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -27,6 +28,11 @@
 #endif
 
 #include "base/status.h"
+#include "engine/thread.h"
+
+#define VIGIL_US 100         /* longer than a peer on the same machine takes to fill a socket, shorter than anybody notices */
+#define VIGIL_PATIENCE 4     /* misses in a row before a call is skipped */
+#define VIGIL_MISSES_MAX 10  /* then 64 calls are skipped for each try */
 
 #ifndef __linux__
 static int wake_pipe(int fds[2])
@@ -91,4 +97,32 @@ int kn_wake_poll(struct pollfd *fds, int count, int64_t timeout_us)
     int ready = poll(fds, (nfds_t)count, timeout_ms > 0x7fffffff ? 0x7fffffff : (int)timeout_ms);
 #endif
     return ready < 0 ? -errno : ready;
+}
+
+static int poll_yielding(struct pollfd *fds, int count, int64_t timeout_us)
+{
+    int64_t until_us = kn_clock_us() + timeout_us;
+    int ready;
+    do {
+        sched_yield();
+        ready = kn_wake_poll(fds, count, 0);
+    } while (ready == 0 && kn_clock_us() < until_us);
+    return ready;
+}
+
+int kn_wake_poll_awake(struct kn_vigil *vigil, struct pollfd *fds, int count, int64_t timeout_us)
+{
+    if (timeout_us == 0) return 0;
+    if (vigil->skips > 0) {
+        vigil->skips--;
+        return 0;
+    }
+    int ready = poll_yielding(fds, count, timeout_us > 0 && timeout_us < VIGIL_US ? timeout_us : VIGIL_US);
+    if (ready) {
+        vigil->misses = 0;
+    } else {
+        if (vigil->misses < VIGIL_MISSES_MAX) vigil->misses++;
+        vigil->skips = (1 << vigil->misses) >> VIGIL_PATIENCE;
+    }
+    return ready;
 }
