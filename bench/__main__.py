@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ TIMEOUT_S = 600
 # The others make a thousand topics, or a topic of ten thousand partitions.
 USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide", *TLS))
 PLAINTEXT = "plaintext"  # kafka_native without TLS, beside those with
+# pyarrow imports NumPy where there is one, whose threads spin for a while when they start: on the measured cores.
+ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 SPREAD_OVER = 100  # messages in a row for one partition, where they are spread over many
 
 
@@ -36,7 +39,8 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
     scenario = TLS.get(scenario, scenario)
     command = [sys.executable, "-m", "bench.worker", adapter, scenario]
     text = json.dumps(dataclasses.asdict(task))
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    env = {**os.environ, **ONE_BLAS_THREAD}
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False)
     if done.returncode:
         raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
     return Figures(**json.loads(done.stdout.splitlines()[-1]))

@@ -64,6 +64,7 @@ struct kn_engine_config {
     int report_errors_only;            /* delivery.report.only.error */
     /* consumer */
     int32_t fetch_min_bytes, fetch_wait_max_ms, fetch_max_bytes, partition_fetch_bytes;
+    int32_t shared_fetch_bytes;        /* a broker's few partitions may share so much in a request, if that is more than partition_fetch_bytes each */
     int64_t queued_max_bytes;          /* queued.max.messages.kbytes * 1024, for the whole client */
     int64_t queued_min_messages;       /* queued.min.messages, of each partition */
     int32_t fetch_error_backoff_ms;

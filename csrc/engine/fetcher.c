@@ -402,12 +402,19 @@ static void on_fetched(struct kn_request *request, int status, struct kn_chunk *
 
 /* --- the request --- */
 
-static struct kn_fetch_partition wire_of(const struct kn_fetch_slot *slot)
+/* A broker waits between two requests, so small responses leave it idle: where few partitions share one, each may fill more of it. */
+static int32_t partition_max_bytes(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot)
+{
+    int32_t share = fetcher->broker->engine->config.shared_fetch_bytes / (fetcher->slot_count > 0 ? fetcher->slot_count : 1);
+    return share > slot->max_bytes ? share : slot->max_bytes;
+}
+
+static struct kn_fetch_partition wire_of(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot)
 {
     const struct kn_cursor *cursor = slot->cursor;
     return (struct kn_fetch_partition){.topic = cursor->topic, .topic_bytes = cursor->topic_bytes, .topic_id = cursor->topic_id,
                                        .partition = cursor->partition, .leader_epoch = slot->leader_epoch, .offset = slot->offset,
-                                       .max_bytes = slot->max_bytes};
+                                       .max_bytes = partition_max_bytes(fetcher, slot)};
 }
 
 /* What the session doesn't know yet, and what it shall forget. Both arrays in one allocation at *out, freed by the caller. */
@@ -422,17 +429,17 @@ static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request,
     struct kn_list *node;
     for (node = fetcher->slots.next; full && node != &fetcher->slots; node = node->next) {
         const struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        if (!slot->resting) *to++ = wire_of(slot);
+        if (!slot->resting) *to++ = wire_of(fetcher, slot);
     }
     for (node = fetcher->changed.next; !full && node != &fetcher->changed; node = node->next)
-        *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+        *to++ = wire_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
     request->partitions = *out;
     request->partition_count = (int32_t)(to - *out);
     request->forgotten = to;
     for (node = fetcher->forgotten.next; !full && node != &fetcher->forgotten; node = node->next)
-        *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+        *to++ = wire_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     for (node = fetcher->leaving.next; !full && node != &fetcher->leaving; node = node->next)
-        *to++ = wire_of(KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+        *to++ = wire_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
     request->forgotten_count = (int32_t)(to - request->forgotten);
     return KN_OK;
 }

@@ -217,6 +217,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.fetch_wait_max_ms = settings["fetch_wait_max_ms"]
     to.fetch_max_bytes = settings["fetch_max_bytes"]
     to.partition_fetch_bytes = settings["partition_fetch_bytes"]
+    to.shared_fetch_bytes = settings["shared_fetch_bytes"]
     to.queued_max_bytes = settings["queued_max_bytes"]
     to.queued_min_messages = settings["queued_min_messages"]
     to.fetch_error_backoff_ms = settings["fetch_error_backoff_ms"]

@@ -328,6 +328,7 @@ cdef extern from "engine/engine.h" nogil:
         int32_t fetch_wait_max_ms
         int32_t fetch_max_bytes
         int32_t partition_fetch_bytes
+        int32_t shared_fetch_bytes
         int64_t queued_max_bytes
         int64_t queued_min_messages
         int32_t fetch_error_backoff_ms

@@ -203,7 +203,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=1,
         maximum=1_000_000_000,
         state=State.EFFECTIVE,
-        doc="How many bytes of one partition a Fetch asks for. A larger batch comes all the same, alone.",
+        doc="How many bytes of one partition a Fetch asks for; unless it is set, fewer than four of a broker share "
+        "4 MiB. A larger batch comes all the same, alone.",
     ),
     Property(
         "max.partition.fetch.bytes",

@@ -94,6 +94,14 @@ def test_fetch_asks_for_so_much_of_a_partition(client: Client, asked: Asked, nam
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [3000]
 
 
+def test_a_partition_that_is_alone_may_fill_a_fetch(client: Client, asked: Asked):
+    topic = client.topic()
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        request = asked.first(FetchRequest)
+    assert [each.partition_max_bytes for each in request.topics[0].partitions] == [4 << 20]
+
+
 @pytest.mark.parametrize(("level", "number"), [("read_uncommitted", 0), ("read_committed", 1)])
 def test_isolation_level_is_the_brokers_matter_too(client: Client, asked: Asked, level: str, number: int):
     topic = client.topic()

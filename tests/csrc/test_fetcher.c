@@ -18,6 +18,7 @@ struct asked { /* a Fetch as the broker reads it; by partition of topic "topic" 
     int32_t count, forgotten_count;
     int32_t first;                    /* the partition that is asked first */
     int64_t offsets[PARTITIONS_MAX];  /* OFFSET_NONE: not asked */
+    int32_t max_bytes[PARTITIONS_MAX];
     int forgotten[PARTITIONS_MAX];
     char rack[16];
 };
@@ -39,7 +40,7 @@ static void ask_partitions(struct kn_span *span)
             if (!asked.count++) asked.first = index;
             asked.offsets[index] = kn_span_i64(span);
             kn_span_i64(span);
-            kn_span_i32(span);
+            asked.max_bytes[index] = kn_span_i32(span);
         }
     }
     topics = kn_span_i32(span);
@@ -561,8 +562,35 @@ static void test_counts_and_sizes_beyond_the_answer_are_refused(void)
     }
 }
 
+static void share_a_thousand(struct kn_engine_config *config)
+{
+    config->partition_fetch_bytes = 100;
+    config->shared_fetch_bytes = 1000;
+}
+
+static void test_few_partitions_share_a_fetch(void)
+{
+    static const int32_t limits[][2] = {{1, 1000}, {2, 500}, {3, 333}, {10, 100}, {11, 100}};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct bench bench = bench_with(limits[i][0], share_a_thousand);
+        begin_session(&bench, limits[i][0]);
+        for (int32_t p = 0; p < limits[i][0]; p++) CHECK_EQ(asked.max_bytes[p], limits[i][1]);
+        bench_end(&bench, limits[i][0]);
+    }
+}
+
+static void test_a_partition_asks_for_what_is_set_where_nothing_is_shared(void)
+{
+    struct bench bench = bench_with(1, NULL);
+    begin_session(&bench, 1);
+    CHECK_EQ(asked.max_bytes[0], 1048576);
+    bench_end(&bench, 1);
+}
+
 int main(void)
 {
+    RUN(test_few_partitions_share_a_fetch);
+    RUN(test_a_partition_asks_for_what_is_set_where_nothing_is_shared);
     RUN(test_a_session_is_told_only_what_changed);
     RUN(test_a_lost_session_begins_anew_with_everything);
     RUN(test_without_room_for_a_session_who_had_its_turn_is_asked_last);
