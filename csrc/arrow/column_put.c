@@ -38,6 +38,8 @@ INLINE int32_t piece_of(const struct kn_record *record, enum kn_column_field fie
     return *data ? size : 0;
 }
 
+static int has_pieces(const struct kn_column *column) { return column->spec.field == KN_FIELD_KEY || column->spec.field == KN_FIELD_VALUE; }
+
 static int64_t room_of(const struct kn_columns *columns, const struct kn_column *column)
 {
     return column->spec.layout == KN_LAYOUT_BYTES ? columns->bytes_max : INT64_MAX;
@@ -45,10 +47,31 @@ static int64_t room_of(const struct kn_columns *columns, const struct kn_column 
 
 /* --- how many can be taken --- */
 
-static void measure_pieces(const struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+INLINE struct kn_pieces sum(const struct kn_record *records, int32_t count, enum kn_column_field field)
 {
-    const struct kn_column *column = &columns->columns[number];
+    struct kn_pieces pieces = {0, 0, 0};
+    for (int32_t i = 0; i < count; i++) {
+        const uint8_t *data;
+        int32_t size = piece_of(&records[i], field, &data);
+        pieces.size_bytes += size;
+        pieces.null_count += !data;
+        if (size > pieces.size_max_bytes) pieces.size_max_bytes = size;
+    }
+    return pieces;
+}
+
+static void sum_pieces(struct kn_column *column, const struct kn_column_block *block, int32_t count)
+{
+    if (column->spec.field == KN_FIELD_KEY) column->pieces = sum(block->records, count, KN_FIELD_KEY);
+    else column->pieces = sum(block->records, count, KN_FIELD_VALUE);
+}
+
+static void measure_pieces(struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+{
+    struct kn_column *column = &columns->columns[number];
     int64_t used = column->bytes_used, room = room_of(columns, column);
+    sum_pieces(column, block, verdict->count);
+    if (column->pieces.size_bytes <= room - used && !column->spec.is_text) return;
     for (int32_t i = 0; i < verdict->count; i++) {
         const uint8_t *data;
         int32_t size = piece_of(&block->records[i], column->spec.field, &data);
@@ -77,13 +100,13 @@ static void measure_headers(const struct kn_columns *columns, int32_t number, co
     }
 }
 
-static void measure(const struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+static void measure(struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
 {
     const struct kn_column *column = &columns->columns[number];
     const struct kn_column_spec *spec = &column->spec;
     if (spec->field == KN_FIELD_HEADERS) {
         measure_headers(columns, number, block, verdict);
-    } else if ((spec->field == KN_FIELD_KEY || spec->field == KN_FIELD_VALUE) && (spec->layout != KN_LAYOUT_VIEW || spec->is_text)) {
+    } else if (has_pieces(column)) {
         measure_pieces(columns, number, block, verdict);
     } else if (spec->field == KN_FIELD_TOPIC && spec->layout == KN_LAYOUT_BYTES && block->topic_bytes) {
         int64_t room = (room_of(columns, column) - column->bytes_used) / block->topic_bytes;
@@ -162,19 +185,10 @@ static int keep_chunk(struct kn_columns *columns, struct kn_chunk *chunk)
 
 static int reserve_pieces(struct kn_columns *columns, struct kn_column *column, const struct kn_column_block *block, int32_t count)
 {
-    int64_t more = 0;
-    int has_null = 0, has_far = 0;
-    for (int32_t i = 0; i < count; i++) {
-        const uint8_t *data;
-        int32_t size = piece_of(&block->records[i], column->spec.field, &data);
-        more += size;
-        has_null |= !data;
-        has_far |= size > VIEW_INLINE_BYTES;
-    }
-    int status = reserve_validity(columns, column, count, has_null);
+    int status = reserve_validity(columns, column, count, column->pieces.null_count != 0);
     if (status != KN_OK) return status;
-    if (column->spec.layout != KN_LAYOUT_VIEW) return reserve_bytes(columns, column, more);
-    if (!has_far) return KN_OK;
+    if (column->spec.layout != KN_LAYOUT_VIEW) return reserve_bytes(columns, column, column->pieces.size_bytes);
+    if (column->pieces.size_max_bytes <= VIEW_INLINE_BYTES) return KN_OK;
     const struct kn_buffer *buffer = block->chunk->buffer; /* a response or a decompressed batch: less than 2 GiB */
     status = keep_chunk(columns, block->chunk);
     return status != KN_OK ? status : reserve_source(column, buffer->data, (int64_t)buffer->size_bytes, block->chunk);
@@ -285,6 +299,11 @@ INLINE void put_pieces(struct kn_column *column, const struct kn_record *records
     int64_t *wide_offsets = wide ? OF_ITEMS(int64_t, column) + 1 : NULL;
     uint8_t *to = column->bytes.data;
     int64_t used = column->bytes_used;
+    if (column->pieces.size_bytes == 0) { /* messages without keys */
+        for (int32_t i = 0; i < count && wide; i++) wide_offsets[i] = used;
+        for (int32_t i = 0; i < count && !wide; i++) offsets[i] = (int32_t)used;
+        return;
+    }
     for (int32_t i = 0; i < count; i++) {
         const uint8_t *data;
         int32_t size = piece_of(&records[i], field, &data);
@@ -294,6 +313,21 @@ INLINE void put_pieces(struct kn_column *column, const struct kn_record *records
         else offsets[i] = (int32_t)used;
     }
     column->bytes_used = used;
+}
+
+static void put_validity(struct kn_column *column, const struct kn_record *records, int32_t count)
+{
+    int64_t from = column->length;
+    column->null_count += column->pieces.null_count;
+    if (column->pieces.null_count == 0 || column->pieces.null_count == count) {
+        kn_bits_fill(column->validity.data, from, from + count, column->pieces.null_count == 0);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const uint8_t *data;
+        piece_of(&records[i], column->spec.field, &data);
+        kn_bit_put(column->validity.data, from + i, data != NULL);
+    }
 }
 
 static struct view view_of(const uint8_t *data, int32_t size_bytes, int32_t source, int64_t offset)
@@ -333,13 +367,7 @@ static void put_key_or_value(struct kn_column *column, const struct kn_column_bl
         if (is_key) put_pieces(column, block->records, count, KN_FIELD_KEY, 1);
         else put_pieces(column, block->records, count, KN_FIELD_VALUE, 1);
     }
-    if (!column->validity.data) return;
-    for (int32_t i = 0; i < count; i++) {
-        const uint8_t *data;
-        piece_of(&block->records[i], column->spec.field, &data);
-        kn_bit_put(column->validity.data, column->length + i, data != NULL);
-        column->null_count += !data;
-    }
+    if (column->validity.data) put_validity(column, block->records, count);
 }
 
 /* One name or value of a header, behind those that are there. */
@@ -413,6 +441,9 @@ int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *
     for (int32_t i = 0; i < columns->column_count; i++) measure(columns, i, block, &verdict);
     *column = verdict.column;
     if (verdict.count == 0) return verdict.status;
+    for (int32_t i = 0; i < columns->column_count && verdict.count < block->count; i++) { /* what was summed up for more */
+        if (has_pieces(&columns->columns[i])) sum_pieces(&columns->columns[i], block, verdict.count);
+    }
     for (int32_t i = 0; i < columns->column_count; i++) {
         int status = reserve(columns, &columns->columns[i], block, verdict.count);
         if (status != KN_OK) return status;

@@ -57,6 +57,12 @@ struct kn_view_source { /* what the long values of a view column point into */
     const struct kn_chunk *chunk;
 };
 
+struct kn_pieces { /* keys or values of a block, together */
+    int64_t size_bytes;
+    int32_t null_count;
+    int32_t size_max_bytes; /* the largest one's */
+};
+
 struct kn_column {
     struct kn_column_spec spec;
     int64_t length;
@@ -67,6 +73,7 @@ struct kn_column {
     int64_t bytes_used;
     int64_t length_hint;      /* room to begin with */
     int64_t bytes_hint;
+    struct kn_pieces pieces;  /* KEY and VALUE: of the block that is being appended */
     struct kn_view_source *sources;
     int32_t source_count;
     int32_t source_capacity;
