@@ -1,6 +1,6 @@
 /* CRC32C (Castagnoli), as Kafka checksums record batches.
  *
- * Thread: any. The implementation (SSE4.2 interleaved, ARMv8, portable) is chosen once per process, at first use.
+ * Thread: any. The implementation (AVX-512 folding, SSE4.2 interleaved, ARMv8, portable) is chosen once per process, at first use.
  */
 #ifndef KN_BASE_CRC32C_H
 #define KN_BASE_CRC32C_H
@@ -10,7 +10,8 @@
 
 uint32_t kn_crc32c(uint32_t crc, const void *data, size_t size_bytes); /* crc: 0 to start, or the result so far */
 const char *kn_crc32c_backend(void);
-/* The table version, for tests on any machine. */
+/* Without the widest instructions, and the table version: for tests on any machine. */
+uint32_t kn_crc32c_lanes(uint32_t crc, const void *data, size_t size_bytes);
 uint32_t kn_crc32c_portable(uint32_t crc, const void *data, size_t size_bytes);
 
 #endif
