@@ -92,11 +92,15 @@ def warm_up(adapters: list[str], task: Task) -> None:
 
 
 def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, console: Console) -> Rounds:
-    """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left."""
+    """Every adapter in turn, ``rounds`` times, on a fresh topic; consume reads what one produce run has left.
+
+    Each round begins with another one: whoever is first reads while the broker still writes to its disk.
+    """
     found: Rounds = {adapter: [] for adapter in adapters}
     for number in range(rounds):
+        first = number % len(adapters)
         with prepared(scenario, task) as ready:
-            for adapter in adapters:
+            for adapter in adapters[first:] + adapters[:first]:
                 figures = once(adapter, scenario, ready)
                 found[adapter].append(figures)
                 more = "".join(f", {value:.2f} {name}" for name, value in figures.more.items())
