@@ -103,9 +103,7 @@ struct kn_columns {
     struct kn_column columns[];
 };
 
-#define KN_BLOCK_RECORDS 64
-
-/* Records of one batch, so that each column is one tight loop over what is still in the first cache, values of 100 bytes included. */
+/* Records of one batch, so that each column is one tight loop over what is still in the first cache. */
 struct kn_column_block {
     const struct kn_record *records;
     int32_t count; /* at most KN_BLOCK_RECORDS */
