@@ -97,7 +97,7 @@ def rounds_of(scenario: str, adapters: list[str], task: Task, rounds: int, conso
     Each round begins with another one: whoever is first reads while the broker still writes to its disk.
     """
     found: Rounds = {adapter: [] for adapter in adapters}
-    for number in range(rounds):
+    for number in range(rounds if adapters else 0):
         first = number % len(adapters)
         with prepared(scenario, task) as ready:
             for adapter in adapters[first:] + adapters[:first]:

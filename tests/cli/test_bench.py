@@ -21,7 +21,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "3000", "--rounds", "1", "--output", str(tmp_path)]
         arguments += ["--wide", "20", "--topics", "5", "--adapters", "kafka_native,confluent_kafka,aiokafka,raw"]
-        result = CliRunner().invoke(main, [*arguments, *SCENARIOS])
+        result = CliRunner().invoke(main, [*arguments, *SCENARIOS], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
     assert {name: sorted(found) for name, found in results.items()} == {
@@ -74,7 +74,7 @@ def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> Non
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
         adapters = ["--adapters", "kafka_native,confluent_kafka,raw"]
-        result = CliRunner().invoke(main, [*options, *arguments, *adapters])
+        result = CliRunner().invoke(main, [*options, *arguments, *adapters], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "results.json").read_text())[options[0]]
     assert sorted(found) == measured
@@ -87,8 +87,9 @@ def test_peers_that_are_no_python(tmp_path: Path, peer: str) -> None:
         pytest.skip(f"{peer}: {reason}")
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "20000", "--rounds", "1", "--output", str(tmp_path)]
+        arguments += ["--adapters", f"kafka_native,{peer}"]
         scenarios = ["produce", "callback", "consume", *([] if peer == "librdkafka" else ["poll", "group", "cold"])]
-        result = CliRunner().invoke(main, [*scenarios, *arguments, "--adapters", f"kafka_native,{peer}"])
+        result = CliRunner().invoke(main, [*scenarios, *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
     for scenario in scenarios:
