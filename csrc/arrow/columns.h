@@ -103,7 +103,9 @@ struct kn_columns {
     struct kn_column columns[];
 };
 
-/* Records of one batch, so that each column is one tight loop over what is still in the first cache. */
+#define KN_BLOCK_RECORDS 64
+
+/* Records of one batch, so that each column is one tight loop over what is still in the first cache, values of 100 bytes included. */
 struct kn_column_block {
     const struct kn_record *records;
     int32_t count; /* at most KN_BLOCK_RECORDS */

@@ -3,13 +3,49 @@
 
 #include "base/status.h"
 
-/* Appends what was read; KN_FILL_PAUSED when all of it has gone in. */
-static enum kn_fill_end append(struct kn_fill *fill, const struct kn_record_block *read, struct kn_taken *taken)
+struct gathered { /* a block, and where the reader stood before each record of it */
+    struct kn_record records[KN_BLOCK_RECORDS];
+    const uint8_t *starts[KN_BLOCK_RECORDS];
+    int32_t lefts[KN_BLOCK_RECORDS];
+    int32_t count;
+};
+
+static void go_back(struct kn_fill *fill, const uint8_t *start, int32_t left)
+{
+    fill->reader.span.at = start;
+    fill->reader.span.failed = 0;
+    fill->reader.left = left;
+}
+
+/* Reads up to `most` records. Anything but KN_OK: what the reader said to the one after them, at which it stands again. */
+static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
+{
+    int64_t from_offset = fill->segment->fetch_offset;
+    int32_t room = most < KN_BLOCK_RECORDS ? (int32_t)most : KN_BLOCK_RECORDS, count = 0;
+    int status = KN_OK;
+    while (count < room) {
+        const uint8_t *start = fill->reader.span.at;
+        int32_t left = fill->reader.left;
+        status = kn_record_reader_next(&fill->reader, &gathered->records[count]);
+        if (status != KN_OK) {
+            go_back(fill, start, left);
+            break;
+        }
+        if (gathered->records[count].offset < from_offset) continue;
+        gathered->starts[count] = start;
+        gathered->lefts[count++] = left;
+    }
+    gathered->count = count;
+    return status;
+}
+
+/* Appends what was gathered; KN_FILL_PAUSED when all of it has gone in. */
+static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gathered, struct kn_taken *taken)
 {
     const struct kn_segment *segment = fill->segment;
     const struct kn_segment_batch *batch = &segment->batches[segment->batch_next - 1];
-    struct kn_column_block block = {read->records,
-                                    read->count,
+    struct kn_column_block block = {gathered->records,
+                                    gathered->count,
                                     batch->chunk,
                                     segment->cursor->topic,
                                     segment->cursor->topic_bytes,
@@ -18,28 +54,27 @@ static enum kn_fill_end append(struct kn_fill *fill, const struct kn_record_bloc
     int32_t count;
     int status = kn_columns_append(fill->columns, &block, &count, &fill->unfit_column);
     if (count) {
-        if (taken->first_offset < 0) taken->first_offset = read->records[0].offset;
-        taken->next_offset = read->records[count - 1].offset + 1;
+        if (taken->first_offset < 0) taken->first_offset = gathered->records[0].offset;
+        taken->next_offset = gathered->records[count - 1].offset + 1;
     }
     if (status == KN_OK) return KN_FILL_PAUSED;
-    kn_record_reader_return(&fill->reader, read, count);
+    go_back(fill, gathered->starts[count], gathered->lefts[count]);
     if (status == KN_ERR_NOMEM) return KN_FILL_NOMEM;
     if (status == KN_ERR_FULL) return KN_FILL_FULL;
-    fill->unfit_offset = read->records[count].offset;
+    fill->unfit_offset = gathered->records[count].offset;
     return KN_FILL_UNFIT;
 }
 
 /* The records of the batch that is open. KN_FILL_PAUSED: to its end. */
 static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken *taken)
 {
-    struct kn_record_block read;
+    struct gathered gathered;
     for (;;) {
         int64_t room = fill->rows_max - fill->columns->row_count;
         if (room <= 0) return KN_FILL_FULL;
-        int32_t most = room < KN_BLOCK_RECORDS ? (int32_t)room : KN_BLOCK_RECORDS;
-        int status = kn_record_reader_block(&fill->reader, fill->segment->fetch_offset, most, &read);
-        if (read.count) {
-            enum kn_fill_end end = append(fill, &read, taken);
+        int status = gather(fill, &gathered, room);
+        if (gathered.count) {
+            enum kn_fill_end end = append(fill, &gathered, taken);
             if (end != KN_FILL_PAUSED) return end;
         }
         if (status == KN_OK) continue;

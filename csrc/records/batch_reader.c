@@ -215,100 +215,36 @@ static inline void prefetch(const uint8_t *end)
     __builtin_prefetch((const void *)((uintptr_t)end + PREFETCH_BYTES + 64));
 }
 
-struct origin { /* what the deltas of a batch's records are added to */
-    int64_t base_offset;
-    int64_t offset_delta_max;
-    int64_t timestamp_ms;
-    int8_t timestamp_type;
-};
-
-static inline __attribute__((always_inline)) struct origin origin_of(const struct kn_batch_view *view)
+int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record)
 {
-    int is_append_time = (view->attributes & KN_ATTR_LOG_APPEND_TIME) != 0;
-    return (struct origin){view->base_offset, view->last_offset - view->base_offset, is_append_time ? view->max_timestamp_ms : view->base_timestamp_ms,
-                           (int8_t)is_append_time};
-}
-
-/* The record at *from; moves it behind the record if that is one. */
-static inline __attribute__((always_inline)) int read_record(const uint8_t **from, const uint8_t *end, const struct origin *origin, struct kn_record *record)
-{
-    const uint8_t *at = *from;
+    const struct kn_batch_view *view = &reader->view;
+    const uint8_t *at = reader->span.at;
+    const uint8_t *end = reader->span.end;
     int32_t length, offset_delta;
     int64_t timestamp_delta;
     int has_headers;
+
+    if (view->magic < 2) return kn_legacy_reader_next(reader, record);
+    if (reader->left <= 0) return at == end ? KN_ERR_TRUNCATED : KN_ERR_INVALID;
 
     if (!(at = kn_varint_get(at, end, &length)) || length < RECORD_MIN_BYTES - 1 || length > end - at) return KN_ERR_INVALID;
     end = at + length;
     prefetch(end);
     if (get_fields(at, end, record, &timestamp_delta, &offset_delta, &has_headers) != KN_OK) return KN_ERR_INVALID;
     if (has_headers && !headers_valid(record->headers, end, record->header_count)) return KN_ERR_INVALID;
-    if (offset_delta < 0 || offset_delta > origin->offset_delta_max) return KN_ERR_INVALID;
+    if (offset_delta < 0 || offset_delta > view->last_offset - view->base_offset) return KN_ERR_INVALID;
 
-    record->offset = origin->base_offset + offset_delta;
-    record->timestamp_ms = origin->timestamp_type ? origin->timestamp_ms : (int64_t)((uint64_t)origin->timestamp_ms + (uint64_t)timestamp_delta);
-    record->timestamp_type = origin->timestamp_type;
-    *from = end;
-    return KN_OK;
-}
-
-static int end_status(const uint8_t *at, const uint8_t *end) { return at == end ? KN_ERR_TRUNCATED : KN_ERR_INVALID; }
-
-int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record)
-{
-    if (reader->view.magic < 2) return kn_legacy_reader_next(reader, record);
-    if (reader->left <= 0) return end_status(reader->span.at, reader->span.end);
-    struct origin origin = origin_of(&reader->view);
-    int status = read_record(&reader->span.at, reader->span.end, &origin, record);
-    if (status == KN_OK) reader->left--;
-    return status;
-}
-
-static int legacy_block(struct kn_record_reader *reader, int64_t from_offset, int32_t most, struct kn_record_block *block)
-{
-    for (block->count = 0; block->count < most;) {
-        const uint8_t *start = reader->span.at;
-        struct kn_record *record = &block->records[block->count];
-        int status = kn_legacy_reader_next(reader, record);
-        if (status != KN_OK) {
-            reader->span.at = start;
-            reader->span.failed = 0;
-            return status;
-        }
-        if (record->offset >= from_offset) block->starts[block->count++] = start;
+    record->offset = view->base_offset + offset_delta;
+    if (view->attributes & KN_ATTR_LOG_APPEND_TIME) {
+        record->timestamp_ms = view->max_timestamp_ms;
+        record->timestamp_type = 1;
+    } else {
+        record->timestamp_ms = (int64_t)((uint64_t)view->base_timestamp_ms + (uint64_t)timestamp_delta);
+        record->timestamp_type = 0;
     }
+    reader->span.at = end;
+    reader->left--;
     return KN_OK;
-}
-
-int kn_record_reader_block(struct kn_record_reader *reader, int64_t from_offset, int32_t most, struct kn_record_block *block)
-{
-    if (reader->view.magic < 2) return legacy_block(reader, from_offset, most, block);
-    struct origin origin = origin_of(&reader->view);
-    const uint8_t *at = reader->span.at, *end = reader->span.end;
-    int32_t left = reader->left, count = 0;
-    int status = KN_OK;
-    while (count < most) {
-        const uint8_t *start = at;
-        struct kn_record *record = &block->records[count];
-        status = left > 0 ? read_record(&at, end, &origin, record) : end_status(at, end);
-        if (status != KN_OK) break;
-        if (record->offset < from_offset && count > 0) { /* offsets go back, which they mustn't: the next block begins there, so that this one has no gap */
-            at = start;
-            break;
-        }
-        left--;
-        if (record->offset >= from_offset) block->starts[count++] = start;
-    }
-    reader->span.at = at;
-    reader->left = left;
-    block->count = count;
-    return status;
-}
-
-void kn_record_reader_return(struct kn_record_reader *reader, const struct kn_record_block *block, int32_t i)
-{
-    if (i == block->count) return;
-    reader->span.at = block->starts[i];
-    reader->left += block->count - i; /* counted in magic 2 only, whose blocks have no gaps */
 }
 
 void kn_record_reread(const uint8_t *start, struct kn_record *record)

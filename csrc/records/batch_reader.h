@@ -69,21 +69,6 @@ struct kn_record_reader {
 int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch_view *opened_view);
 /* KN_OK with *record filled; KN_ERR_TRUNCATED at the clean end; KN_ERR_INVALID for malformed records. */
 int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record);
-
-#define KN_BLOCK_RECORDS 64
-
-/* Some records of one batch, so few that they are still in the first cache, values of 100 bytes included, when something else is done to all of them. */
-struct kn_record_block {
-    struct kn_record records[KN_BLOCK_RECORDS];
-    const uint8_t *starts[KN_BLOCK_RECORDS]; /* where the reader's span stood before each */
-    int32_t count;
-};
-
-/* Reads up to `most` (at most KN_BLOCK_RECORDS) records from from_offset on, those before it are passed over. Anything but KN_OK is what
- * kn_record_reader_next() says to the record after them, before which the reader stands. */
-int kn_record_reader_block(struct kn_record_reader *reader, int64_t from_offset, int32_t most, struct kn_record_block *block);
-/* The reader stands before record i of the block that it has just read, or behind the last, i = block->count. */
-void kn_record_reader_return(struct kn_record_reader *reader, const struct kn_record_block *block, int32_t i);
 /* Key, value and headers once more, of a record of magic 2 that kn_record_reader_next() has accepted; `start` is where its span
  * stood before. Offset and timestamp are left alone: they need the batch. */
 void kn_record_reread(const uint8_t *start, struct kn_record *record);

@@ -233,15 +233,14 @@ cdef class ConsumerCore:
 
     cdef int _take(self, list into, Py_ssize_t most) except -1:
         # Appends up to `most` messages of what is queued.
-        cdef kn_record_block block
-        cdef Py_ssize_t room
-        cdef int32_t i
+        cdef kn_record record
         cdef int status
         cdef Cursor cursor
         cdef Batch of_batch
         cdef Message message
         cdef int64_t from_offset
         cdef int64_t position
+        cdef const uint8_t *start
         while len(into) < most:
             message = self._one()  # the first of a batch, which it opens, or an error
             if message is None:
@@ -255,14 +254,14 @@ cdef class ConsumerCore:
             from_offset = self._segment.fetch_offset
             position = cursor.position
             while len(into) < most:
-                room = min(most - len(into), KN_BLOCK_RECORDS)
-                status = kn_record_reader_block(&self._reader, from_offset, <int32_t>room, &block)
-                for i in range(block.count):
-                    into.append(message_of(of_batch, block.starts[i], &block.records[i]))
-                if block.count:
-                    position = block.records[block.count - 1].offset + 1
+                start = self._reader.span.at
+                status = kn_record_reader_next(&self._reader, &record)
                 if status != KN_OK:
                     break  # for _one()
+                if record.offset < from_offset:
+                    continue
+                position = record.offset + 1
+                into.append(message_of(of_batch, start, &record))
             cursor.position = position
         return 0
 

@@ -162,13 +162,6 @@ cdef extern from "records/batch_reader.h" nogil:
         int32_t left
     int kn_record_reader_init(kn_record_reader *reader, const kn_batch_view *opened_view)
     int kn_record_reader_next(kn_record_reader *reader, kn_record *record)
-    enum:
-        KN_BLOCK_RECORDS
-    struct kn_record_block:
-        kn_record *records
-        const uint8_t **starts
-        int32_t count
-    int kn_record_reader_block(kn_record_reader *reader, int64_t from_offset, int32_t most, kn_record_block *block)
     void kn_record_reread(const uint8_t *start, kn_record *record)
     struct kn_header:
         const uint8_t *key

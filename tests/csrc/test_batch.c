@@ -280,99 +280,6 @@ static void test_malformed_records_are_refused(void)
     CHECK_EQ(SECTION(1, 22, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 1, 0, 0), KN_ERR_INVALID); /* key length beyond 32 bits */
 }
 
-#define MANY 150
-
-static struct kn_buffer *many(void)
-{
-    struct kn_buffer *buffer = kn_buffer_take(NULL, KN_BATCH_HEADER_BYTES);
-    struct kn_batch_writer writer;
-    char value[16];
-    CHECK_EQ(kn_batch_writer_init(&writer, buffer), KN_OK);
-    for (int i = 0; i < MANY; i++) {
-        snprintf(value, sizeof value, "value %d", i);
-        append(&writer, &buffer, 5000 + i, i % 3 ? "key" : NULL, value, NULL, 0, 0);
-    }
-    kn_batch_seal(buffer, &writer, &plain_meta);
-    return buffer;
-}
-
-static struct kn_record_reader reader_of(const struct kn_buffer *buffer)
-{
-    struct kn_batch_view view;
-    struct kn_record_reader reader;
-    struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
-    CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
-    CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
-    return reader;
-}
-
-/* Reads the rest in blocks of `most`: each record is the one that `one` reads. */
-static void check_blocks(struct kn_record_reader *reader, struct kn_record_reader *one, int64_t from_offset, int32_t most)
-{
-    struct kn_record_block block;
-    struct kn_record record;
-    int status;
-    do {
-        status = kn_record_reader_block(reader, from_offset, most, &block);
-        CHECK(block.count == most || status != KN_OK);
-        for (int32_t i = 0; i < block.count; i++) {
-            do CHECK_EQ(kn_record_reader_next(one, &record), KN_OK);
-            while (record.offset < from_offset);
-            CHECK_EQ(block.records[i].offset, record.offset);
-            CHECK_EQ(block.records[i].timestamp_ms, record.timestamp_ms);
-            CHECK(block.records[i].key == record.key && block.records[i].value == record.value);
-            kn_record_reread(block.starts[i], &record);
-            CHECK(block.records[i].value == record.value);
-        }
-    } while (status == KN_OK);
-    CHECK_EQ(status, KN_ERR_TRUNCATED);
-    while (kn_record_reader_next(one, &record) == KN_OK) CHECK(record.offset < from_offset);
-    CHECK_EQ(reader->left, 0);
-}
-
-static void test_blocks_are_what_is_read_one_by_one(void)
-{
-    static const int32_t sizes[] = {1, 7, KN_BLOCK_RECORDS};
-    static const int64_t froms[] = {0, 100, 101, 140, 100 + MANY - 1, 100 + MANY};
-    struct kn_buffer *buffer = many();
-    struct kn_record_block block;
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        for (size_t f = 0; f < sizeof froms / sizeof froms[0]; f++) {
-            struct kn_record_reader reader = reader_of(buffer), one = reader;
-            check_blocks(&reader, &one, froms[f], sizes[s]);
-        }
-    }
-    for (int32_t i = 0; i <= 10; i++) { /* the reader goes back */
-        struct kn_record_reader reader = reader_of(buffer), one = reader;
-        CHECK_EQ(kn_record_reader_block(&reader, 105, 10, &block), KN_OK);
-        kn_record_reader_return(&reader, &block, i);
-        CHECK_EQ(reader.left, MANY - 5 - i);
-        check_blocks(&reader, &one, 105 + i, 10);
-    }
-    kn_buffer_give(buffer);
-}
-
-static void test_a_block_ends_where_offsets_go_back(void)
-{
-    static const uint8_t section[] = {12, 0, 0, 0, 1, 1, 0, 12, 0, 0, 2, 1, 1, 0, 12, 0, 0, 0, 1, 1, 0, 12, 0, 0, 6, 1, 1, 0};
-    struct kn_buffer *buffer = kn_buffer_take(NULL, KN_BATCH_HEADER_BYTES);
-    struct kn_batch_writer writer;
-    struct kn_record_block block;
-    CHECK_EQ(kn_batch_writer_init(&writer, buffer), KN_OK);
-    writer.record_count = 4;
-    kn_buffer_append(&buffer, section, sizeof section);
-    kn_batch_seal(buffer, &writer, &plain_meta);
-    struct kn_record_reader reader = reader_of(buffer);
-    CHECK_EQ(kn_record_reader_block(&reader, 101, 10, &block), KN_OK);
-    CHECK_EQ(block.count, 1);
-    CHECK_EQ(block.records[0].offset, 101);
-    CHECK_EQ(reader.left, 2);
-    CHECK_EQ(kn_record_reader_block(&reader, 101, 10, &block), KN_ERR_TRUNCATED);
-    CHECK_EQ(block.count, 1);
-    CHECK_EQ(block.records[0].offset, 103);
-    kn_buffer_give(buffer);
-}
-
 static void test_a_compressed_batch_must_be_opened_first(void)
 {
     struct kn_buffer *buffer = sample(&plain_meta);
@@ -404,8 +311,6 @@ int main(void)
     RUN(test_impossible_headers_are_refused);
     RUN(test_every_flipped_bit_is_seen);
     RUN(test_malformed_records_are_refused);
-    RUN(test_blocks_are_what_is_read_one_by_one);
-    RUN(test_a_block_ends_where_offsets_go_back);
     RUN(test_a_compressed_batch_must_be_opened_first);
     CHECK_EQ(kn_buffer_live(), 0);
     return check_done();

@@ -58,30 +58,6 @@ static inline int64_t fuzz_read_records(const struct kn_batch_view *opened)
     return count;
 }
 
-/* In blocks, and some of it twice: the same records, the same end. */
-static inline void fuzz_read_blocks(const struct kn_batch_view *opened)
-{
-    struct kn_record_reader reader, one;
-    struct kn_record_block block;
-    struct kn_record record;
-    int status, again = 0;
-
-    if (kn_record_reader_init(&reader, opened) != KN_OK) return;
-    one = reader;
-    do {
-        status = kn_record_reader_block(&reader, 0, 5, &block);
-        FUZZ_CHECK(block.count >= 0 && block.count <= 5 && (block.count == 5 || status != KN_OK));
-        int32_t kept = block.count > 1 && (again = !again) ? block.count / 2 : block.count;
-        kn_record_reader_return(&reader, &block, kept);
-        for (int32_t i = 0; i < kept; i++) {
-            FUZZ_CHECK(kn_record_reader_next(&one, &record) == KN_OK);
-            FUZZ_CHECK(record.offset == block.records[i].offset && record.value == block.records[i].value);
-        }
-        if (kept < block.count) status = KN_OK;
-    } while (status == KN_OK);
-    FUZZ_CHECK(kn_record_reader_next(&one, &record) == status);
-}
-
 /* What a fetch does with the records of a partition. */
 static inline void fuzz_read_batches(const uint8_t *data, size_t size_bytes)
 {
@@ -101,7 +77,6 @@ static inline void fuzz_read_batches(const uint8_t *data, size_t size_bytes)
         status = kn_batch_view_open(&view, &codecs, FUZZ_CAP_BYTES, NULL, &opened);
         if (opened) FUZZ_CHECK(opened->size_bytes <= FUZZ_CAP_BYTES);
         if (status == KN_OK) fuzz_read_records(&view);
-        if (status == KN_OK) fuzz_read_blocks(&view);
         FUZZ_CHECK(status == KN_OK || opened == NULL);
         kn_buffer_give(opened);
     }
