@@ -32,7 +32,7 @@
 
 #define SMALLEST_SHIFT 12 /* 4 KiB */
 #define IMPOSSIBLE_BYTES (SIZE_MAX / 4) /* sums and doublings of anything below can't overflow */
-#define POPULATE_FROM_BYTES ((size_t)256 << 10)
+#define LARGE_BYTES ((size_t)256 << 10) /* from here on a buffer has pages of its own */
 #define PAGE_BYTES 4096   /* or a multiple of it: then less is populated */
 #define CLASS_COUNT 20    /* the largest class is 2 GiB; beyond it buffers are never kept */
 
@@ -67,10 +67,35 @@ static size_t rounded_bytes(size_t bytes)
     return cls < CLASS_COUNT ? (size_t)1 << (SMALLEST_SHIFT + cls) : bytes;
 }
 
+/* Large buffers come from the kernel and go back to it: malloc() keeps what lies below memory in use, so a burst would stay resident.
+ * AddressSanitizer has all of them from malloc(), whose bounds it watches. */
+static int from_kernel(size_t capacity_bytes)
+{
+#ifdef KN_ASAN
+    (void)capacity_bytes;
+    return 0;
+#else
+    return capacity_bytes >= LARGE_BYTES;
+#endif
+}
+
+static uint8_t *data_new(size_t capacity_bytes)
+{
+    if (!from_kernel(capacity_bytes)) return malloc(capacity_bytes);
+    void *data = mmap(NULL, capacity_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return data == MAP_FAILED ? NULL : data;
+}
+
+static void data_free(uint8_t *data, size_t capacity_bytes)
+{
+    if (from_kernel(capacity_bytes)) munmap(data, capacity_bytes);
+    else free(data);
+}
+
 static void buffer_free(struct kn_buffer *buffer)
 {
     UNPOISON(buffer->data, buffer->capacity_bytes);
-    free(buffer->data);
+    data_free(buffer->data, buffer->capacity_bytes);
     free(buffer);
 }
 
@@ -175,7 +200,7 @@ static void populate(uint8_t *data, size_t bytes)
 #ifdef MADV_POPULATE_WRITE
     uintptr_t from = ((uintptr_t)data + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
     uintptr_t to = ((uintptr_t)data + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
-    if (bytes >= POPULATE_FROM_BYTES && to > from) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+    if (bytes >= LARGE_BYTES && to > from) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 #else
     (void)data;
     (void)bytes;
@@ -196,7 +221,7 @@ struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
     kn_list_init(&buffer->node);
     kn_list_init(&buffer->age);
     buffer->capacity_bytes = rounded_bytes(capacity_bytes);
-    buffer->data = malloc(buffer->capacity_bytes);
+    buffer->data = data_new(buffer->capacity_bytes);
     if (!buffer->data) {
         free(buffer);
         return NULL;
@@ -269,8 +294,10 @@ int kn_buffer_reserve(struct kn_buffer **buffer, size_t more_bytes)
         return KN_OK;
     }
     size_t capacity = rounded_bytes(wanted);
-    uint8_t *data = realloc(old->data, capacity);
+    uint8_t *data = data_new(capacity);
     if (!data) return KN_ERR_NOMEM;
+    memcpy(data, old->data, old->size_bytes);
+    data_free(old->data, old->capacity_bytes);
     old->data = data;
     old->capacity_bytes = capacity;
     return KN_OK;

@@ -4,7 +4,7 @@
  * link or unlink a buffer, never around malloc or free. A buffer has one owner at a time.
  * Who frees: the owner gives it back with kn_buffer_give(); the pool frees what it keeps.
  *
- * Why a pool: a fresh 1 MB malloc is an mmap, and touching it page-faults 256 times.
+ * Why a pool: a fresh buffer of 1 MB has pages of its own (so that the kernel has them back once a burst is over), and touching it page-faults 256 times.
  * Debug builds (KN_DEBUG) fill a given-back buffer with 0xDD, and under ASan poison it, because a
  * buffer reused while a request still pointed into it is how another client lost data.
  */
