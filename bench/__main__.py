@@ -16,12 +16,13 @@ import click
 from rich.console import Console
 
 from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, TLS, Figures, Task
-from bench.broker import broker, landed, topic
+from bench.broker import at_rest, broker, landed, topic
 from bench.report import LATENCIES, Rounds, table, verdicts
 from kafka_native import Producer
 
 LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
+WARM_UPS = 3
 TIMEOUT_S = 600
 # The others make a thousand topics, or a topic of ten thousand partitions.
 USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide", *TLS))
@@ -32,7 +33,7 @@ SPREAD_OVER = 100  # messages in a row for one partition, where they are spread 
 
 
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
-    """One adapter once, in a process of its own."""
+    """One adapter once, in a process of its own, when the broker has done with what was before."""
     if adapter == PLAINTEXT or scenario not in TLS:
         task = dataclasses.replace(task, tls="")
     adapter = "kafka_native" if adapter == PLAINTEXT else adapter
@@ -40,6 +41,7 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
     command = [sys.executable, "-m", "bench.worker", adapter, scenario]
     text = json.dumps(dataclasses.asdict(task))
     env = {**os.environ, **ONE_BLAS_THREAD}
+    at_rest()
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False)
     if done.returncode:
         raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
@@ -81,11 +83,11 @@ def usable(adapters: str, console: Console) -> list[str]:
 
 
 def warm_up(adapters: list[str], task: Task) -> None:
-    """Every adapter once without a record of it: a broker that has just started would slow down whoever comes first."""
+    """Every adapter a few times without a record of it: a broker that has just started slows its first clients down."""
     with topic(task.bootstrap, task.partitions) as name:
         count = min(task.count, WARM_UP_MESSAGES)
         short = Task(task.bootstrap, name, count, task.size, task.partitions)
-        for scenario in ("produce", "consume"):
+        for scenario in ("produce", "consume") * WARM_UPS:
             for adapter in adapters:
                 if can(adapter, scenario, short):
                     measure(adapter, scenario, short)

@@ -5,24 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import confluent_kafka
 
-from kafka_native import Consumer, Producer, TopicPartition
+import kafka_native
+from kafka_native import Producer
 from kafka_native.admin import AdminClient
 from kafka_native.cli.topics import create_topic, delete_topic
+
+if TYPE_CHECKING:
+    import psutil
 
 LANDING_S = 5.0
 # A broker maps 10 MB of index for each partition otherwise: with thousands of them, what is measured is the kernel
 # clearing pages.
 INDEX_BYTES = 65536
-# A batch a request, each way.
+# Requests of one batch for each partition, each way.
 SMALL_BATCH = 20
-SMALL_BATCHES = 10_000
+SMALL_REQUESTS = 10_000
+WARM_PARTITIONS = 2
+# A broker at rest uses less than that part of a core for so long.
+REST_CPU = 0.05
+REST_S = 0.3
+REST_TIMEOUT_S = 60.0
 
 
 class Servers(NamedTuple):
@@ -49,7 +57,11 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
     with TemporaryDirectory() as folder:
         authority = Authority(Path(folder)) if tls else None
         listeners = {"TLS": Listener("SSL", authority.listener())} if authority else {}
-        changes = {"group.initial.rebalance.delay.ms": str(delay_ms), "log.index.size.max.bytes": str(INDEX_BYTES)}
+        changes = {
+            "group.initial.rebalance.delay.ms": str(delay_ms),
+            "log.index.size.max.bytes": str(INDEX_BYTES),
+            "log.segment.delete.delay.ms": "0",  # a minute later it would be beside what is measured then
+        }
         cluster = start(1, BENCH_OPTIONS, changes, listeners)
         try:
             warm(cluster.bootstrap)
@@ -74,21 +86,48 @@ def topic(bootstrap: str, partitions: int, more: int = 0) -> Iterator[str]:
 
 
 def warm(bootstrap: str) -> None:
-    """Many small requests, after which Java has compiled the broker's hot paths: short runs would measure that."""
+    """Many small requests, after which Java has compiled the broker's hot paths: short runs would measure that.
+
+    Two clients fetch, because they speak different versions of the protocol.
+    """
     servers = {"bootstrap.servers": bootstrap}
-    with topic(bootstrap, 1) as name:
+    count = SMALL_BATCH * SMALL_REQUESTS
+    with topic(bootstrap, WARM_PARTITIONS) as name:
         with Producer({**servers, "linger.ms": 0, "batch.num.messages": SMALL_BATCH}) as producer:
-            for value in repeat(bytes(100), SMALL_BATCHES * SMALL_BATCH):
+            for number in range(count):
                 while True:
                     try:
-                        producer.produce(name, value)
+                        producer.produce(name, bytes(100), partition=number % WARM_PARTITIONS)
                         break
                     except BufferError:
                         producer.poll(0.01)
-        with Consumer({**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1}) as consumer:
-            consumer.assign([TopicPartition(name, 0, 0)])
-            while consumer.consume(SMALL_BATCH * SMALL_BATCHES, 1.0):
-                pass
+        for client in (kafka_native, confluent_kafka):
+            consumer = client.Consumer({**servers, "group.id": "bench-warm", "max.partition.fetch.bytes": 1})
+            consumer.assign([client.TopicPartition(name, number, 0) for number in range(WARM_PARTITIONS)])
+            taken = 0
+            while taken < count:
+                taken += len(consumer.consume(min(SMALL_BATCH, count - taken), 10.0)) or count
+            consumer.close()
+
+
+def at_rest() -> None:
+    """Waits until what this process has started, the broker, does next to nothing.
+
+    For seconds after a run Java compiles what that has made hot, on one of the processors that the next run needs.
+    """
+    import psutil
+
+    deadline = time.monotonic() + REST_TIMEOUT_S
+    before = 0.0
+    while (now := cpu_seconds(psutil.Process())) - before > REST_CPU * REST_S and time.monotonic() < deadline:
+        before = now
+        time.sleep(REST_S)
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """What the descendants of a process have used."""
+    times = [child.cpu_times() for child in process.children(recursive=True)]
+    return sum(each.user + each.system for each in times)
 
 
 def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:

@@ -31,7 +31,12 @@ class Goal:
 BEST = "the best peer"
 LATENCIES = ("latency", "end_to_end", "transaction")
 # Of a scenario with figures of its own, those that its table has a column for.
-MORE = {"memory": ["grown MiB"], "cold": ["first ms"], "wide": ["CPU / one partition's", "idle CPU %"]}
+MORE = {
+    "memory": ["grown MiB"],
+    "cold": ["first ms"],
+    "wide": ["CPU / one partition's", "idle CPU %"],
+    "spread": ["CPU / one partition's"],
+}
 QUEUE_MIB = 64  # queued.max.messages.kbytes as it is by default
 
 GOALS = (
@@ -43,6 +48,7 @@ GOALS = (
     Goal("many", "rate", "raw", 0.95, at_least=True),
     Goal("produce_arrow", "rate", "raw", 0.95, at_least=True),
     Goal("callback", "rate", "confluent_kafka", 5, at_least=True),
+    Goal("spread", "CPU / one partition's", None, 2),
     Goal("consume", "rate", "confluent_kafka", 12, at_least=True),
     Goal("consume", "rate", "franz_go", 3.5, at_least=True),
     Goal("consume", "CPU", "confluent_kafka", 0.1),

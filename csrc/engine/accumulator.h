@@ -68,6 +68,8 @@ struct kn_accumulator {
     size_t batch_limit_bytes;          /* a batch of several records stays below */
     int64_t stuck_bytes;               /* of keyless records that stuck to this partition, minus batch_limit_bytes for each time they moved on for it */
     int64_t notified_us;               /* the leader looks here then, at the latest; KN_NEVER: it doesn't */
+    const struct kn_buffer *last_buffer; /* the last append's, and where in it that ended: memory to fetch ahead; both may be gone */
+    const uint8_t *last_end;
     size_t buffer_hint_bytes;          /* how large the last batches became: the next buffer's first size */
     struct kn_broker *in_flight_broker;/* whose requests carry our batches */
     int32_t in_flight;                 /* batches out there */

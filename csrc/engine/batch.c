@@ -16,7 +16,7 @@ long kn_batch_live(void) { return atomic_load_explicit(&live_batches, memory_ord
 
 struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes)
 {
-    struct kn_batch *batch = calloc(1, sizeof *batch);
+    struct kn_batch *batch = kn_line_new(sizeof *batch);
     if (!batch) return NULL;
     if (capacity_bytes < KN_BATCH_HEADER_BYTES) capacity_bytes = KN_BATCH_HEADER_BYTES;
     batch->plain = kn_buffer_take(topic->engine->pool, capacity_bytes);

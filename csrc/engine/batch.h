@@ -20,17 +20,16 @@ struct kn_tally;
 
 enum kn_persistence { KN_NOT_PERSISTED = 0, KN_POSSIBLY_PERSISTED = 1, KN_PERSISTED = 2 };
 
-struct kn_batch {
+struct kn_batch { /* on a cache line, which is what every append touches of it */
     struct kn_list node;       /* first: the binding casts what it takes off the queue */
-    /* what every append touches, side by side */
     struct kn_buffer *plain;   /* 61-byte header + records as appended; kept while reports may need it, NULL afterwards */
     struct kn_batch_writer writer;
     void **opaques;            /* one a record, NULL when no callback was given; each is given back exactly once by the binding, or counted by its tally */
+    int64_t budget_bytes;      /* what its messages took from the budget */
+    /* the rest */
     int32_t *partitions;       /* staged batches only: the asked partition of each record (-1: the partitioner's choice) */
     int32_t opaque_capacity;   /* of opaques and partitions */
     int32_t partition;         /* -1: staged */
-    int64_t budget_bytes;      /* what its messages took from the budget */
-    /* the rest */
     struct kn_topic *topic;
     struct kn_tally *tally;    /* not a batch at all, but a tally's ticket (tally.h); NULL: a batch */
     struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */

@@ -59,13 +59,41 @@ int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition
     }
 }
 
-struct kn_accumulator *kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
+static struct kn_accumulator *next_of(const struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_accumulator *last)
 {
-    struct kn_accumulator *next = table->partitions[kn_sticky_choose(topic, table, last ? last->partition : -1)];
+    return table->partitions[kn_sticky_choose(topic, table, last ? last->partition : -1)];
+}
+
+static struct kn_accumulator *settle_on(struct kn_topic *topic, struct kn_accumulator *last, struct kn_accumulator *next, int64_t wall_ms)
+{
     if (!atomic_compare_exchange_strong(&topic->sticky, &last, next)) return last;
     if (!wall_ms) wall_ms = kn_wall_ms();
     atomic_store_explicit(&topic->sticky_until_ms, wall_ms + topic->sticky_linger_ms, memory_order_relaxed);
     return next;
+}
+
+struct kn_accumulator *kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
+{
+    return settle_on(topic, last, next_of(topic, table, last), wall_ms);
+}
+
+/* Since when what is due there waits for the broker; 0: it doesn't. */
+static int64_t behind_since_us(const struct kn_accumulator *accumulator, int64_t now_us)
+{
+    const struct kn_broker *leader = kn_accumulator_leader(accumulator);
+    int64_t blocked_us = leader ? atomic_load_explicit(&leader->sender.blocked_since_us, memory_order_relaxed) : 0;
+    return blocked_us <= now_us ? blocked_us : 0;
+}
+
+struct kn_accumulator *kn_sticky_when_over(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms)
+{
+    struct kn_accumulator *next = next_of(topic, table, last);
+    if (last && topic->engine->config.adaptive_partitioning) {
+        int64_t now_us = kn_clock_us();
+        int64_t since_us = behind_since_us(last, now_us), next_since_us = behind_since_us(next, now_us);
+        if (since_us && next_since_us && since_us >= next_since_us) next = last;
+    }
+    return settle_on(topic, last, next, wall_ms);
 }
 
 void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
@@ -76,6 +104,6 @@ void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *
 
 void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
 {
-    if (atomic_load_explicit(&topic->sticky, memory_order_relaxed) != from || !kn_sticky_is_over(topic, kn_wall_ms())) return;
-    kn_sticky_move_on(topic, table, from);
+    if (!table || table->count < 2 || atomic_load_explicit(&topic->sticky, memory_order_relaxed) != from) return;
+    if (kn_sticky_is_over(topic, kn_wall_ms())) kn_sticky_when_over(topic, table, from, 0);
 }

@@ -6,7 +6,9 @@
  *
  * How long: batch.size bytes (counted by the accumulator, under its lock: append reports it as kn_notice.move_on), or sticky.partitioning.linger.ms,
  * whichever comes first; not until the batch leaves, because then a slow broker, which takes batches late, would get the most. Time is only looked at
- * where a clock was read anyway: in produce() for the message's timestamp, and when a batch begins or leaves.
+ * where a clock was read anyway: in produce() for the message's timestamp, and when a batch begins or leaves. The stay goes on for as long again where the
+ * brokers are behind (adaptive, as below): where what is due waits for its broker, and the next partition's broker has kept what is due there waiting
+ * for as long or longer. Elsewhere the messages would leave no sooner, and with thousands of partitions they would leave in batches of a few.
  *
  * Which next (partitioner.adaptive.partitioning.enable): each partition weighs as many as the longest queue is longer than its own, plus one. Its queue:
  * its batches (open, waiting, in flight) and its broker's requests in flight. Partitions without a leader, and those whose broker has not
@@ -21,6 +23,9 @@
 /* Chooses anew, unless another thread has done so since `last` was read; the partition to stick to. */
 struct kn_accumulator *kn_sticky_anew(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms);
 
+/* The same because the time is over: it may begin once more with `last`. */
+struct kn_accumulator *kn_sticky_when_over(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *last, int64_t wall_ms);
+
 /* Whether the time is over; also when the clock was set back, so that nothing sticks for long. */
 static inline int kn_sticky_is_over(const struct kn_topic *topic, int64_t wall_ms)
 {
@@ -33,7 +38,7 @@ static inline struct kn_accumulator *kn_sticky_accumulator(struct kn_topic *topi
 {
     struct kn_accumulator *sticky = atomic_load_explicit(&topic->sticky, memory_order_acquire);
     if (sticky && (!wall_ms || !kn_sticky_is_over(topic, wall_ms))) return sticky;
-    return kn_sticky_anew(topic, table, sticky, wall_ms);
+    return kn_sticky_when_over(topic, table, sticky, wall_ms);
 }
 
 /* A random partition, other than `not` where there is a choice, and with a leader if one is found quickly. */

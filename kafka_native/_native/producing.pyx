@@ -8,12 +8,12 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
-from cpython.ref cimport Py_INCREF, PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
 from cpython.sequence cimport PySequence_Check
 from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, realloc
 
 from kafka_native._native.delivering cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
@@ -22,8 +22,9 @@ from kafka_native._native.kn_records cimport *
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
     PIECE_BYTES_MAX = 2147483647
+    NAMES_SHIFT = 52
+    NAMES_COUNT = 4096  # 1 << (64 - NAMES_SHIFT)
 
-cdef object NO_TOPIC = object()
 cdef object ANY_PARTITION = -1
 cdef object NOW = 0
 cdef frozenset BATCH_KEYS = frozenset({"value", "key", "headers", "partition", "timestamp", "callback", "on_delivery", "_error"})
@@ -35,6 +36,12 @@ cdef struct Piece:
     Py_ssize_t size
     bint buffered
     Py_buffer view
+
+
+cdef struct Name:
+    # A topic that produce() was called with.
+    PyObject *text  # a reference, so that no other object has its address; NULL: none
+    kn_topic *topic
 
 
 cdef inline int _borrow(object source, Piece *piece, str what) except -1:
@@ -244,14 +251,17 @@ cdef class ProducerCore(DeliveryCore):
     cdef int64_t _block_us  # max.block.ms
     cdef object _partitioner  # partitioner_cb or None
     cdef object _partitions_of  # topic -> how many partitions it has; waits for metadata
-    cdef Topic _last_topic
-    cdef object _last_name  # NO_TOPIC while there is none, or the producer is closed; None could be the caller's mistake
+    # Topics by their names' addresses. As most calls pass the same few objects, neither these nor a dict and what is in it have to come into the cache, which
+    # is what producing to a thousand topics in turn would wait for. Empty once the producer is closed.
+    cdef Name *_names
     # Where headers are encoded; only used between two Python calls, so one a producer is enough.
     cdef uint8_t *_scratch
     cdef size_t _scratch_bytes
 
     def __cinit__(self):
-        self._last_name = NO_TOPIC
+        self._names = <Name *>calloc(NAMES_COUNT, sizeof(Name))
+        if self._names == NULL:
+            raise MemoryError
 
     def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s, partitioner, partitions_of not None):
         """Called once by the constructor of the public class."""
@@ -263,12 +273,28 @@ cdef class ProducerCore(DeliveryCore):
         self._exception_of = exception_of
 
     def __dealloc__(self):
+        if self._names != NULL:
+            self._forget_names()
+        free(self._names)
         free(self._scratch)
+
+    cdef void _forget_names(self) noexcept:
+        cdef int index
+        for index in range(NAMES_COUNT):
+            self._remember(&self._names[index], NULL, NULL)
+
+    cdef inline void _remember(self, Name *place, PyObject *text, kn_topic *topic) noexcept:
+        # The old one goes last: it may be of a class of the user's, whose end runs code.
+        cdef PyObject *old = place.text
+        Py_XINCREF(text)
+        place.text = text
+        place.topic = topic
+        Py_XDECREF(old)
 
     def _mark_closed(self):
         """No further produce(), and none that waits for room; the public class's close() calls it first."""
-        self._last_name = NO_TOPIC
         DeliveryCore._mark_closed(self)
+        self._forget_names()
 
     # --- produce ---
 
@@ -544,17 +570,19 @@ cdef class ProducerCore(DeliveryCore):
 
     @cython.final
     cdef inline kn_topic *_target(self, topic) except NULL:
-        # Where produce() goes; it lives as long as the engine. The last one is remembered, as most calls name it again.
-        return self._last_topic.topic if topic is self._last_name else self._find_topic(topic)
+        # Where produce() goes; it lives as long as the engine.
+        cdef Name *place = &self._names[(<uint64_t><uintptr_t><PyObject *>topic * <uint64_t>0x9e3779b97f4a7c15) >> NAMES_SHIFT]
+        return place.topic if place.text == <PyObject *>topic else self._find_topic(topic, place)
 
-    cdef kn_topic *_find_topic(self, topic) except NULL:
+    cdef kn_topic *_find_topic(self, topic, Name *place) except NULL:
+        cdef Topic found
         if self._closed or self.engine is None:
             raise RuntimeError("Producer has been closed" if self._closed else "Producer is not initialised: call super().__init__(conf)")
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
-        self._last_topic = self.engine.topic_at(topic)
-        self._last_name = topic
-        return self._last_topic.topic
+        found = self.engine.topic_at(topic)
+        self._remember(place, <PyObject *>topic, found.topic)
+        return found.topic
 
     @cython.final
     cdef inline int _append(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque,

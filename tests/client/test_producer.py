@@ -7,6 +7,7 @@ import pickle
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -14,6 +15,35 @@ from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
 
 from .support import Client, read_all
+
+
+class Name(str):
+    """A topic's name that can be watched."""
+
+
+def test_topics_are_told_apart_by_name_whatever_objects_the_names_are(client: Client):
+    topics = [client.topic(partitions=1) for _ in range(3)]
+    with client.producer() as producer:
+        for number in range(3000):
+            topic = topics[number % 3]
+            # Made anew each time, most of them where one that is gone has been.
+            producer.produce((str, Name, "".join)[number % 7 % 3](topic), str(number % 3))
+    for number, topic in enumerate(topics):
+        assert [message.value() for message in read_all(client, topic, 1000)] == [str(number).encode()] * 1000
+
+
+def test_names_of_topics_are_kept_no_longer_than_the_producer_is_open(client: Client):
+    producer = client.producer()
+    name = Name(client.topic(partitions=1))
+    kept = weakref.ref(name)
+    producer.produce(name, b"value")
+    del name
+    assert kept() is not None  # another object at its address would be taken for it
+    producer.flush(10)
+    producer.close()
+    assert kept() is None
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.produce("topic", b"value")
 
 
 def test_report_says_where_the_message_went(client: Client):

@@ -163,6 +163,63 @@ static void test_batches_that_begin_and_leave_look_at_the_time(void)
     teardown();
 }
 
+/* Partition i is broker i's. The others are chosen in turn by weights: `busy` is never the next one. */
+static int32_t stays_where_it_was(int32_t busy)
+{
+    for (int i = 0; i < 4; i++) brokers[i].sender.in_flight = i == busy ? 0 : 1000000; /* nearly always the next one */
+    int32_t before = now_at();
+    sleep_ms(15);
+    produce_at(0, NULL, 1);
+    return now_at() == before;
+}
+
+static void test_a_stay_goes_on_while_no_other_broker_takes_any_sooner(void)
+{
+    setup(4);
+    engine->config.adaptive_partitioning = 1;
+    atomic_store(&topic->sticky, table()->partitions[0]);
+    int64_t now_us = kn_clock_us();
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, now_us - 5000);
+    CHECK(stays_where_it_was(1));
+    CHECK(atomic_load(&topic->sticky_until_ms) > kn_wall_ms()); /* for as long again */
+    atomic_store(&brokers[1].sender.blocked_since_us, now_us - 9000);
+    CHECK(stays_where_it_was(1));
+    atomic_store(&brokers[2].sender.blocked_since_us, now_us - 1000); /* has taken something more lately */
+    CHECK(!stays_where_it_was(2));
+    CHECK_EQ(now_at(), 2);
+    atomic_store(&brokers[3].sender.blocked_since_us, now_us + 60000000); /* nothing is due there yet */
+    CHECK(!stays_where_it_was(3));
+    CHECK(!stays_where_it_was(0)); /* what is due at 0 waits, but here nothing does */
+    atomic_store(&brokers[1].sender.blocked_since_us, 0);
+    CHECK(!stays_where_it_was(1));
+    teardown();
+}
+
+static void test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_its_batch(void)
+{
+    setup(4);
+    engine->config.adaptive_partitioning = 1;
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, 1);
+    for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 5000;
+    int32_t seen[4] = {0};
+    for (int i = 0; i < 400; i++) {
+        produce_at(0, NULL, 1000);
+        seen[now_at()] = 1;
+    }
+    for (int i = 0; i < 4; i++) CHECK(seen[i]);
+    teardown();
+
+    setup(4);
+    engine->config.adaptive_partitioning = 0;
+    for (int i = 0; i < 4; i++) atomic_store(&brokers[i].sender.blocked_since_us, 1);
+    produce_at(0, NULL, 1);
+    int32_t first = now_at();
+    sleep_ms(15);
+    produce_at(0, NULL, 1);
+    CHECK(now_at() != first); /* partitioner.adaptive.partitioning.enable=false */
+    teardown();
+}
+
 static void test_a_clock_that_was_set_back_keeps_nobody(void)
 {
     setup(4);
@@ -296,6 +353,8 @@ int main(void)
     RUN(test_bytes_are_made_up_for_when_keyed_records_end_the_batches);
     RUN(test_a_stay_lasts_its_time_where_a_clock_is_read);
     RUN(test_batches_that_begin_and_leave_look_at_the_time);
+    RUN(test_a_stay_goes_on_while_no_other_broker_takes_any_sooner);
+    RUN(test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_its_batch);
     RUN(test_a_clock_that_was_set_back_keeps_nobody);
     RUN(test_nothing_sticks_with_a_time_of_zero);
     RUN(test_one_partition_has_no_choice);
