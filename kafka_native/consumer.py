@@ -14,6 +14,7 @@ from typing import Any
 from kafka_native._native.arrow_consuming import ColumnBatch, ColumnMemory, ColumnPlan, take_columns
 from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
+from kafka_native._native.primitives import exact_text
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
@@ -568,7 +569,7 @@ def _names(topics: Iterable[str]) -> list[str]:
     """The topics of a subscription, checked."""
     if isinstance(topics, str) or not all(isinstance(each, str) for each in topics):
         raise TypeError("expected list of topic unicode strings")
-    names = list(topics)
+    names = [exact_text(each) for each in topics]
     if not names or not all(names):
         text = "Failed to set subscription: names of topics are expected; unsubscribe() ends a subscription"
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native._native.message import Message
+from kafka_native._native.primitives import exact_text
 from kafka_native._native.sharing import ACCEPT, GAP, UNDECIDED, open_acquired
 from kafka_native.client import Client, Unmade
 from kafka_native.config import Config, parse
@@ -603,7 +604,7 @@ def _names(topics: list[str]) -> list[str]:
         raise ValueError("Failed to subscribe: each name of a topic has to be there, and once")
     if any(each.startswith("^") for each in topics):
         raise ValueError("Failed to subscribe: share groups have no regular expressions")
-    return list(topics)
+    return [exact_text(each) for each in topics]
 
 
 def _seconds(timeout: float) -> float:

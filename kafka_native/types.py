@@ -14,7 +14,7 @@ from enum import Enum, IntEnum
 from typing import Any, Final, overload
 
 from ._native.message import Message
-from ._native.primitives import crc32
+from ._native.primitives import crc32, exact_text
 from ._native.primitives import fnv1a as _fnv1a
 from ._native.primitives import murmur2 as _murmur2
 from .errors import KafkaError
@@ -125,7 +125,7 @@ class TopicPartition:
             raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
         if metadata is not None and not isinstance(metadata, str):
             raise TypeError(f"argument 4 must be str, not {type(metadata).__name__}")
-        self._topic = topic
+        self._topic = exact_text(topic)
         self._partition = _int32(partition)
         self._offset = _int64(offset)
         self._metadata = metadata

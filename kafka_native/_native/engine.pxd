@@ -15,7 +15,7 @@ cdef class Engine:
     cdef readonly object notices  # collections.deque of (topic, partition, offset, error) for the consumer's poll()
     cdef int waiting
 
-    cdef Topic topic_at(self, str name)
+    cdef Topic topic_at(self, text)
     cdef int wait(self, kn_queue *queue, double timeout_s) except -100
     cdef _check(self, int status)
     cdef kn_engine *_alive(self) except NULL

@@ -16,6 +16,7 @@ from libc.string cimport memcpy
 from kafka_native._native.kn_arrow cimport kn_columns_live
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
+from kafka_native._native.primitives cimport exact_text
 from kafka_native._native.records cimport codecs_fill
 
 
@@ -412,7 +413,8 @@ cdef class Engine:
 
     # --- producing ---
 
-    cdef Topic topic_at(self, str name):
+    cdef Topic topic_at(self, text):
+        cdef str name = exact_text(text)
         cdef Topic topic = self.topics_by_name.get(name)
         if topic is None:
             topic = _new_topic(self, name)

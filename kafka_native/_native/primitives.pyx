@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Checksums, hashes and varints of csrc/base, for partitioners, tests and tools."""
+"""Checksums, hashes and varints of csrc/base, for partitioners, tests and tools; and what the bindings share of Python's types."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafka_native._native.kn_records cimport (
@@ -118,3 +119,8 @@ def uvarint_decode(bytes data not None):
     cdef kn_span span = kn_span_of(start, <size_t>len(data))
     cdef uint32_t value = kn_span_uvarint(&span)
     return decoded(not span.failed, span.at - start, value)
+
+
+cpdef str exact_text(text):
+    """The text that a str is; one of a subclass, a member of an enum, say, may have a hash and a str() of its own."""
+    return <str>text if PyUnicode_CheckExact(text) else str.__str__(text)

@@ -19,6 +19,8 @@ from kafka_native._native.delivering cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
+from kafka_native._native.primitives cimport exact_text
+
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the two varints of an encoded header, at their longest
     PIECE_BYTES_MAX = 2147483647
@@ -527,8 +529,9 @@ cdef class ProducerCore(DeliveryCore):
 
     # --- partitioner_cb: on the caller's thread, with no lock of ours held, and before anything is queued ---
 
-    cdef int32_t _choose(self, kn_topic *target, str topic, key, str where) except -1:
+    cdef int32_t _choose(self, kn_topic *target, topic, key, str where) except -1:
         cdef Piece piece
+        cdef str name = exact_text(topic)
         cdef int32_t count
         try:
             _borrow(key, &piece, "key")
@@ -540,16 +543,16 @@ cdef class ProducerCore(DeliveryCore):
             _release(&piece)
         count = kn_topic_partition_count(target)
         if count == 0:
-            count = self._partitions_of(topic)
-        answer = self._partitioner(topic, data, count)
+            count = self._partitions_of(name)
+        answer = self._partitioner(name, data, count)
         if not PyIndex_Check(answer):
-            raise TypeError(f"{where}partitioner_cb returned {answer!r} for topic {topic!r}: it must return an int from 0 to {count - 1}")
+            raise TypeError(f"{where}partitioner_cb returned {answer!r} for topic {name!r}: it must return an int from 0 to {count - 1}")
         number = PyNumber_Index(answer)
         if not 0 <= number < count:
-            raise ValueError(f"{where}partitioner_cb returned {number} for topic {topic!r}, whose partitions are 0 to {count - 1}")
+            raise ValueError(f"{where}partitioner_cb returned {number} for topic {name!r}, whose partitions are 0 to {count - 1}")
         return number
 
-    cdef tuple _choose_all(self, kn_topic *target, str topic, tuple keys, tuple partitions, Py_ssize_t count):
+    cdef tuple _choose_all(self, kn_topic *target, topic, tuple keys, tuple partitions, Py_ssize_t count):
         # A partition for each message of produce_many(). What is no -1 stays as it is, to be checked in its turn.
         cdef list chosen = [-1] * count if partitions is None else list(partitions)
         cdef Py_ssize_t index
@@ -558,7 +561,7 @@ cdef class ProducerCore(DeliveryCore):
                 chosen[index] = self._choose(target, topic, None if keys is None else keys[index], f"message {index} (nothing is queued): ")
         return tuple(chosen)
 
-    cdef list _choose_rows(self, kn_topic *target, str topic, list rows):
+    cdef list _choose_rows(self, kn_topic *target, topic, list rows):
         cdef list chosen = []
         cdef Py_ssize_t index
         cdef tuple row
@@ -650,7 +653,7 @@ cdef class ProducerCore(DeliveryCore):
             if self.engine.engine != NULL:
                 kn_engine_room_end(self.engine.engine)
 
-    cdef object _refusal(self, int status, str topic, int partition, str where=None):
+    cdef object _refusal(self, int status, topic, int partition, str where=None):
         # The exception for a status; `where` tells which message, if there were several.
         if status == KN_ERR_FULL:
             return BufferError("Local: Queue full")
@@ -658,7 +661,7 @@ cdef class ProducerCore(DeliveryCore):
             return MemoryError()
         if status == KN_ERR_CLOSED:
             return RuntimeError("Producer has been closed")
-        text = f"{topic} has no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
+        text = f"{exact_text(topic)} has no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
         return self._exception_of(status, text, where)
 
     cdef int _encode_headers(self, headers, kn_message *message) except -1:

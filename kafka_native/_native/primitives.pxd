@@ -1,0 +1,1 @@
+cpdef str exact_text(text)

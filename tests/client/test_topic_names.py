@@ -1,0 +1,59 @@
+"""Names of topics are text, whatever kind of str they are: members of enums have a hash and a str() of their own."""
+
+from __future__ import annotations
+
+import enum
+
+import pytest
+
+from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native.mock import MockCluster
+
+
+class Topics(str, enum.Enum):
+    ORDERS = "orders"
+
+
+@pytest.fixture
+def bootstrap():
+    with MockCluster() as cluster:
+        cluster.create_topic("orders", 1)
+        yield cluster.bootstrap_servers
+
+
+def test_producers_take_members_of_enums(bootstrap: str):
+    reports = []
+    asked = []
+    with Producer(
+        {"bootstrap.servers": bootstrap, "on_delivery": lambda error, message: reports.append(message)}
+    ) as producer:
+        producer.produce(Topics.ORDERS, b"one")
+        producer.produce_many(Topics.ORDERS, [b"two"])
+        producer.produce_batch(Topics.ORDERS, [{"value": b"three"}])
+        assert producer.flush(10) == 0
+        assert list(producer.list_topics(Topics.ORDERS, 10).topics) == ["orders"]
+    with Producer(
+        {"bootstrap.servers": bootstrap, "partitioner_cb": lambda topic, key, count: asked.append(topic) or 0}
+    ) as producer:
+        producer.produce(Topics.ORDERS, b"four")
+    assert [(type(message.topic()), message.topic()) for message in reports] == [(str, "orders")] * 3
+    assert [(type(topic), topic) for topic in asked] == [(str, "orders")]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "by hand"])
+def test_consumers_take_members_of_enums(bootstrap: str, protocol: str):
+    with Producer({"bootstrap.servers": bootstrap}) as producer:
+        producer.produce("orders", b"one")
+    conf = {"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
+    if protocol == "consumer":
+        conf["group.protocol"] = protocol
+    with Consumer(conf) as consumer:
+        if protocol == "by hand":
+            consumer.assign([TopicPartition(Topics.ORDERS, 0, 0)])
+        else:
+            consumer.subscribe([Topics.ORDERS])
+        [message] = consumer.consume(1, 20)
+        assert message.value() == b"one"
+        assert consumer.assignment() == [TopicPartition("orders", 0)]
+        assert repr(TopicPartition(Topics.ORDERS, 0)) == repr(TopicPartition("orders", 0))
+        assert {TopicPartition("orders", 0): 1}[TopicPartition(Topics.ORDERS, 0)] == 1
