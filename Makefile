@@ -136,7 +136,6 @@ lint: $(VENV)/.test-ready ## ruff, mypy --strict, cython-lint
 # --- the rest ---
 
 bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine
-	$(PY) -m pip install -q --disable-pip-version-check 'psutil>=5.9'
 	$(PY) -m bench $(ARGS)
 
 docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli from the declarations

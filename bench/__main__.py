@@ -41,7 +41,7 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
     command = [sys.executable, "-m", "bench.worker", adapter, scenario]
     text = json.dumps(dataclasses.asdict(task))
     env = {**os.environ, **ONE_BLAS_THREAD}
-    at_rest()
+    at_rest(task.pids)
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False)
     if done.returncode:
         raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
@@ -86,7 +86,7 @@ def warm_up(adapters: list[str], task: Task) -> None:
     """Every adapter a few times without a record of it: a broker that has just started slows its first clients down."""
     with topic(task.bootstrap, task.partitions) as name:
         count = min(task.count, WARM_UP_MESSAGES)
-        short = Task(task.bootstrap, name, count, task.size, task.partitions)
+        short = Task(task.bootstrap, name, count, task.size, task.partitions, pids=task.pids)
         for scenario in ("produce", "consume") * WARM_UPS:
             for adapter in adapters:
                 if can(adapter, scenario, short):
@@ -206,7 +206,7 @@ def main(
         console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if servers.tls else ''}")
         names = usable(adapters, console)
         task = Task(servers.plain, "", messages, size, partitions, acks, idempotent, codec, payload, threads, topics)
-        task = dataclasses.replace(task, protocol=protocol, tls=servers.tls, ca=servers.ca)
+        task = dataclasses.replace(task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids)
         warm_up(names, task)
         for scenario in scenarios or USUAL:
             count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import confluent_kafka
+import psutil
 
 import kafka_native
 from kafka_native import Producer
 from kafka_native.admin import AdminClient
 from kafka_native.cli.topics import create_topic, delete_topic
-
-if TYPE_CHECKING:
-    import psutil
 
 LANDING_S = 5.0
 # A broker maps 10 MB of index for each partition otherwise: with thousands of them, what is measured is the kernel
@@ -34,11 +32,15 @@ REST_TIMEOUT_S = 60.0
 
 
 class Servers(NamedTuple):
-    """Where the cluster listens; ``tls`` and the file of its authority, ``ca``, are empty where it has no TLS."""
+    """Where the cluster listens; ``tls`` and the file of its authority, ``ca``, are empty where it has no TLS.
+
+    ``pids``: its processes, where it is ours.
+    """
 
     plain: str
     tls: str = ""
     ca: str = ""
+    pids: tuple[int, ...] = ()
 
 
 @contextmanager
@@ -62,10 +64,12 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
             "log.index.size.max.bytes": str(INDEX_BYTES),
             "log.segment.delete.delay.ms": "0",  # a minute later it would be beside what is measured then
         }
+        others = children()
         cluster = start(1, BENCH_OPTIONS, changes, listeners)
         try:
             warm(cluster.bootstrap)
-            yield Servers(cluster.bootstrap, cluster.listeners.get("TLS", ""), authority.ca if authority else "")
+            tls_at, ca = cluster.listeners.get("TLS", ""), authority.ca if authority else ""
+            yield Servers(cluster.bootstrap, tls_at, ca, tuple(children() - others))
         finally:
             cluster.close()
 
@@ -110,24 +114,25 @@ def warm(bootstrap: str) -> None:
             consumer.close()
 
 
-def at_rest() -> None:
-    """Waits until what this process has started, the broker, does next to nothing.
+def children() -> set[int]:
+    """The processes that this one has started, and theirs."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def at_rest(pids: Iterable[int]) -> None:
+    """Waits until these processes, the broker, do next to nothing.
 
     For seconds after a run Java compiles what that has made hot, on one of the processors that the next run needs.
     """
-    import psutil
-
+    processes = [psutil.Process(pid) for pid in pids]
     deadline = time.monotonic() + REST_TIMEOUT_S
     before = 0.0
-    while (now := cpu_seconds(psutil.Process())) - before > REST_CPU * REST_S and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        now = sum(sum(process.cpu_times()[:2]) for process in processes)
+        if now - before <= REST_CPU * REST_S:
+            return
         before = now
         time.sleep(REST_S)
-
-
-def cpu_seconds(process: psutil.Process) -> float:
-    """What the descendants of a process have used."""
-    times = [child.cpu_times() for child in process.children(recursive=True)]
-    return sum(each.user + each.system for each in times)
 
 
 def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:

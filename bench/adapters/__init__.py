@@ -31,7 +31,7 @@ class Task:
     """What to do: ``count`` messages of ``size`` bytes, the topic has ``partitions``.
 
     ``protocol`` is the group's; ``beside`` a topic with one partition, to compare with; ``tls`` a listener with TLS
-    to go to, ``ca`` the file with its authority.
+    to go to, ``ca`` the file with its authority; ``pids`` the broker's processes, where it is ours.
     """
 
     bootstrap: str
@@ -49,6 +49,7 @@ class Task:
     beside: str = ""
     tls: str = ""
     ca: str = ""
+    pids: tuple[int, ...] = ()
 
     @property
     def servers(self) -> dict[str, str]:
