@@ -14,10 +14,11 @@ import psutil
 
 import kafka_native
 from kafka_native import Producer
-from kafka_native.admin import AdminClient
+from kafka_native.admin import AdminClient, NewPartitions
 from kafka_native.cli.topics import create_topic, delete_topic
 
 LANDING_S = 5.0
+MADE_AT_ONCE = 9_000  # partitions of a topic; a controller refuses requests that make 10,000 records
 # A broker maps 10 MB of index for each partition otherwise: with thousands of them, what is measured is the kernel
 # clearing pages.
 INDEX_BYTES = 65536
@@ -81,7 +82,9 @@ def topic(bootstrap: str, partitions: int, more: int = 0) -> Iterator[str]:
     names = [name, *(f"{name}-{number}" for number in range(more))]
     with AdminClient({"bootstrap.servers": bootstrap}) as admin:
         for each in names:
-            create_topic(admin, each, partitions)
+            create_topic(admin, each, min(partitions, MADE_AT_ONCE))
+            if partitions > MADE_AT_ONCE:
+                admin.create_partitions([NewPartitions(each, partitions)])[each].result()
         try:
             yield name
         finally:
