@@ -163,10 +163,10 @@ static void test_batches_that_begin_and_leave_look_at_the_time(void)
     teardown();
 }
 
-/* Partition i is broker i's. The others are chosen in turn by weights: `busy` is never the next one. */
-static int32_t stays_where_it_was(int32_t busy)
+/* Whether the next message's stay is another one at the same partition, where `next` would be the choice: its queue is by far the shortest. */
+static int32_t stays_where_it_was(int32_t next)
 {
-    for (int i = 0; i < 4; i++) brokers[i].sender.in_flight = i == busy ? 0 : 1000000; /* nearly always the next one */
+    for (int i = 0; i < 4; i++) brokers[i].sender.in_flight = i == next ? 0 : 1000000;
     int32_t before = now_at();
     sleep_ms(15);
     produce_at(0, NULL, 1);
@@ -195,7 +195,7 @@ static void test_a_stay_goes_on_while_no_other_broker_takes_any_sooner(void)
     teardown();
 }
 
-static void test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_its_batch(void)
+static void test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_where_nothing_adapts(void)
 {
     setup(4);
     engine->config.adaptive_partitioning = 1;
@@ -354,7 +354,7 @@ int main(void)
     RUN(test_a_stay_lasts_its_time_where_a_clock_is_read);
     RUN(test_batches_that_begin_and_leave_look_at_the_time);
     RUN(test_a_stay_goes_on_while_no_other_broker_takes_any_sooner);
-    RUN(test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_its_batch);
+    RUN(test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_where_nothing_adapts);
     RUN(test_a_clock_that_was_set_back_keeps_nobody);
     RUN(test_nothing_sticks_with_a_time_of_zero);
     RUN(test_one_partition_has_no_choice);
