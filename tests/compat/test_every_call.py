@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.test_signatures import API
+from tests.syntax import parsed
 
 HERE = Path(__file__).parent
 NO_CALLS = {"test_every_call", "test_signatures"}
@@ -58,7 +59,7 @@ def helpers(tree: ast.AST) -> set[str]:
 @cache
 def names_of(module: str) -> frozenset[str]:
     """What a file mentions, and what it has others do."""
-    tree = ast.parse((HERE / f"{module}.py").read_text(encoding="utf-8"))
+    tree = parsed((HERE / f"{module}.py").read_text(encoding="utf-8"))
     return frozenset(mentioned(tree)).union(*map(names_of, helpers(tree)))
 
 
@@ -95,6 +96,6 @@ def test_what_nobody_calls_is_noticed() -> None:
     assert called("Consumer", "subscribe")
     assert not called("Consumer", "no_such_call")
     assert not called("NoSuchClass", "subscribe")
-    tree = ast.parse("import a\nfrom tests.compat.b import C\nC().d('e', 'two words', f=1)")
+    tree = parsed("import a\nfrom tests.compat.b import C\nC().d('e', 'two words', f=1)")
     assert mentioned(tree) == {"C", "d", "e"}
     assert helpers(tree) == {"b"}

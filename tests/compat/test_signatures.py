@@ -18,6 +18,7 @@ import pytest
 
 from kafka_native.compat import _OWN as OWN_MODULES
 from kafka_native.errors import KafkaError
+from tests.syntax import parsed
 
 API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +105,7 @@ def test_what_is_still_to_come_is_not_here_yet(name: str) -> None:
 def arguments_of(signature: str) -> tuple[list[tuple[str, str | None, bool]], bool]:
     """(name, default's source, keyword only) of each parameter but the first, and whether there is a **."""
     text = signature.removeprefix("async ")
-    function = ast.parse(f"def f{text}: pass").body[0]
+    function = parsed(f"def f{text}: pass").body[0]
     assert isinstance(function, ast.FunctionDef)
     given = function.args
     positional = [*given.posonlyargs, *given.args]
@@ -119,7 +120,7 @@ def stub_signature(name: str) -> inspect.Signature | None:
     """A special method of a compiled class, whose signature only the stub knows."""
     cls, method = name.split(".")
     for stub in sorted((ROOT / "kafka_native/_native").glob("*.pyi")):
-        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        for node in parsed(stub.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and node.name == cls:
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef) and inner.name == method:

@@ -12,6 +12,7 @@ import pytest
 
 from kafka_native._reference.evidence import EVIDENCE
 from kafka_native.config import PROPERTIES, State
+from tests.syntax import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kafka_native"
@@ -63,7 +64,7 @@ def carriers() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         if not {"_reference", "spark", "mock", "cli"} & set(path.parts):
-            for identifier, value in pairs(ast.parse(path.read_text(encoding="utf-8"))):
+            for identifier, value in pairs(parsed(path.read_text(encoding="utf-8"))):
                 for each in mentioned(value):
                     found.setdefault(each, set()).add(identifier)
     return found
@@ -117,7 +118,7 @@ def tops(path: str) -> dict[str, str]:
         return {match[1]: match[0] for match in found}
     lines = text.splitlines()
     sources: dict[str, str] = {}
-    for node in ast.parse(text).body:
+    for node in parsed(text).body:
         decorators = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(each.lineno for each in decorators)])
         source = "\n".join(lines[first - 1 : node.end_lineno])

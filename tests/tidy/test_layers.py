@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.syntax import parsed
 from tests.tidy import tree
 
 PACKAGE = "kafka_native"
@@ -48,7 +49,7 @@ C_FILES = tree.sources(".c", ".h", under="csrc/")
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """The kafka_native modules that a file imports, absolute, with the line."""
     package = path.with_suffix("").parts[:-1]
-    for node in ast.walk(ast.parse(tree.text_of(path))):
+    for node in ast.walk(parsed(tree.text_of(path))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
