@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "engine/chunk.h"
-#include "records/batch_reader.h"
+#include "records/record_reader.h"
 
 enum kn_column_field {
     KN_FIELD_TOPIC,

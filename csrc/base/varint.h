@@ -11,6 +11,7 @@
 
 #define KN_VARINT_MAX_BYTES 5
 #define KN_VARLONG_MAX_BYTES 10
+#define KN_UVARINT_SHORT_BYTES 3
 
 static inline uint64_t kn_zigzag(int64_t value) { return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63); }
 static inline int64_t kn_unzigzag(uint64_t value) { return (int64_t)(value >> 1) ^ -(int64_t)(value & 1); }
@@ -92,6 +93,23 @@ static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end
     if (!next || next - at > KN_VARINT_MAX_BYTES || wide < INT32_MIN || wide > INT32_MAX) return NULL;
     *value = (int32_t)wide;
     return next;
+}
+
+/* An unsigned varint of at most KN_UVARINT_SHORT_BYTES, all of which are there to be read; NULL: it is longer. */
+static inline const uint8_t *kn_uvarint_get_short(const uint8_t *at, uint32_t *value)
+{
+    uint32_t v = at[0];
+    if (v < 0x80) {
+        *value = v;
+        return at + 1;
+    }
+    v += ((uint32_t)at[1] << 7) - 0x80; /* without the first byte's mark */
+    if (at[1] < 0x80) {
+        *value = v;
+        return at + 2;
+    }
+    *value = v + ((uint32_t)at[2] << 14) - 0x4000;
+    return at[2] < 0x80 ? at + 3 : NULL;
 }
 
 #endif

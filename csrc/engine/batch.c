@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "engine/engine.h"
+#include "records/record_reader.h"
 
 static atomic_long live_batches; /* the leak check of the test session reads it */
 

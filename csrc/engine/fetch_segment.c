@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "engine/engine.h"
+#include "records/record_reader.h"
 
 /* Offset and length in front of everything: enough to know how large a partial batch is. */
 #define BATCH_PREFIX_BYTES 12

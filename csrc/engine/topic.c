@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/sticky.h"
+#include "records/record_reader.h"
 
 #define UNLOCKED_DRAINS 8 /* rounds before the one that holds the staging lock */
 

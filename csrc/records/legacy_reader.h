@@ -1,4 +1,4 @@
-/* Message sets of magic 0 and 1: what batch_reader.c hands over when it meets one.
+/* Message sets of magic 0 and 1: what batch_reader.c and record_reader.h hand over when they meet one.
  *
  * Thread: any; no state outside the structs. Who frees: as in batch_reader.h.
  *
@@ -20,6 +20,8 @@ int kn_legacy_view_check(const struct kn_batch_view *view);
 /* After the decompression of a wrapper: counts the messages inside. KN_OK or KN_ERR_INVALID. */
 int kn_legacy_view_opened(struct kn_batch_view *view);
 
+struct kn_record;
+struct kn_record_reader;
 int kn_legacy_reader_init(struct kn_record_reader *reader);
 int kn_legacy_reader_next(struct kn_record_reader *reader, struct kn_record *record);
 

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "records/legacy_reader.h"
 #include "records/lz4_legacy.h"
+#include "records/record_reader.h"
 
 #define AT_SIZE 8
 #define AT_CRC 12

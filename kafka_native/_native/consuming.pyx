@@ -24,6 +24,7 @@ from kafka_native._native.message cimport (
     error_of_message,
     legacy_message_of,
     message_of,
+    messages_of,
 )
 
 cdef double FOR_EVER_S = 1e9  # a longer wait has no end
@@ -233,36 +234,14 @@ cdef class ConsumerCore:
 
     cdef int _take(self, list into, Py_ssize_t most) except -1:
         # Appends up to `most` messages of what is queued.
-        cdef kn_record record
-        cdef int status
-        cdef Cursor cursor
-        cdef Batch of_batch
         cdef Message message
-        cdef int64_t from_offset
-        cdef int64_t position
-        cdef const uint8_t *start
         while len(into) < most:
             message = self._one()  # the first of a batch, which it opens, or an error
             if message is None:
                 return 0
             into.append(message)
-            if not self._reading or self._reader.view.magic != 2:
-                continue
-            # The rest of the batch in one go. Nothing in this loop runs Python code.
-            cursor = self._cursor
-            of_batch = self._batch
-            from_offset = self._segment.fetch_offset
-            position = cursor.position
-            while len(into) < most:
-                start = self._reader.span.at
-                status = kn_record_reader_next(&self._reader, &record)
-                if status != KN_OK:
-                    break  # for _one()
-                if record.offset < from_offset:
-                    continue
-                position = record.offset + 1
-                into.append(message_of(of_batch, start, &record))
-            cursor.position = position
+            if self._reading and self._reader.view.magic == 2:
+                messages_of(into, most, self._batch, &self._reader, self._segment.fetch_offset, &self._cursor.position)
         return 0
 
     # --- callbacks and waiting ---

@@ -144,6 +144,8 @@ cdef extern from "records/batch_reader.h" nogil:
     int kn_batch_view_codec(const kn_batch_view *view)
     int kn_batch_view_is_control(const kn_batch_view *view)
     int kn_batch_view_open(kn_batch_view *view, const kn_codec_table *codecs, size_t max_bytes, kn_pool *pool, kn_buffer **out)
+
+cdef extern from "records/record_reader.h" nogil:
     struct kn_record:
         int64_t offset
         int64_t timestamp_ms

@@ -1,7 +1,7 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from kafka_native._native.kn_engine cimport kn_chunk
-from kafka_native._native.kn_records cimport kn_record
+from kafka_native._native.kn_records cimport kn_record, kn_record_reader
 
 cdef enum:  # the public constants of kafka_native.types
     TIMESTAMP_CREATE_TIME = 1
@@ -52,6 +52,7 @@ cdef class Message:
 
 # Functions rather than methods: a method would cost every Message a pointer to a table.
 cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record)
+cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1
 cdef Message legacy_message_of(Batch batch, const kn_record *record)
 cdef Message error_message_of(object topic, object partition, int64_t offset, object error)
 cdef object error_of_message(Message self)

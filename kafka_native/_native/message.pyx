@@ -13,7 +13,17 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from enum import IntEnum
 
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_live, kn_chunk_ref, kn_chunk_unref
-from kafka_native._native.kn_records cimport KN_OK, kn_header, kn_header_next, kn_record, kn_record_reread, kn_span, kn_span_of
+from kafka_native._native.kn_records cimport (
+    KN_OK,
+    kn_header,
+    kn_header_next,
+    kn_record,
+    kn_record_reader,
+    kn_record_reader_next,
+    kn_record_reread,
+    kn_span,
+    kn_span_of,
+)
 
 # Partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
@@ -286,7 +296,7 @@ cdef class Message:
         )
 
 
-cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record):
+cdef inline Message _message(Batch batch, const uint8_t *start, const kn_record *record):
     # Hot: one a record consumed or reported.
     cdef Message self = Message.__new__(Message)
     self._batch = batch
@@ -296,6 +306,26 @@ cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *reco
     self._timestamp_ms = record.timestamp_ms
     self._offset_delta = <int32_t>(record.offset - batch.base_offset)
     return self
+
+
+cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record):
+    return _message(batch, start, record)
+
+
+cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1:
+    # Hot: appends what is left of the batch, until there are `most`, and moves the position behind it. Ends before what is no record. No Python code runs.
+    cdef kn_record record
+    cdef const uint8_t *start
+    cdef int64_t next_offset = position[0]
+    while len(into) < most:
+        start = reader.span.at
+        if kn_record_reader_next(reader, &record) != KN_OK:
+            break
+        if record.offset >= from_offset:
+            next_offset = record.offset + 1
+            into.append(_message(batch, start, &record))
+    position[0] = next_offset
+    return 0
 
 
 cdef Message legacy_message_of(Batch batch, const kn_record *record):

@@ -9,8 +9,8 @@
 
 #include "base/crc32c.h"
 #include "base/status.h"
-#include "records/batch_reader.h"
 #include "records/batch_writer.h"
+#include "records/record_reader.h"
 
 #define RECORDS 9000 /* about a megabyte of 100-byte values */
 #define VALUE_BYTES 100

@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include "engine_check.h"
 #include "base/endian.h"
-#include "records/batch_reader.h"
 #include "records/batch_writer.h"
+#include "records/record_reader.h"
 
 #define SERVER_CONNECTIONS_MAX 32
 #define SERVER_FRAME_MAX_BYTES (4 << 20)

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "check.h"
 #include "engine/engine.h"
-#include "records/batch_reader.h"
+#include "records/record_reader.h"
 
 #define UNUSED __attribute__((unused)) /* no test uses everything here */
 

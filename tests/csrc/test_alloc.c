@@ -30,8 +30,8 @@ static void *test_realloc(void *memory, size_t size) { return fails() ? NULL : r
 #undef realloc
 
 #include "base/endian.h"
-#include "records/batch_reader.h"
 #include "records/batch_writer.h"
+#include "records/record_reader.h"
 
 #define VALUE_BYTES 20000
 

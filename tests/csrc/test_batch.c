@@ -5,8 +5,8 @@
 #include "base/endian.h"
 #include "base/status.h"
 #include "base/varint.h"
-#include "records/batch_reader.h"
 #include "records/batch_writer.h"
+#include "records/record_reader.h"
 
 #define AT_LENGTH 8
 #define AT_CRC 17

@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "engine/fetch_segment.h"
 #include "records/batch_writer.h"
+#include "records/record_reader.h"
 
 #define ABORT 0
 #define COMMIT 1

@@ -4,8 +4,8 @@
 #include "base/endian.h"
 #include "base/hash.h"
 #include "base/status.h"
-#include "records/batch_reader.h"
 #include "records/batch_writer.h"
+#include "records/record_reader.h"
 
 /* A codec that copies: what a wrapper does is seen without any library. */
 static int copy_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes, struct kn_buffer **out)

@@ -5,6 +5,7 @@
 #include "records/batch_writer.h"
 #include "records/legacy_writer.h"
 #include "records/lz4_legacy.h"
+#include "records/record_reader.h"
 
 static struct kn_codec_table codecs;
 

@@ -9,9 +9,9 @@
 #include "base/buffer.h"
 #include "base/span.h"
 #include "base/status.h"
-#include "records/batch_reader.h"
 #include "records/batch_writer.h"
 #include "records/codec.h"
+#include "records/record_reader.h"
 
 #define FUZZ_CAP_BYTES ((size_t)256 << 10) /* small, so that reaching it is easy */
 
@@ -37,12 +37,18 @@ static inline uint32_t fuzz_touch(const uint8_t *at, int64_t size_bytes)
 static inline int64_t fuzz_read_records(const struct kn_batch_view *opened)
 {
     struct kn_record_reader reader;
-    struct kn_record record;
+    struct kn_record record, other;
     struct kn_header header;
     int64_t count = 0;
 
     if (kn_record_reader_init(&reader, opened) != KN_OK) return -1;
-    while (kn_record_reader_next(&reader, &record) == KN_OK) {
+    for (;;) {
+        struct kn_record_reader long_way = reader;
+        int status = kn_record_reader_next(&reader, &record);
+        FUZZ_CHECK(kn_record_reader_any(&long_way, &other) == status);
+        if (status != KN_OK) break;
+        FUZZ_CHECK(reader.span.at == long_way.span.at && record.offset == other.offset && record.timestamp_ms == other.timestamp_ms);
+        FUZZ_CHECK(record.key == other.key && record.value == other.value && record.headers == other.headers);
         count++;
         FUZZ_CHECK(record.offset >= 0);
         if (record.key) fuzz_touch(record.key, record.key_bytes);

@@ -1,0 +1,119 @@
+/* Iterates the records of an opened batch view, whatever its magic, from borrowed bytes.
+ *
+ * Thread: any; no state outside the structs. Who frees: nobody, everything borrows from the input (or from the buffer that the
+ * caller decompressed into). Every length and count is checked against what is left before it is used.
+ *
+ * The usual record is read inline: a caller's loop keeps in registers what it uses of it, and leaves out the rest.
+ */
+#ifndef KN_RECORDS_RECORD_READER_H
+#define KN_RECORDS_RECORD_READER_H
+
+#include <stdint.h>
+#include "base/span.h"
+#include "base/status.h"
+#include "base/varint.h"
+#include "records/batch_reader.h"
+#include "records/batch_writer.h"
+#include "records/legacy_reader.h"
+
+#define KN_RECORD_MIN_BYTES 7 /* length, attributes, five varints */
+#define KN_RECORD_NUMBERS_BYTES (1 + 5 * KN_UVARINT_SHORT_BYTES) /* attributes, five varints before the value */
+#define KN_PREFETCH_BYTES 1024 /* ahead of a record's end: half as much and more is as quick, less is slower */
+
+struct kn_record {
+    int64_t offset;
+    int64_t timestamp_ms;     /* -1: none (magic 0) */
+    const uint8_t *key;       /* NULL: null */
+    const uint8_t *value;     /* NULL: null */
+    const uint8_t *headers;   /* header_count headers in wire form */
+    int32_t key_bytes;
+    int32_t value_bytes;
+    int32_t headers_bytes;
+    int32_t header_count;
+    int8_t attributes;
+    int8_t timestamp_type;    /* 0 create time, 1 log append time, -1 not available */
+};
+
+struct kn_record_reader {
+    struct kn_span span;
+    struct kn_batch_view view; /* by value: the reader outlives the caller's copy */
+    int32_t left;              /* records left (magic 2) */
+    int64_t legacy_base;       /* what to add to a v1 wrapper's relative offsets */
+};
+
+int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch_view *opened_view);
+/* Key, value and headers once more, of a record of magic 2 that kn_record_reader_next() has accepted; `start` is where its span
+ * stood before. Offset and timestamp are left alone: they need the batch. */
+void kn_record_reread(const uint8_t *start, struct kn_record *record);
+
+struct kn_header {
+    const uint8_t *key;
+    const uint8_t *value; /* NULL: null */
+    int32_t key_bytes;
+    int32_t value_bytes;
+};
+/* Takes the next header off a span over record->headers. */
+int kn_header_next(struct kn_span *span, struct kn_header *header);
+
+/* As kn_record_reader_next(), for records of every form. */
+int kn_record_reader_any(struct kn_record_reader *reader, struct kn_record *record);
+
+/* Records are one behind the other in memory that another core has written, and the reader jumps over their values: where processors don't foresee it,
+ * it would wait for memory once a record. Nothing is read, so the address may be behind the end. */
+static inline void kn_record_prefetch(const uint8_t *end)
+{
+    __builtin_prefetch((const void *)((uintptr_t)end + KN_PREFETCH_BYTES));
+    __builtin_prefetch((const void *)((uintptr_t)end + KN_PREFETCH_BYTES + 64));
+}
+
+/* Takes the next record if it is as most are: of magic 2, without headers, its numbers of three bytes at most, and not among the last bytes, so that a few
+ * looks at how much is left do for all of it. Otherwise it takes nothing and says 0, whatever there is. */
+static inline __attribute__((always_inline)) int kn_record_reader_usual(struct kn_record_reader *reader, struct kn_record *record)
+{
+    const struct kn_batch_view *view = &reader->view;
+    const uint8_t *at = reader->span.at;
+    uint32_t length, timestamp, offset, key, value; /* zig-zag: what is odd is negative, 1 is null */
+
+    if (view->magic != 2 || reader->left <= 0 || reader->span.end - at < KN_RECORD_NUMBERS_BYTES) return 0;
+    if (!(at = kn_uvarint_get_short(at, &length)) || length & 1 || length >> 1 > (size_t)(reader->span.end - at)) return 0;
+    const uint8_t *end = at + (length >> 1);
+    kn_record_prefetch(end);
+    record->attributes = (int8_t)*at++;
+    if (!(at = kn_uvarint_get_short(at, &timestamp)) || !(at = kn_uvarint_get_short(at, &offset)) || !(at = kn_uvarint_get_short(at, &key))) return 0;
+    record->key = key == 1 ? NULL : at;
+    record->key_bytes = key == 1 ? -1 : (int32_t)(key >> 1);
+    if (key != 1) {
+        if (key & 1 || (ptrdiff_t)(key >> 1) > end - at - KN_UVARINT_SHORT_BYTES) return 0;
+        at += key >> 1;
+    }
+    if (!(at = kn_uvarint_get_short(at, &value))) return 0;
+    record->value = value == 1 ? NULL : at;
+    record->value_bytes = value == 1 ? -1 : (int32_t)(value >> 1);
+    if (value != 1) {
+        if (value & 1 || (ptrdiff_t)(value >> 1) >= end - at) return 0;
+        at += value >> 1;
+    }
+    if (end - at != 1 || *at != 0 || offset & 1 || offset >> 1 > view->last_offset - view->base_offset) return 0;
+
+    record->headers = end;
+    record->headers_bytes = record->header_count = 0;
+    record->offset = view->base_offset + (offset >> 1);
+    record->timestamp_type = (view->attributes & KN_ATTR_LOG_APPEND_TIME) != 0;
+    record->timestamp_ms = record->timestamp_type ? view->max_timestamp_ms : (int64_t)((uint64_t)view->base_timestamp_ms + (uint64_t)kn_unzigzag(timestamp));
+    reader->span.at = end;
+    reader->left--;
+    return 1;
+}
+
+/* KN_OK with *record filled; KN_ERR_TRUNCATED at the clean end; KN_ERR_INVALID for malformed records: then the reader stands where it stood. */
+static inline __attribute__((always_inline)) int kn_record_reader_next(struct kn_record_reader *reader, struct kn_record *record)
+{
+    struct kn_record other; /* the address of the caller's is not given away */
+    int status;
+
+    if (__builtin_expect(kn_record_reader_usual(reader, record), 1)) return KN_OK;
+    if ((status = kn_record_reader_any(reader, &other)) == KN_OK) *record = other;
+    return status;
+}
+
+#endif
