@@ -33,7 +33,7 @@ static inline void kn_mutex_unlock(struct kn_mutex *mutex) { pthread_mutex_unloc
 #define KN_NEVER INT64_MAX /* a time that never comes, in microseconds */
 
 int64_t kn_clock_us(void); /* monotonic */
-int64_t kn_wall_ms(void);  /* Unix time */
+int64_t kn_wall_ms(void);  /* Unix time, up to a fifteenth of a millisecond old: for every message */
 /* Uniform in [0, bound), bound > 0; seeded per thread from the clock and the thread's address. For jitter, not for secrets. */
 uint32_t kn_random_below(uint32_t bound);
 void kn_thread_name(const char *name); /* names the calling thread, cut to what the system takes */
