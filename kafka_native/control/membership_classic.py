@@ -185,6 +185,8 @@ class ClassicMembership:
             return
         self._leave_reason = reason
         self._said_goodbye = False
+        if self.state is State.LEADING:
+            self._lead_to_the_end()
         going = self._assignment | self._changing
         self._next_life()
         self.state = State.LEAVING
@@ -383,6 +385,16 @@ class ClassicMembership:
         calls.extend(self._urgent)
         self._urgent.clear()
         return NEVER
+
+    def _lead_to_the_end(self) -> None:
+        """Assigns what is known by now: until the leader has, the coordinator refuses commits, also its last ones."""
+        try:
+            assignments = self._leading.assign()
+        except KafkaException as failure:
+            self._report("assignment", failure.args[0])
+            assignments = []  # for the moment until it has left
+        self._sync(assignments)
+        self._beat()  # revoking may take the application a while
 
     def _sync(self, assignments: list[SyncGroupRequest.Assignment]) -> None:
         target = self._coordinator.target

@@ -80,6 +80,7 @@ def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> Non
     assert sorted(found) == measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", ["librdkafka", "franz_go"])
 def test_peers_that_are_no_python(tmp_path: Path, peer: str) -> None:
     reason = importlib.import_module(f"bench.adapters.{peer}").missing()

@@ -316,6 +316,27 @@ def test_close_while_a_join_waits_for_others(client: Client):
         group.settle()
 
 
+def test_leader_that_closes_assigns_first(client: Client):
+    """Until it has, the coordinator refuses what it has to commit before it leaves."""
+    conf = {"session.timeout.ms": 45_000, "auto.commit.interval.ms": 60_000}
+    with Readers(client, "cooperative-sticky", **conf) as group:
+        group.fill(300)
+        first = group.add()
+        until(lambda: len(first.messages) == 300)
+        other = client.topic(1)
+        client.cluster.delay_responses(None, 4.0, ApiKey.METADATA)  # the leader asks for a topic that is new to it
+        second = group.add(other)
+        until(lambda: client.cluster.group(group.id).state == "CompletingRebalance", timeout=20)
+        started = time.monotonic()
+        first.stop()
+        took_s = time.monotonic() - started
+        client.cluster.delay_responses(None, 0.0, ApiKey.METADATA)
+        committed = client.cluster.group(group.id).offsets
+        assert sum(each.offset for each in committed.values()) == 300
+        assert took_s < 4.0
+        until(lambda: second.owned == {(other, 0)})
+
+
 def test_close_before_the_first_poll(client: Client):
     group = Readers(client)
     for _ in range(3):
