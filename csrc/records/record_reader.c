@@ -83,17 +83,7 @@ int kn_record_reader_any(struct kn_record_reader *reader, struct kn_record *reco
     if (get_fields(at, end, record, &timestamp_delta, &offset_delta, &has_headers) != KN_OK) return KN_ERR_INVALID;
     if (has_headers && !headers_valid(record->headers, end, record->header_count)) return KN_ERR_INVALID;
     if (offset_delta < 0 || offset_delta > view->last_offset - view->base_offset) return KN_ERR_INVALID;
-
-    record->offset = view->base_offset + offset_delta;
-    if (view->attributes & KN_ATTR_LOG_APPEND_TIME) {
-        record->timestamp_ms = view->max_timestamp_ms;
-        record->timestamp_type = 1;
-    } else {
-        record->timestamp_ms = (int64_t)((uint64_t)view->base_timestamp_ms + (uint64_t)timestamp_delta);
-        record->timestamp_type = 0;
-    }
-    reader->span.at = end;
-    reader->left--;
+    kn_record_taken(reader, record, end, timestamp_delta, offset_delta);
     return KN_OK;
 }
 

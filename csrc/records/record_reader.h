@@ -66,6 +66,18 @@ static inline void kn_record_prefetch(const uint8_t *end)
     __builtin_prefetch((const void *)((uintptr_t)end + KN_PREFETCH_BYTES + 64));
 }
 
+/* What the batch says of a record of magic 2, by its deltas; the reader goes on at `end`. */
+static inline void kn_record_taken(struct kn_record_reader *reader, struct kn_record *record, const uint8_t *end, int64_t timestamp_delta, int32_t offset_delta)
+{
+    const struct kn_batch_view *view = &reader->view;
+
+    record->offset = view->base_offset + offset_delta;
+    record->timestamp_type = (view->attributes & KN_ATTR_LOG_APPEND_TIME) != 0;
+    record->timestamp_ms = record->timestamp_type ? view->max_timestamp_ms : (int64_t)((uint64_t)view->base_timestamp_ms + (uint64_t)timestamp_delta);
+    reader->span.at = end;
+    reader->left--;
+}
+
 /* Takes the next record if it is as most are: of magic 2, without headers, its numbers of three bytes at most, and not among the last bytes, so that a few
  * looks at how much is left do for all of it. Otherwise it takes nothing and says 0, whatever there is. */
 static inline __attribute__((always_inline)) int kn_record_reader_usual(struct kn_record_reader *reader, struct kn_record *record)
@@ -97,11 +109,7 @@ static inline __attribute__((always_inline)) int kn_record_reader_usual(struct k
 
     record->headers = end;
     record->headers_bytes = record->header_count = 0;
-    record->offset = view->base_offset + (offset >> 1);
-    record->timestamp_type = (view->attributes & KN_ATTR_LOG_APPEND_TIME) != 0;
-    record->timestamp_ms = record->timestamp_type ? view->max_timestamp_ms : (int64_t)((uint64_t)view->base_timestamp_ms + (uint64_t)kn_unzigzag(timestamp));
-    reader->span.at = end;
-    reader->left--;
+    kn_record_taken(reader, record, end, kn_unzigzag(timestamp), (int32_t)(offset >> 1));
     return 1;
 }
 

@@ -7,11 +7,21 @@
 #define KN_TESTS_CHECK_H
 
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static atomic_long check_count; /* threads of a test may check too */
+
+/* The same numbers in every run (xorshift); for one thread. */
+static inline uint64_t check_random(void)
+{
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
 
 #define CHECK(condition)                                                                                  \
     do {                                                                                                  \

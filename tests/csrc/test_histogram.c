@@ -8,15 +8,6 @@
 
 #define COUNT 20000
 
-static uint64_t state = 88172645463325252ull;
-
-static uint64_t next_random(void) /* xorshift: the same values in every run */
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-
 static int by_value(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -71,16 +62,16 @@ static void check_against_plain(int64_t *values, int64_t count)
 static void test_percentiles_are_those_of_the_values(void)
 {
     static int64_t values[COUNT];
-    for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(next_random() % 200); /* exact */
+    for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(check_random() % 200); /* exact */
     check_against_plain(values, COUNT);
-    for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(next_random() % 5000000);
+    for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(check_random() % 5000000);
     check_against_plain(values, COUNT);
-    for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(next_random() >> (32 + next_random() % 31)); /* of every size */
+    for (int i = 0; i < COUNT; i++) values[i] = (int64_t)(check_random() >> (32 + check_random() % 31)); /* of every size */
     check_against_plain(values, COUNT);
     for (int i = 0; i < COUNT; i++) values[i] = 123456;
     check_against_plain(values, COUNT);
     for (int64_t count = 1; count < 40; count++) {
-        for (int i = 0; i < count; i++) values[i] = (int64_t)(next_random() % 1000000);
+        for (int i = 0; i < count; i++) values[i] = (int64_t)(check_random() % 1000000);
         check_against_plain(values, count);
     }
 }

@@ -11,14 +11,7 @@ static int64_t model[MEMBERS];    /* -1: not in it */
 
 static struct kn_accumulator *member(int i) { return (struct kn_accumulator *)(void *)members[i]; }
 
-static unsigned next_random(void)
-{
-    static uint64_t state = 88172645463325252u;
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (unsigned)(state >> 16);
-}
+static unsigned next_random(void) { return (unsigned)(check_random() >> 16); }
 
 static int check_first(const struct kn_schedule *schedule)
 {
