@@ -11,6 +11,7 @@ from typing import Any
 from kafka_native._native.arrow_producing import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.producing import ProducerCore
+from kafka_native._native.relaying import Relay
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, Unmade
 from kafka_native.config import Config, parse
 from kafka_native.control.backoff import Backoff
@@ -36,7 +37,7 @@ from kafka_native.types import ClusterMetadata, Uuid
 
 CLOSED_TEXT = "Producer has been closed"
 PARTITIONS_WAIT_S = 60.0
-"""How long a producer with a ``partitioner_cb`` waits for a topic's partitions unless max.block.ms is set: as Java."""
+"""How long one who has to know a topic's partitions waits for them unless max.block.ms is set: as Java."""
 
 
 class Producer(Transacting, ProducerCore):
@@ -80,11 +81,13 @@ class Producer(Transacting, ProducerCore):
         exception_of = partial(_exception_of, self._client)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")
-        partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S)
+        hint = "partitioner_cb has to know how many partitions there are: produce() waits for it, see max.block.ms"
+        partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=hint)
         self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
         self._produce_rows = partial(
             produce_rows, block_s=block_s, needs_partition=partitioner is not None, exception_of=exception_of
         )
+        self._exception_of_status = exception_of
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
         if everything["transactional_id"]:
@@ -183,6 +186,17 @@ class Producer(Transacting, ProducerCore):
         columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
         taken: int = self._produce_rows(self, topic, data, columns, timestamp, partition, on_delivery, timeout)
         return taken
+
+    def _relay(self, topic: str, partition: int) -> Relay:
+        """For record batches as they were fetched, see `kafka_native._native.relaying`."""
+        self._client.check_open(CLOSED_TEXT)
+        relay = Relay(self, topic, partition, self._exception_of_status)
+        try:  # what comes before the partitions are known could not go whole
+            _partitions_of(self._client, PARTITIONS_WAIT_S, topic)
+        except BaseException:
+            relay.close()
+            raise
+        return relay
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Takes another user name and password for PLAIN and SCRAM, from the next authentication on.
@@ -324,8 +338,8 @@ def _waived(client: Client, error: KafkaError) -> None:
     client.logs["eos"].warning("enable.idempotence is off: no producer id: %s", error.str())
 
 
-def _partitions_of(client: Client, timeout_s: float, topic: str) -> int:
-    """How many partitions a topic has; waits until the control thread knows. For ``partitioner_cb``."""
+def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
+    """How many partitions a topic has; waits until the control thread knows."""
     routing = client.main.routing
 
     def ask(deadline: float, done: Callable[[Any], None]) -> list[Call]:
@@ -339,7 +353,6 @@ def _partitions_of(client: Client, timeout_s: float, topic: str) -> int:
         cause: KafkaError = error.args[0]
         if cause.code() == KafkaError._DESTROY:
             raise RuntimeError(CLOSED_TEXT) from None
-        hint = "partitioner_cb has to know how many partitions there are: produce() waits for it, see max.block.ms"
         raise KafkaException(cause, hint=hint) from None
     return count
 

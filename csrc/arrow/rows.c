@@ -311,29 +311,12 @@ int kn_rows_append(struct kn_rows *rows, int64_t most)
     return status;
 }
 
-/* One more try, and if the queue is still full one wait for room. While it lasts nothing lingers, so it is no longer than need be. */
-static int wait_for_room(struct kn_rows *rows, struct kn_engine *engine, int64_t deadline_us, int *tries)
+static int append_again(void *context)
 {
-    struct kn_budget *budget = &engine->budget;
+    struct kn_rows *rows = context;
     int64_t before = rows->at;
-    kn_engine_room_begin(engine);
     int status = kn_rows_append(rows, RUN);
-    int refusing = atomic_load_explicit(&engine->refusing, memory_order_acquire);
-    if (status == KN_ERR_FULL && rows->at == before && refusing != KN_OK) {
-        status = refusing;
-    } else if (status == KN_ERR_FULL && rows->at == before && kn_budget_is_empty(budget)) {
-        if (++*tries < KN_ROOM_TRIES) status = KN_OK; /* else larger than the whole queue: there will never be room */
-    } else if (status == KN_ERR_FULL) {
-        int64_t left_us = deadline_us == KN_NEVER ? KN_NEVER : deadline_us - kn_clock_us();
-        *tries = 0;
-        if (left_us > 0) {
-            int timeout_ms = left_us == KN_NEVER ? -1 : left_us / 1000 >= INT32_MAX ? INT32_MAX : (int)((left_us + 999) / 1000);
-            status = kn_queue_wait(&budget->room, timeout_ms);
-            if (status == KN_ERR_TIMED_OUT) status = KN_OK; /* the next try tells */
-        }
-    }
-    kn_engine_room_end(engine);
-    return status;
+    return status == KN_ERR_FULL && rows->at > before ? KN_OK : status;
 }
 
 int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64_t *deadline_us, int64_t stall_us)
@@ -344,7 +327,7 @@ int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64
         int64_t before = rows->at;
         status = kn_rows_append(rows, stop - rows->at);
         if (rows->at > before && stall_us > 0) *deadline_us = kn_clock_us() + stall_us;
-        if (status == KN_ERR_FULL) status = wait_for_room(rows, engine, *deadline_us, &tries);
+        if (status == KN_ERR_FULL) status = kn_engine_wait_for_room(engine, append_again, rows, *deadline_us, &tries);
     }
     return status;
 }

@@ -147,6 +147,14 @@ static int32_t array_capacity_for(const struct kn_accumulator *accumulator, int3
     return capacity > record_count ? capacity : record_count + 1;
 }
 
+/* Under lock. */
+static int64_t take_id(struct kn_accumulator *accumulator)
+{
+    int64_t id = accumulator->next_id;
+    accumulator->next_id += ID_STRIDE;
+    return id;
+}
+
 /* Under lock: makes the record fit if what is there and in *spare suffices; else says what is missing. */
 static enum need append_ready(struct kn_accumulator *accumulator, const struct kn_append *append, struct spare *spare,
                               struct want *want, struct kn_notice *notice)
@@ -166,8 +174,7 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
         batch = accumulator->open = spare->batch;
         spare->batch = NULL;
         count_batches(accumulator, 1);
-        batch->id = accumulator->next_id;
-        accumulator->next_id += ID_STRIDE;
+        batch->id = take_id(accumulator);
         batch->accumulator = accumulator;
         batch->created_us = append->created_us ? append->created_us : spare->now_us;
         batch->created_ms = append->created_us ? append->created_ms : append->timestamp_ms;
@@ -328,6 +335,24 @@ int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_ap
 {
     int32_t appended;
     return kn_accumulator_append_run(accumulator, append, 1, &appended, notice);
+}
+
+int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batch, struct kn_notice *notice)
+{
+    *notice = (struct kn_notice){0};
+    kn_mutex_lock(&accumulator->lock);
+    int status = atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire);
+    if (status == KN_OK) {
+        if (accumulator->open && accumulator->open->writer.record_count > 0) complete_open(accumulator, notice);
+        batch->id = take_id(accumulator);
+        batch->accumulator = accumulator;
+        accumulator->closed_messages += batch->writer.record_count;
+        count_batches(accumulator, 1);
+        kn_list_push_back(&accumulator->waiting, &batch->node);
+        want_look(accumulator, batch->created_us, notice);
+    }
+    kn_mutex_unlock(&accumulator->lock);
+    return status;
 }
 
 /* --- the leader's side --- */

@@ -122,6 +122,9 @@ int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_ap
  * so. */
 int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct kn_append *appends, int32_t count, int32_t *appended,
                               struct kn_notice *notice);
+/* A batch of one partition's records that is complete, as kn_batch_new_of_view() makes it: behind everything that was appended, ahead of what will be. KN_OK:
+ * it is the accumulator's. KN_ERR_CLOSED, KN_ERR_FATAL: it is still the caller's. */
+int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batch, struct kn_notice *notice);
 void kn_notice_send(const struct kn_notice *notice, struct kn_accumulator *accumulator);
 
 /* Sets the leader (control thread); notifies it when something waits. */

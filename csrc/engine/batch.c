@@ -15,17 +15,11 @@ static atomic_long live_batches; /* the leak check of the test session reads it 
 
 long kn_batch_live(void) { return atomic_load_explicit(&live_batches, memory_order_relaxed); }
 
-struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes)
+/* Without any bytes. */
+static struct kn_batch *batch_new(struct kn_topic *topic, int32_t partition)
 {
     struct kn_batch *batch = kn_line_new(sizeof *batch);
     if (!batch) return NULL;
-    if (capacity_bytes < KN_BATCH_HEADER_BYTES) capacity_bytes = KN_BATCH_HEADER_BYTES;
-    batch->plain = kn_buffer_take(topic->engine->pool, capacity_bytes);
-    if (!batch->plain || kn_batch_writer_init(&batch->writer, batch->plain) != KN_OK) {
-        kn_buffer_give(batch->plain);
-        free(batch);
-        return NULL;
-    }
     kn_list_init(&batch->node);
     kn_list_init(&batch->sequence_node);
     batch->topic = topic;
@@ -36,6 +30,40 @@ struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t 
     batch->producer_epoch = -1;
     batch->base_sequence = -1;
     atomic_fetch_add_explicit(&live_batches, 1, memory_order_relaxed);
+    return batch;
+}
+
+struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes)
+{
+    struct kn_batch *batch = batch_new(topic, partition);
+    if (!batch) return NULL;
+    if (capacity_bytes < KN_BATCH_HEADER_BYTES) capacity_bytes = KN_BATCH_HEADER_BYTES;
+    batch->plain = kn_buffer_take(topic->engine->pool, capacity_bytes);
+    if (!batch->plain || kn_batch_writer_init(&batch->writer, batch->plain) != KN_OK) {
+        kn_batch_free(batch);
+        return NULL;
+    }
+    return batch;
+}
+
+struct kn_batch *kn_batch_new_of_view(struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view)
+{
+    struct kn_batch *batch = batch_new(topic, partition);
+    if (!batch) return NULL;
+    batch->wire = kn_buffer_take(topic->engine->pool, view->raw_bytes);
+    if (!batch->wire) {
+        kn_batch_free(batch);
+        return NULL;
+    }
+    memcpy(batch->wire->data, view->raw, view->raw_bytes);
+    batch->wire->size_bytes = view->raw_bytes;
+    batch->magic = view->magic;
+    batch->codec = (int8_t)kn_batch_view_codec(view);
+    batch->writer.record_count = view->record_count;
+    batch->writer.base_timestamp_ms = view->base_timestamp_ms;
+    batch->writer.max_timestamp_ms = view->max_timestamp_ms;
+    batch->created_us = kn_clock_us();
+    batch->created_ms = -1;
     return batch;
 }
 

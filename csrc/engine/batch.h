@@ -33,7 +33,7 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     struct kn_topic *topic;
     struct kn_tally *tally;    /* not a batch at all, but a tally's ticket (tally.h); NULL: a batch */
     struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */
-    struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until sealed */
+    struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until sealed, unless it came like that */
     int64_t id;
     int64_t created_us;        /* first append: linger and message.timeout.ms count from here */
     int64_t created_ms;        /* the same in Unix time, if all records' timestamps are times of produce(); -1: some are the application's */
@@ -43,6 +43,7 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     int32_t attempts;          /* requests of which at least a byte was written */
     uint8_t sealed;            /* header and checksum written: immutable from then on */
     uint8_t counted;           /* its messages are in the statistics' int_latency */
+    int8_t codec;              /* of wire, enum kn_codec_id */
     int8_t magic;              /* of wire. 0 and 1 are for a broker before 0.11; plain is then kept, for the next try may go to a newer one */
     /* the outcome */
     uint8_t persistence;       /* never falls: a retry that fails cleanly doesn't undo an earlier "possibly" */
@@ -60,6 +61,8 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
 
 /* An empty batch whose buffer holds capacity_bytes. NULL: no memory. */
 struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes);
+/* A batch of records that are in their wire form already: a copy of what the view, which isn't opened, was read from. Its header is written anew by the seal. */
+struct kn_batch *kn_batch_new_of_view(struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view);
 struct kn_batch *kn_batch_new_ticket(struct kn_tally *tally); /* what stands in `deliveries` for a tally; NULL: no memory */
 void kn_batch_free(struct kn_batch *batch); /* opaques must have been given back */
 void kn_batch_drop_bytes(struct kn_batch *batch); /* only its opaques and its outcome are wanted any more */

@@ -36,7 +36,8 @@ static void seal(struct kn_engine *engine, struct kn_batch *batch, int16_t produ
                  (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
     struct kn_buffer *compressed = usable ? compress(engine, codec, batch->plain) : NULL;
     if (!again) batch->wire = compressed ? compressed : batch->plain;
-    if (batch->wire != batch->plain) meta.attributes |= (int16_t)engine->config.codec;
+    if (!again) batch->codec = (int8_t)(compressed ? engine->config.codec : KN_CODEC_NONE);
+    meta.attributes |= batch->codec;
     if (compressed) {
         if (!batch->opaques && !engine->config.report_all) { /* nobody will ask for the messages */
             kn_buffer_give(batch->plain);
@@ -69,7 +70,13 @@ static int seal_legacy(struct kn_engine *engine, struct kn_batch *batch, int8_t 
     return KN_OK;
 }
 
-/* The leader of an earlier try spoke another era's protocol than the one of now: back to the records as they were appended. */
+/* Whether a broker that speaks this version of Produce takes the batch's wire form. */
+static int is_in_form(const struct kn_batch *batch, int16_t produce_version)
+{
+    return batch->magic == kn_produce_magic(produce_version) && (batch->codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
+}
+
+/* The leader of an earlier try, or who wrote the batch, spoke a newer or older protocol than the leader of now: back to the records as they were appended. */
 static int unseal(struct kn_engine *engine, struct kn_batch *batch)
 {
     if (!batch->plain) {
@@ -89,6 +96,7 @@ static int unseal(struct kn_engine *engine, struct kn_batch *batch)
     }
     if (batch->wire != batch->plain) kn_buffer_give(batch->wire);
     batch->wire = NULL;
+    batch->codec = KN_CODEC_NONE;
     batch->sealed = 0;
     return KN_OK;
 }
@@ -97,7 +105,7 @@ int kn_batch_prepare(struct kn_engine *engine, struct kn_batch *batch, int16_t p
 {
     int8_t magic = kn_produce_magic(produce_version);
     int status = KN_OK;
-    if (batch->wire && batch->magic != magic) status = unseal(engine, batch);
+    if (batch->wire && !is_in_form(batch, produce_version)) status = unseal(engine, batch);
     if (status != KN_OK || batch->sealed) return status;
     if (magic < 2) status = seal_legacy(engine, batch, magic);
     else seal(engine, batch, produce_version);

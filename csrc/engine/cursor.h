@@ -47,7 +47,7 @@ struct kn_cursor {
 enum kn_segment_kind { KN_SEGMENT_DATA, KN_SEGMENT_EOF, KN_SEGMENT_ERROR };
 
 struct kn_segment_batch {
-    struct kn_batch_view view;  /* opened */
+    struct kn_batch_view view;  /* opened, unless the engine keeps batches as they are */
     struct kn_chunk *chunk;     /* what its records borrow from; a reference */
 };
 

@@ -487,6 +487,34 @@ void kn_engine_room_end(struct kn_engine *engine)
     kn_budget_wait_end(&engine->budget);
 }
 
+static int wait_in_room(struct kn_engine *engine, int64_t deadline_us)
+{
+    int64_t left_us = deadline_us == KN_NEVER ? KN_NEVER : deadline_us - kn_clock_us();
+    if (left_us <= 0) return KN_ERR_FULL;
+    int timeout_ms = left_us == KN_NEVER ? -1 : left_us / 1000 >= INT32_MAX ? INT32_MAX : (int)((left_us + 999) / 1000);
+    int status = kn_queue_wait(&engine->budget.room, timeout_ms);
+    return status == KN_ERR_TIMED_OUT ? KN_OK : status; /* the next try tells */
+}
+
+int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context), void *context, int64_t deadline_us, int *tries)
+{
+    kn_engine_room_begin(engine);
+    int status = retry(context);
+    if (status == KN_ERR_FULL) {
+        int refusing = atomic_load_explicit(&engine->refusing, memory_order_acquire);
+        if (refusing != KN_OK) {
+            status = refusing;
+        } else if (kn_budget_is_empty(&engine->budget)) {
+            if (++*tries < KN_ROOM_TRIES) status = KN_OK; /* else larger than the whole queue: there will never be room */
+        } else {
+            *tries = 0;
+            status = wait_in_room(engine, deadline_us);
+        }
+    }
+    kn_engine_room_end(engine);
+    return status;
+}
+
 int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight)
 {
     int status = KN_OK;

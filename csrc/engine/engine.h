@@ -99,6 +99,7 @@ struct kn_engine {
     atomic_int fetcher_count;          /* brokers that something is fetched from */
     atomic_int flushing;               /* > 0: linger doesn't apply */
     atomic_int measuring;              /* brokers record means (counting.h) */
+    atomic_int keeps_batches;          /* fetched batches stay as they are: not opened */
     atomic_int refusing;               /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: messages are neither taken nor sent any more */
     struct kn_transaction transaction;
     /* control thread only */
@@ -156,6 +157,10 @@ void kn_engine_flush_end(struct kn_engine *engine);
 #define KN_ROOM_TRIES 100 /* on an empty queue, before a message counts as larger than the queue: others may be trying, too */
 void kn_engine_room_begin(struct kn_engine *engine);
 void kn_engine_room_end(struct kn_engine *engine);
+/* For who queues without the interpreter lock: one more try, and if the queue is still full one wait for room; while it lasts nothing lingers, so it is no
+ * longer than need be. `retry` says KN_ERR_FULL if nothing got in. KN_OK: it makes sense to go on; KN_ERR_FULL: not before deadline_us (KN_NEVER: no limit), or never;
+ * else what `retry` said, KN_ERR_INTERRUPTED or why nothing is taken any more. *tries is 0 before the first call. */
+int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context), void *context, int64_t deadline_us, int *tries);
 /* Control thread: delivers what waits with KN_ERR_PURGED, what is in flight with KN_ERR_PURGED_IN_FLIGHT as soon as its broker's thread gets to it.
  * KN_ERR_NOMEM: something in flight was left alone. */
 int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight);

@@ -147,8 +147,10 @@ static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view, stru
     if (aborted_filter_drops(job->filter, view) || kn_batch_view_is_control(view)) return KN_OK;
 
     struct kn_buffer *opened = NULL;
-    status = kn_batch_view_open(view, &engine->codecs, engine->config.decompressed_max_bytes, engine->pool, &opened);
-    if (status != KN_OK) return status;
+    if (!atomic_load_explicit(&engine->keeps_batches, memory_order_relaxed)) {
+        status = kn_batch_view_open(view, &engine->codecs, engine->config.decompressed_max_bytes, engine->pool, &opened);
+        if (status != KN_OK) return status;
+    }
     struct kn_chunk *chunk = opened ? kn_chunk_new(opened) : kn_chunk_ref(job->chunk);
     if (!chunk) return KN_ERR_NOMEM;
     struct kn_segment_batch *batch = &segment->batches[segment->batch_count++];

@@ -27,6 +27,7 @@ void kn_tallies_deinit(struct kn_tallies *tallies)
         if (!tally) continue;
         /* With rows or a call outstanding the ticket was never sent. */
         if (atomic_load(&tally->pending) > 0) kn_batch_free(tally->ticket);
+        kn_runs_deinit(&tally->runs);
         free(tally);
         atomic_fetch_sub_explicit(&live_tallies, 1, memory_order_relaxed);
     }
@@ -97,6 +98,7 @@ void kn_tally_free(struct kn_tally *tally)
     kn_mutex_lock(&tallies->lock);
     tallies->slots[tally->slot - 1] = NULL;
     kn_mutex_unlock(&tallies->lock);
+    kn_runs_deinit(&tally->runs);
     free(tally);
     atomic_fetch_sub_explicit(&live_tallies, 1, memory_order_relaxed);
 }
@@ -151,6 +153,19 @@ static int is_alone(const struct kn_engine *engine, const struct kn_batch *batch
     return alone && tokens;
 }
 
+/* Delivered rows, numbers first to before end of the batch. Those that there is no memory for stay unknown. */
+static void keep_runs(struct kn_tally *tally, const struct kn_batch *batch, int32_t first, int32_t end)
+{
+    struct kn_tallies *tallies = &tally->engine->tallies;
+    kn_mutex_lock(&tallies->lock);
+    for (int32_t at = first, next; at < end; at = next) {
+        int64_t row = kn_token_row(batch->opaques[at]);
+        for (next = at + 1; next < end && kn_token_row(batch->opaques[next]) == row + (next - at); next++) continue;
+        kn_runs_add(&tally->runs, row, batch->base_offset + at, next - at);
+    }
+    kn_mutex_unlock(&tallies->lock);
+}
+
 enum kn_tally_verdict kn_tally_deliver(struct kn_engine *engine, struct kn_batch *batch, struct kn_list *tickets)
 {
     int failed = batch->status != KN_OK || batch->error_code != 0;
@@ -167,6 +182,7 @@ enum kn_tally_verdict kn_tally_deliver(struct kn_engine *engine, struct kn_batch
         struct kn_tally *tally = kn_tally_of(engine, token);
         if (!tally) continue; /* messages without a callback */
         struct kn_batch *ticket = tally->ticket;
+        if (tally->keeps_runs && batch->base_offset >= 0) keep_runs(tally, batch, first, end);
         if (settle(tally, end - first, end - first)) kn_list_push_back(tickets, &ticket->node);
     }
     return KN_TALLY_COUNTED;

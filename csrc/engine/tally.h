@@ -5,8 +5,10 @@
  * settled where it was delivered, and freed: no message waits for poll(). A batch that failed, or that has other messages, too, goes through `deliveries`, and
  * the binding takes the tokens out of it: it makes the errors.
  *
+ * A tally may keep the offsets that its rows got, as runs: where a mirror's records are (relay.h).
+ *
  * Thread: new and free by the binding; begin by whoever appends; deliver by whoever delivers a batch. Lock: kn_tallies.lock (leaf) guards the table, for
- * looking up only; the counters of a tally are atomics. Who frees: the binding, after it has taken the ticket out of `deliveries`; what is left when the engine
+ * looking up and for runs; the counters of a tally are atomics. Who frees: the binding, after it has taken the ticket out of `deliveries`; what is left when the engine
  * ends goes with it.
  */
 #ifndef KN_ENGINE_TALLY_H
@@ -15,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "base/list.h"
+#include "base/runs.h"
 #include "engine/thread.h"
 
 struct kn_batch;
@@ -30,6 +33,9 @@ struct kn_tally {
     uint32_t slot;          /* 1 .. KN_TALLY_SLOTS_MAX: its place in the table plus one */
     void *binding;          /* the binding's: an object that it holds for as long as the tally lives */
     struct kn_batch *ticket;/* in `deliveries` after the last outcome, and the binding's from then on */
+    int keeps_runs;         /* set by the binding before the first row: `runs` are wanted */
+    /* under kn_tallies.lock, and the binding's alone once it has the ticket */
+    struct kn_runs runs;    /* of delivered rows, by offset, as far as the broker told it */
     /* atomic */
     _Atomic int64_t pending;/* rows begun that have no outcome, plus one until kn_tally_close() */
     _Atomic int64_t delivered;

@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/sticky.h"
-#include "records/record_reader.h"
 
 #define UNLOCKED_DRAINS 8 /* rounds before the one that holds the staging lock */
 
@@ -236,21 +235,25 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     return status;
 }
 
-/* --- metadata --- */
-
-static void message_of(struct kn_message *message, const struct kn_record *record, int32_t partition, void *opaque)
+int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
 {
-    message->key = record->key;
-    message->key_bytes = record->key_bytes;
-    message->value = record->value;
-    message->value_bytes = record->value_bytes;
-    message->headers = record->headers;
-    message->headers_bytes = (size_t)record->headers_bytes;
-    message->header_count = record->header_count;
-    message->partition = partition;
-    message->timestamp_ms = record->timestamp_ms;
-    message->opaque = opaque;
+    struct kn_engine *engine = topic->engine;
+    struct kn_notice notice;
+    const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
+    int32_t count = batch->writer.record_count;
+    if (!table) return KN_ERR_STALE;
+    if (batch->partition >= table->count) return KN_ERR_UNKNOWN_PARTITION;
+    struct kn_accumulator *accumulator = table->partitions[batch->partition];
+    int64_t budget_bytes = batch->budget_bytes; /* once it is the engine's it may be gone at any time */
+    int status = kn_budget_take(&engine->budget, count, budget_bytes);
+    if (status != KN_OK) return status;
+    status = in_transaction(engine) ? kn_accumulator_put(accumulator, batch, &notice) : no_transaction(engine);
+    if (status != KN_OK) kn_budget_give(&engine->budget, count, budget_bytes);
+    else kn_notice_send(&notice, accumulator);
+    return status;
 }
+
+/* --- metadata --- */
 
 static int drain_record(struct kn_topic *topic, const struct kn_partition_table *table, const struct kn_batch *from,
                         const struct kn_message *message, int64_t budget_bytes)
@@ -288,8 +291,7 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
     while (status == KN_OK) {
         const uint8_t *start = reader.span.at;
         if ((status = kn_record_reader_next(&reader, &record)) != KN_OK) break;
-        struct kn_message message;
-        message_of(&message, &record, batch->partitions[index], batch->opaques[index]);
+        struct kn_message message = kn_message_of(&record, batch->partitions[index], batch->opaques[index]);
         int64_t budget_bytes = (record.key ? record.key_bytes : 0) + (int64_t)(record.value ? record.value_bytes : 0) + record.headers_bytes;
         int refused = drain_record(topic, table, batch, &message, budget_bytes);
         if (refused != KN_OK) {

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include "engine/accumulator.h"
 #include "engine/partitioner.h"
+#include "records/record_reader.h"
 
 struct kn_partition_table {
     struct kn_partition_table *older;
@@ -63,6 +64,23 @@ struct kn_message { /* what produce() was called with; borrowed for the call */
     void *opaque;          /* a token, NULL: no callback */
 };
 
+/* A record once more as a message. */
+static inline struct kn_message kn_message_of(const struct kn_record *record, int32_t partition, void *opaque)
+{
+    return (struct kn_message){
+        .key = record->key,
+        .value = record->value,
+        .headers = record->headers,
+        .headers_bytes = (size_t)record->headers_bytes,
+        .key_bytes = record->key_bytes,
+        .value_bytes = record->value_bytes,
+        .header_count = record->header_count,
+        .partition = partition,
+        .timestamp_ms = record->timestamp_ms,
+        .opaque = opaque,
+    };
+}
+
 /* KN_OK: the record is in a batch and the opaque is the engine's. Otherwise nothing was kept: KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes),
  * KN_ERR_UNKNOWN_PARTITION, KN_ERR_NOMEM, KN_ERR_CLOSED. Never blocks beyond a leaf lock. */
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message);
@@ -70,6 +88,10 @@ int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message);
  * are in; KN_OK: all of them, otherwise why the next one isn't. */
 #define KN_PRODUCE_RUN_MAX 64
 int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count, int32_t *queued);
+
+/* A complete batch (kn_accumulator_put()) for its partition. KN_OK: it is the engine's. KN_ERR_STALE: the topic's partitions aren't known; the rest is as with
+ * kn_topic_produce(). Its messages may be more than the queue takes at all: then it is never KN_OK. */
+int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch);
 
 int32_t kn_topic_partition_count(struct kn_topic *topic); /* any thread; 0: not known now */
 

@@ -14,14 +14,11 @@ from libc.errno cimport EINTR, EIO, ENOMEM
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
-from kafka_native._native.consuming cimport ConsumerCore, Taker
+from kafka_native._native.consuming cimport ConsumerCore, PositionTaker
 from kafka_native._native.engine cimport Cursor
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
-from kafka_native._native.message cimport Message, error_of_message
-
-from kafka_native._native.message import Message as NewMessage
 
 cdef extern from "Python.h":
     int Py_IsInitialized() noexcept nogil
@@ -178,14 +175,11 @@ cdef class ColumnBatch:
 
 
 @cython.final
-cdef class ColumnTaker(Taker):
+cdef class ColumnTaker(PositionTaker):
     """Collects records as columns, for one call."""
 
     cdef ColumnPlan plan
     cdef kn_fill fill
-    cdef dict positions
-    cdef dict first  # (topic, partition) -> the first offset in hand
-    cdef list ends
 
     def __dealloc__(self):
         kn_columns_unref(self.fill.columns)
@@ -197,7 +191,7 @@ cdef class ColumnTaker(Taker):
                 if self.in_hand:
                     self.enough = True
                 else:
-                    self._take_error(core)
+                    self.take_error(core)
                 if self.enough:
                     return 0
                 continue
@@ -208,7 +202,7 @@ cdef class ColumnTaker(Taker):
                     return 0
             elif end == KN_FILL_DRAINED:
                 if not self.in_hand:
-                    self._check_fatal(core)
+                    self.check_fatal(core)
                 return 0
             elif end == KN_FILL_NOTICE and core._segment != NULL and core._segment.kind == KN_SEGMENT_EOF:
                 self.ends.append(core._one())
@@ -220,12 +214,6 @@ cdef class ColumnTaker(Taker):
                 self._take_problem(core, end)
                 if self.enough:
                     return 0
-
-    cdef int _check_fatal(self, ConsumerCore core) except -1:
-        exception = core._fatal_of()
-        if exception is not None:
-            raise exception
-        return 0
 
     cdef kn_fill_end _run(self, ConsumerCore core) except *:
         cdef kn_fill_end end
@@ -277,22 +265,6 @@ cdef class ColumnTaker(Taker):
                 self.first.setdefault(key, taken.first_offset)
         return False
 
-    cdef int _take_error(self, ConsumerCore core) except -1:
-        # The error that is next, raised; an end of partition that was given back is taken again.
-        cdef Message message = core._one()
-        if message is None:
-            return 0
-        error = error_of_message(message)
-        if error is None:
-            core._give_back([message])
-            return 0
-        exception = core._exception_of(error)
-        if exception is not None:
-            raise exception
-        self.ends.append(message)
-        self.in_hand = self.enough = True
-        return 0
-
     cdef int _take_problem(self, ConsumerCore core, kn_fill_end end) except -1:
         # Nothing is in hand, so it is raised now.
         if end == KN_FILL_NOMEM:
@@ -309,7 +281,7 @@ cdef class ColumnTaker(Taker):
             other = "timestamp[ms]" if kind.startswith("timestamp") else "binary"
             advice = "leave the column out" if name == "headers" else f"ask for {other} instead"
             raise ValueError(f"{self._place(core)}: its {name} can't be a {kind}: {why}; nothing is lost, {advice}")
-        return self._take_error(core)
+        return self.take_error(core)
 
     cdef object _place(self, ConsumerCore core):
         # Of the record that the reader stands at.
@@ -324,11 +296,6 @@ cdef class ColumnTaker(Taker):
                 offset = record.offset
         return f"{core._cursor.topic} [{core._cursor.partition}] at offset {offset}"
 
-    cdef int give_back(self, ConsumerCore core) except -1:
-        # One Message for each partition: where it goes on.
-        core._give_back([*(NewMessage(topic, partition, offset) for (topic, partition), offset in self.first.items()), *self.ends])
-        return 0
-
 
 def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t most, double timeout, *,
                  bint first_will_do=False, bint iterating=False, int64_t bytes_max=2147483647):
@@ -339,10 +306,10 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     """
     cdef ColumnTaker taker = ColumnTaker.__new__(ColumnTaker)
     cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch)
+    core._check_opens()
     taker.plan = batch.plan = plan
-    taker.positions = batch.positions = {}
-    taker.first = {}
-    taker.ends = batch.ends = []
+    batch.positions = taker.positions
+    batch.ends = taker.ends
     taker.fill.rows_max = most
     taker.enough = most == 0
     batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)

@@ -8,7 +8,7 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset, strcmp
 
@@ -326,29 +326,9 @@ cdef class Call:
         return self.exception_of(status, None, None)
 
     cdef int finish(self, bint failed) except -1:
-        # The report comes when its last row has an outcome, which may be now.
         cdef kn_tally *tally = self.tally
-        cdef kn_batch *ticket
         self.tally = NULL
-        if tally == NULL:
-            return 0
-        self.report.rows = self.taken()
-        if failed and self.report.rows == 0:
-            kn_tally_discard(tally)
-            Py_DECREF(self.report)
-            return 0
-        ticket = tally.ticket
-        if not kn_tally_close(tally):
-            return 0
-        if not self.core._last_served:
-            kn_queue_push(&self.engine.engine.deliveries, &ticket.node)
-            return 0
-        # close() in another thread has made its last callback: nobody else will make this one.
-        try:
-            self.core._serve_tally(ticket)
-        finally:
-            kn_engine_delivered(self.engine.engine, ticket)
-        return 0
+        return 0 if tally == NULL else self.core._end_tally(tally, self.taken(), failed)
 
 
 def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,

@@ -24,6 +24,7 @@ cdef class ArrowReport:
 
     def __cinit__(self):
         self.runs = []
+        self.placed = []
 
     cdef int add(self, int64_t row, error) except -1:
         # A failed row. In a partition's batches rows come in order, so mostly the last run goes on.

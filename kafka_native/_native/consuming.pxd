@@ -17,6 +17,16 @@ cdef class Taker:
     cdef int give_back(self, ConsumerCore core) except -1
 
 
+cdef class PositionTaker(Taker):
+    # Collects what isn't Messages, by partition; ends of partitions come as Messages beside it.
+    cdef dict positions  # (topic, partition) -> the next offset
+    cdef dict first  # (topic, partition) -> the first offset in hand
+    cdef list ends
+
+    cdef int check_fatal(self, ConsumerCore core) except -1
+    cdef int take_error(self, ConsumerCore core) except -1
+
+
 cdef class ConsumerCore:
     cdef readonly Engine engine
     cdef readonly int64_t polls  # how often the application has asked for messages, or come back from a callback
@@ -29,6 +39,7 @@ cdef class ConsumerCore:
     cdef object _give_back  # (messages): they were taken, but couldn't be handed out
     cdef object _later  # what to do once the callback that runs now has returned, None
     cdef Py_ssize_t _most  # max.poll.records
+    cdef bint _keeps_batches  # they aren't opened: only relaying.take_batches() can have them
     cdef bint _closed
     cdef bint _woken  # wakeup() has been called, and nothing has returned for it yet
     cdef unsigned long _server  # the thread that makes callbacks, NOBODY
@@ -45,6 +56,8 @@ cdef class ConsumerCore:
     cdef void _drop_segment(self) noexcept
     cdef kn_segment *_lend(self, kn_record_reader *reader, bint *reading) noexcept
     cdef int _lent(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
+    cdef int _check_opens(self) except -1
+    cdef bint _next_segment(self) except -1
     cdef Message _one(self)
     cdef int _take(self, list into, Py_ssize_t most) except -1
     cdef unsigned long _occupy(self)
@@ -52,7 +65,6 @@ cdef class ConsumerCore:
     cdef bint _is_over(self)
     cdef int _gather(self, Taker taker, double timeout, bint first_will_do) except -1
     # The ones that only this module calls.
-    cdef bint _next_segment(self) except -1
     cdef Message _notice(self)
     cdef Batch _batch_at(self, int32_t number)
     cdef bint _next_batch(self) except -1

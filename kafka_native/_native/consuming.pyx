@@ -27,6 +27,8 @@ from kafka_native._native.message cimport (
     messages_of,
 )
 
+from kafka_native._native.message import Message as NewMessage
+
 cdef double FOR_EVER_S = 1e9  # a longer wait has no end
 cdef unsigned long NOBODY = 0
 
@@ -39,6 +41,42 @@ cdef class Taker:
 
     cdef int give_back(self, ConsumerCore core) except -1:
         raise NotImplementedError
+
+
+cdef class PositionTaker(Taker):
+    """See consuming.pxd."""
+
+    def __cinit__(self):
+        self.positions = {}
+        self.first = {}
+        self.ends = []
+
+    cdef int check_fatal(self, ConsumerCore core) except -1:
+        exception = core._fatal_of()
+        if exception is not None:
+            raise exception
+        return 0
+
+    cdef int take_error(self, ConsumerCore core) except -1:
+        # The error that is next, raised; an end of partition that was given back is taken again.
+        cdef Message message = core._one()
+        if message is None:
+            return 0
+        error = error_of_message(message)
+        if error is None:
+            core._give_back([message])
+            return 0
+        exception = core._exception_of(error)
+        if exception is not None:
+            raise exception
+        self.ends.append(message)
+        self.in_hand = self.enough = True
+        return 0
+
+    cdef int give_back(self, ConsumerCore core) except -1:
+        # One Message for each partition: where it goes on.
+        core._give_back([*(NewMessage(topic, partition, offset) for (topic, partition), offset in self.first.items()), *self.ends])
+        return 0
 
 
 @cython.final
@@ -157,10 +195,22 @@ cdef class ConsumerCore:
         made.timestamp_type = TIMESTAMP_LOG_APPEND_TIME if at_append else TIMESTAMP_CREATE_TIME
         return made
 
+    def _keep_batches(self):
+        """Before anything is assigned: batches stay as they are fetched, for relaying.take_batches(). Nothing else can be had from this consumer then."""
+        self._check_open()
+        self._keeps_batches = True
+        self.engine.engine.keeps_batches = 1
+
+    cdef int _check_opens(self) except -1:
+        if self._keeps_batches:
+            raise RuntimeError("this consumer keeps batches as they are: it has no messages")
+        return 0
+
     cdef bint _next_batch(self) except -1:
         # Opens the segment's next batch; False at its end, where the position moves past what was not for us (markers, gaps).
         cdef kn_segment *segment = self._segment
         cdef kn_segment_batch *batch
+        self._check_opens()
         while segment.batch_next < segment.batch_count:
             batch = &segment.batches[segment.batch_next]
             segment.batch_next += 1

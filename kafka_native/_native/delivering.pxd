@@ -1,9 +1,12 @@
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafka_native._native.engine cimport Engine
-from kafka_native._native.kn_engine cimport kn_batch, kn_chunk
+from kafka_native._native.kn_engine cimport kn_batch, kn_chunk, kn_runs, kn_tally
 from kafka_native._native.kn_records cimport kn_record, kn_record_reader
 from kafka_native._native.message cimport Batch, Message
+
+
+cdef list list_of_runs(const kn_runs *runs)
 
 
 cdef class Report:
@@ -34,4 +37,5 @@ cdef class DeliveryCore:
     cdef int _serve(self) except -1
     cdef int _serve_report(self, Report report) except -1
     cdef int _serve_tally(self, kn_batch *ticket) except -1
+    cdef int _end_tally(self, kn_tally *tally, int64_t rows, bint discard) except -1
     cdef _check_open(self)

@@ -122,11 +122,18 @@ cdef class Report:
         return message_of(shared, start, record)
 
 
+cdef list list_of_runs(const kn_runs *runs):
+    # As (row, offset, length).
+    cdef int64_t i
+    return [(runs.runs[i].row, runs.runs[i].offset, runs.runs[i].length) for i in range(runs.count)]
+
+
 cdef ArrowReport _take_tally(kn_batch *ticket):
     # The report of a tally that is done, with the reference that the tally had; there is no tally any more.
     cdef kn_tally *tally = ticket.tally
     cdef ArrowReport report = <ArrowReport><object>tally.binding
     report.delivered = tally.delivered
+    report.placed = list_of_runs(&tally.runs)
     tally.binding = NULL
     kn_tally_free(tally)
     Py_DECREF(report)
@@ -227,6 +234,27 @@ cdef class DeliveryCore:
         callback = report.callback
         report.callback = None
         callback(report)
+        return 0
+
+    cdef int _end_tally(self, kn_tally *tally, int64_t rows, bint discard) except -1:
+        # No row comes any more. The report comes when the last one has an outcome, which may be now. `discard`: unless there was none at all.
+        cdef ArrowReport report = <ArrowReport><object>tally.binding
+        cdef kn_batch *ticket = tally.ticket
+        report.rows = rows
+        if discard and rows == 0:
+            kn_tally_discard(tally)
+            Py_DECREF(report)
+            return 0
+        if not kn_tally_close(tally):
+            return 0
+        if not self._last_served:
+            kn_queue_push(&self.engine.engine.deliveries, &ticket.node)
+            return 0
+        # close() in another thread has made its last callback: nobody else will make this one.
+        try:
+            self._serve_tally(ticket)
+        finally:
+            kn_engine_delivered(self.engine.engine, ticket)
         return 0
 
     def poll(self, double timeout=-1):

@@ -181,12 +181,23 @@ cdef extern from "engine/beat.h" nogil:
         int32_t timeout_ms
     long kn_beat_live()
 
+cdef extern from "base/runs.h" nogil:
+    struct kn_run:
+        int64_t row
+        int64_t offset
+        int64_t length
+    struct kn_runs:
+        kn_run *runs
+        int64_t count
+
 cdef extern from "engine/tally.h" nogil:
     enum:
         KN_TALLY_ROWS_MAX
     struct kn_tally:
         void *binding
         kn_batch *ticket
+        int keeps_runs
+        kn_runs runs
         int64_t delivered
     void *KN_TOKEN_TAKEN
     int kn_token_is(const void *opaque)
@@ -286,6 +297,26 @@ cdef extern from "engine/cursor.h" nogil:
     int64_t kn_cursor_last_stable_offset(kn_cursor *cursor)
     int64_t kn_cursor_log_start_offset(kn_cursor *cursor)
 
+cdef extern from "engine/relay.h" nogil:
+    struct kn_fetched:
+        int32_t count
+        int32_t next
+        kn_segment_batch *batches
+    kn_fetched *kn_fetched_take(kn_segment *segment)
+    void kn_fetched_free(kn_fetched *fetched)
+    struct kn_relay:
+        kn_topic *topic
+        int32_t partition
+        kn_tally *tally
+        int64_t rows
+        int64_t bytes
+        kn_runs runs
+        kn_fetched *fetched
+        int64_t offset
+    void kn_relay_deinit(kn_relay *relay)
+    void kn_relay_give(kn_relay *relay, kn_fetched *fetched, int64_t first, int64_t end)
+    int kn_relay_run_waiting(kn_relay *relay, int64_t most, int64_t deadline_us)
+
 cdef extern from "engine/broker.h" nogil:
     struct kn_broker:
         pass
@@ -348,6 +379,7 @@ cdef extern from "engine/engine.h" nogil:
         kn_queue deliveries
         kn_queue fetched
         kn_budget budget
+        int keeps_batches
     void kn_engine_config_init(kn_engine_config *config)
     kn_engine *kn_engine_new(const kn_engine_config *config)
     void kn_engine_stop(kn_engine *engine)

@@ -93,6 +93,8 @@ class Metadata:
         self._trying_since: float | None = None
         self._in_flight = False
         self._again = False
+        self._unasked = False  # a topic is wanted that no request has asked for
+        self._unanswered = False  # the last request came to nothing
         self._next_at = NEVER
         self._clock = clock
         self.topics: dict[str, Topic] = {}
@@ -113,7 +115,7 @@ class Metadata:
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = Topic(name, create, now)
-            self.refresh(now)
+            self._ask_first_time(now)
         elif topic.failed is not None:
             topic.failed = None
             topic.wanted_since = now
@@ -143,6 +145,14 @@ class Metadata:
             self._again = True
         else:
             self._next_at = min(self._next_at, now if self._backoff.failures == 0 else now + self._backoff.next_s())
+
+    def _ask_first_time(self, now: float) -> None:
+        """Ask for a new topic as soon as a request can go: the back-off for others that are missing isn't its own."""
+        self._unasked = True
+        if self._in_flight or self._unanswered:
+            self.refresh(now)
+        else:
+            self._next_at = min(self._next_at, now)
 
     def on_broker_down(self, now: float) -> None:
         """A broker can't be reached: ask who leads its partitions, again until it is somebody else."""
@@ -220,7 +230,7 @@ class Metadata:
             self._trying_since = now
             trigger_at = now + self._trigger_s
         self._in_flight = True
-        self._again = False
+        self._again = self._unasked = False
         names = [MetadataRequest.Topic(name=name) for name in self.topics]
         create = any(topic.create for topic in self.topics.values())
         message = MetadataRequest(topics=names, allow_auto_topic_creation=create)
@@ -230,6 +240,7 @@ class Metadata:
     def _on_reply(self, reply: Reply) -> None:
         self._in_flight = False
         now = self._clock()
+        self._unanswered = isinstance(reply, KafkaError) or reply.error_code != 0
         if isinstance(reply, KafkaError) or reply.error_code:
             self._next_at = now + self._backoff.next_s()
             if self._log.on:
@@ -240,7 +251,10 @@ class Metadata:
             return
         self._trying_since = None
         self.take(reply)
-        if self._fail_missing(now) or self._again or self._waits_for_leaders():
+        missing = self._fail_missing(now)
+        if self._unasked:
+            self._next_at = now
+        elif missing or self._again or self._waits_for_leaders():
             self._next_at = now + self._backoff.next_s()
         else:
             self._backoff.reset()

@@ -16,6 +16,7 @@ A class costs nothing per version until it is used: the first ``encode`` or ``de
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from kafka_native._native import wire
@@ -47,6 +48,7 @@ class Versions(NamedTuple):
     last: int
 
     @classmethod
+    @cache  # every field of every message has two of them
     def parse(cls, text: str) -> Versions:
         """Read ``"3+"``, ``"0-12"``, ``"5"`` or ``"none"``."""
         if text == "none":

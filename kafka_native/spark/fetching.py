@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native._native.relaying import FetchedBatches, take_batches
+from kafka_native.arrow import ArrowBatch
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.keeping import Pool, admitted, settle
 from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN
@@ -69,10 +72,24 @@ def _released(consumer: Consumer) -> bool:
     return True
 
 
-_consumers: Final = Pool(
-    lambda config: admitted(Consumer(config)), _released, lambda consumer, _timeout_s: consumer.close()
-)
-close_idle: Final = _consumers.close_idle
+def _keeping_batches(config: Mapping[str, Any]) -> Consumer:
+    consumer = Consumer(config)
+    consumer._keep_batches()
+    return consumer
+
+
+def _close(consumer: Consumer, _timeout_s: float) -> None:
+    consumer.close()
+
+
+_consumers: Final = Pool(lambda config: admitted(Consumer(config)), _released, _close)
+_batch_consumers: Final = Pool(lambda config: admitted(_keeping_batches(config)), _released, _close)
+
+
+def close_idle() -> None:
+    """Closes the consumers that no range is read with."""
+    _consumers.close_idle()
+    _batch_consumers.close_idle()
 
 
 def arrow_schema(columns: Iterable[str]) -> pa.Schema:
@@ -110,71 +127,72 @@ def read_range(
         return
     with _consumers.lent(options.consumer) as consumer:
         try:
-            yield from _Reading(consumer, options, range_, columns or options.columns)
+            yield from _RowReading(consumer, options, range_, columns or options.columns)
         except GeneratorExit:
             return  # nobody wants the rest, as with LIMIT: the consumer is kept
+
+
+def read_batches(options: SourceOptions, range_: OffsetRange) -> Iterator[tuple[int, FetchedBatches]]:
+    """The record batches of one range as they are fetched, in order, each time those of one fetch.
+
+    What is before the offset that comes with them, or behind the range, isn't part of it. For the rest as `read_range`.
+    """
+    if range_.size <= 0:
+        return
+    with _batch_consumers.lent(options.consumer) as consumer:
+        yield from _BatchReading(consumer, options, range_)
 
 
 # --- one range ---
 
 
-class _Reading:
-    """Iterates over the batches of one range."""
+class _Taken(Protocol):
+    """What a call of a consumer has seen."""
 
-    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, columns: Sequence[str]) -> None:
+    @property
+    def positions(self) -> Mapping[tuple[str, int], int]: ...
+
+    @property
+    def ends(self) -> Sequence[TopicPartition]: ...
+
+
+T = TypeVar("T", bound=_Taken)
+
+
+class _Reading(ABC, Generic[T]):
+    """Goes through one range, by position; subclasses say what is taken of it."""
+
+    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange) -> None:
         self._consumer = consumer
         self._options = options
         self._range = range_
-        self._columns = tuple(columns)
-        self._schema = arrow_schema(columns)
-        # where to cut is seen by the offsets
-        asked = dict.fromkeys([*columns, "offset"])
-        self._asked = {_ASKED[name][0]: _ASKED[name][1] for name in asked}
-        self._rows_max = options.batch_rows or BATCH_ROWS
-        self._rows = min(_FIRST_ROWS, self._rows_max)
         self._position = range_.start
         self._trouble: KafkaError | None = None
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    @abstractmethod
+    def _take(self) -> T:
+        """What comes within a moment; raises what `Consumer.consume_arrow` raises."""
+
+    def steps(self) -> Iterator[tuple[int, T]]:
+        """Something taken, and the offset from which on its records count; there needn't be one."""
         self._start_at(self._position)
         waited_since = time.monotonic()
         while self._position < self._range.end:
             before = self._position
-            found = self._next()
-            if found is not None and found.num_rows:
-                yield found
+            try:
+                taken = self._take()
+            except KafkaException as error:
+                self._on_error(error.args[0])
+            else:
+                self._position = max(before, taken.positions.get(self._range.key, before))
+                yield before, taken
+                for end in taken.ends:
+                    if (end.topic, end.partition) == self._range.key:
+                        self._on_end(end.offset)
             if self._position > before:
                 waited_since = time.monotonic()
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
                 self._time_out()
-
-    def _next(self) -> pa.RecordBatch | None:
-        """Waits a moment for records and moves the position."""
-        # no more than are wanted: it waits for as many, or for the end of the partition
-        most = min(self._rows, self._range.end - self._position)
-        try:
-            taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
-        except KafkaException as error:
-            self._on_error(error.args[0])
-            return None
-        if taken.num_rows:
-            self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
-        before = self._position
-        self._position = max(before, taken.positions.get(self._range.key, before))
-        found = self._cut(pa.record_batch(taken), before) if taken.num_rows else None
-        for end in taken.ends:
-            if (end.topic, end.partition) == self._range.key:
-                self._on_end(end.offset)
-        return found
-
-    def _cut(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """The rows that the range has, as the columns that Spark wants."""
-        offsets = batch.column(batch.schema.get_field_index("offset"))
-        if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
-            wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
-            batch = batch.filter(wanted)
-        arrays = [_as_spark_has_it(batch, name) for name in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _start_at(self, offset: int) -> None:
         self._position = offset
@@ -245,6 +263,52 @@ class _Reading:
             f"no record of {self._range} came for {self._options.poll_timeout_s:g} s at offset {self._position}"
             f"{trouble}. See kafkaConsumer.pollTimeoutMs"
         )
+
+
+class _BatchReading(_Reading[FetchedBatches]):
+    """As record batches that aren't opened."""
+
+    def __iter__(self) -> Iterator[tuple[int, FetchedBatches]]:
+        return ((before, taken) for before, taken in self.steps() if taken)
+
+    def _take(self) -> FetchedBatches:
+        return take_batches(self._consumer, _WAIT_S)
+
+
+class _RowReading(_Reading[ArrowBatch]):
+    """As Arrow columns."""
+
+    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, columns: Sequence[str]) -> None:
+        super().__init__(consumer, options, range_)
+        self._columns = tuple(columns)
+        self._schema = arrow_schema(columns)
+        # where to cut is seen by the offsets
+        asked = dict.fromkeys([*columns, "offset"])
+        self._asked = {_ASKED[name][0]: _ASKED[name][1] for name in asked}
+        self._rows_max = options.batch_rows or BATCH_ROWS
+        self._rows = min(_FIRST_ROWS, self._rows_max)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for before, taken in self.steps():
+            if taken.num_rows and (found := self._cut(pa.record_batch(taken), before)).num_rows:
+                yield found
+
+    def _take(self) -> ArrowBatch:
+        # no more than are wanted: it waits for as many, or for the end of the partition
+        most = min(self._rows, self._range.end - self._position)
+        taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
+        if taken.num_rows:
+            self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
+        return taken
+
+    def _cut(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The rows that the range has, as the columns that Spark wants."""
+        offsets = batch.column(batch.schema.get_field_index("offset"))
+        if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
+            wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
+            batch = batch.filter(wanted)
+        arrays = [_as_spark_has_it(batch, name) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def _as_spark_has_it(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.routing import Routing
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_TIMED_OUT, KafkaError
 
 from .fakes import TOPIC_ID, Cluster, event
 
@@ -183,3 +183,38 @@ def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
     routing.ask("t", now + 50, answers.append, now)
     assert [a.code() for a in answers[3:] if isinstance(a, KafkaError)] == [KafkaError._DESTROY] * 2
     assert len(answers) == 5
+
+
+def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
+    cluster = Cluster()
+    routing = producing(cluster, "gone")
+    for _ in range(6):
+        cluster.answer(cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+        cluster.clock.now += 4
+        cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+    cluster.metadata.want("new", cluster.clock.now)
+    cluster.turn(routing)
+    assert len(cluster.engine.submitted) == 1
+    cluster.metadata.want("newer", cluster.clock.now)  # while that one is on its way
+    cluster.answer(cluster.metadata_reply("new", [(1, 5)]))
+    cluster.turn(routing)
+    assert len(cluster.engine.submitted) == 1
+    cluster.answer(cluster.metadata_reply("newer", [(1, 5)]))
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []  # the missing one waits as before
+
+
+def test_new_topic_waits_while_brokers_answer_with_errors():
+    cluster = Cluster()
+    routing = producing(cluster)
+    sent = cluster.engine.submitted.pop()
+    cluster.pool.on_reply(event(broker=sent.handle, token=sent.token, status=STATUS_TIMED_OUT))
+    cluster.metadata.want("new", cluster.clock.now)
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []
+    cluster.clock.now += 0.5
+    cluster.turn(routing)
+    assert len(cluster.engine.submitted) == 1

@@ -13,16 +13,20 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native._native.records import BatchHeader, batch_headers
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import fetching, producers
 from kafka_native.spark.commands import cli
+from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines.copying import copy_range, copy_task
 from kafka_native.spark.pipelines.mirror import mirror, plan_mirror, sync_groups, translate_offset
 from kafka_native.spark.pipelines.session import PipelineError, Work
 from kafka_native.spark.pipelines.translation import Piece, Translations
 from kafka_native.spark.planning import OffsetRange
+
+HEADER_BYTES = 61
 
 _numbers = itertools.count()
 
@@ -80,14 +84,40 @@ def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[tuple[A
     ]
 
 
+def headers_of(batches: list[bytes]) -> list[BatchHeader]:
+    return [header for batch in batches for header in batch_headers(batch)]
+
+
 def test_records_arrive_as_they_are(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 500, partition=1)
-    copied = copy_range(source_of(here, topic, batchRows="64"), sink_of(there), OffsetRange(topic, 1, 0, 500), topic)
+    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 1, 0, 500), topic)
     assert stored(there, topic, 1) == stored(here, topic, 1)
     assert stored(there, topic, 0) == []
     assert copied.records == 500
-    assert copied.bytes == sum(len(key or b"") + len(value or b"") for key, value, _, _ in stored(here, topic, 1))
+    assert copied.bytes == sum(map(len, here.batches(topic, 1)))
     assert copied.pieces == (Piece(topic, 1, topic, 0, 500, 0, 500),)
+
+
+def test_batches_are_copied_as_compressed_as_they_are(here: MockCluster, there: MockCluster, topic: str) -> None:
+    for codec in ("gzip", "none"):
+        with Producer(conf(here, **{"compression.type": codec})) as producer:
+            for number in range(2000):
+                producer.produce(topic, b"v%09d" % number, partition=0, timestamp=1_600_000_000_000 + number)
+    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 4000), topic)
+    assert copied.pieces == (Piece(topic, 0, topic, 0, 4000, 0, 4000),)
+    ours, theirs = there.batches(topic, 0), here.batches(topic, 0)
+    assert [batch[HEADER_BYTES:] for batch in ours] == [batch[HEADER_BYTES:] for batch in theirs]
+    assert [each.codec for each in headers_of(ours)] == [each.codec for each in headers_of(theirs)]
+    assert {each.producer_id for each in headers_of(ours)}.isdisjoint(each.producer_id for each in headers_of(theirs))
+    assert stored(there, topic) == stored(here, topic)
+
+
+def test_another_codec_is_given_where_one_is_asked_for(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 300)
+    sink = sink_of(there, **{"compression.type": "gzip"})
+    copy_range(source_of(here, topic), sink, OffsetRange(topic, 0, 0, 300), topic)
+    assert [each.codec for each in headers_of(there.batches(topic, 0))] == ["gzip"]
+    assert stored(there, topic) == stored(here, topic)
 
 
 def test_part_of_a_partition_behind_other_records(here: MockCluster, there: MockCluster, topic: str) -> None:
@@ -132,6 +162,21 @@ def test_record_that_is_refused_fails_the_task(here: MockCluster, there: MockClu
     there.faults.clear()
     copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic)
     assert copied.records == 20
+
+
+def test_records_that_are_gone_are_an_error_or_left_out(here: MockCluster, there: MockCluster, topic: str) -> None:
+    fill(here, topic, 60)
+    here.move_log_start(topic, 0, 20)
+    quick = {"fetchOffset.numRetries": "1"}
+    with pytest.raises(DataLossError, match=rf"offsets 10 to 20 of {topic} \[0\] can't be read"):
+        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 10, 60), topic)
+    with pytest.raises(DataLossError, match="the partition ends at offset 60: it was cut off"):
+        copy_range(source_of(here, topic, **quick), sink_of(there), OffsetRange(topic, 0, 30, 90), topic)
+    lenient = source_of(here, topic, failOnDataLoss="false", **quick)
+    before = len(stored(there, topic))
+    copied = copy_range(lenient, sink_of(there), OffsetRange(topic, 0, 10, 90), topic)
+    assert stored(there, topic)[before:] == stored(here, topic)[-40:]
+    assert [(each.source_start, each.source_end) for each in copied.pieces] == [(20, 60)]
 
 
 def test_partition_that_the_target_lacks_is_named(here: MockCluster, there: MockCluster, topic: str) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kafka_native.spark.pipelines import translation
 from kafka_native.spark.pipelines.translation import (
-    Anchor,
     Piece,
     Run,
     Translations,
-    add_runs,
     pieces_of,
     thinned,
     translate,
@@ -23,12 +20,16 @@ from kafka_native.spark.pipelines.translation import (
 PLACE = ("orders", 3, "backup.orders")
 
 
-def runs_of(offsets: list[int], size: int = 1000) -> list[Run]:
-    """As a task sees them: a batch at a time."""
-    runs: list[Run] = []
-    for start in range(0, len(offsets), size):
-        add_runs(runs, pa.array(offsets[start : start + size], pa.int64()), start)
-    return runs
+def runs_of(offsets: list[int]) -> list[Run]:
+    """As a task sees them."""
+    found: list[Run] = []
+    for row, offset in enumerate(offsets):
+        last = found[-1] if found else None
+        if last is not None and last.offset + last.length == offset:
+            found[-1] = Run(last.row, last.offset, last.length + 1)
+        else:
+            found.append(Run(row, offset, 1))
+    return found
 
 
 def check_loses_nothing(pieces: list[Piece], places: dict[int, int]) -> int:
@@ -44,16 +45,12 @@ def check_loses_nothing(pieces: list[Piece], places: dict[int, int]) -> int:
 
 
 def test_one_run_is_one_piece() -> None:
-    runs = runs_of(list(range(100, 350)), size=40)
-    assert runs == [Run(0, 100, 250)]
-    anchors = [Anchor(0, 7), Anchor(39, 46), Anchor(249, 256)]
-    assert pieces_of(PLACE, runs, anchors) == [Piece(*PLACE, 100, 350, 7, 257)]
+    placed = [Run(0, 7, 40), Run(40, 47, 210)]
+    assert pieces_of(PLACE, [Run(0, 100, 250)], placed) == [Piece(*PLACE, 100, 350, 7, 257)]
 
 
 def test_gaps_of_the_source_cut_pieces() -> None:
-    runs = runs_of([0, 1, 2, 5, 6, 10], size=4)
-    assert runs == [Run(0, 0, 3), Run(3, 5, 2), Run(5, 10, 1)]
-    pieces = pieces_of(PLACE, runs, [Anchor(0, 100), Anchor(5, 105)])
+    pieces = pieces_of(PLACE, [Run(0, 0, 3), Run(3, 5, 2), Run(5, 10, 1)], [Run(0, 100, 6)])
     assert [(each.source_start, each.source_end, each.target_start) for each in pieces] == [
         (0, 3, 100),
         (5, 7, 103),
@@ -64,16 +61,20 @@ def test_gaps_of_the_source_cut_pieces() -> None:
     ]
 
 
-def test_strangers_in_the_target_make_a_piece_inexact_and_lose_nothing() -> None:
-    pieces = pieces_of(PLACE, runs_of(list(range(10))), [Anchor(0, 50), Anchor(4, 57), Anchor(9, 62)])
-    assert [each.exact for each in pieces] == [True, False, True]
+def test_strangers_in_the_target_cut_pieces() -> None:
+    pieces = pieces_of(PLACE, [Run(0, 0, 10)], [Run(0, 50, 1), Run(1, 53, 3), Run(4, 57, 6)])
+    assert [(each.source_start, each.target_start, each.exact) for each in pieces] == [
+        (0, 50, True),
+        (1, 53, True),
+        (4, 57, True),
+    ]
     places = {0: 50, 1: 53, 2: 54, 3: 55, **{number: 53 + number for number in range(4, 10)}}
-    assert check_loses_nothing(pieces, places) >= 7
+    assert check_loses_nothing(pieces, places) >= 10
 
 
-def test_a_report_without_offset_is_bridged() -> None:
-    for anchors in ([], [Anchor(4, 24)], [Anchor(0, 20)], [Anchor(9, 29)]):
-        pieces = pieces_of(PLACE, runs_of(list(range(10))), anchors)
+def test_what_the_broker_does_not_tell_is_bridged() -> None:
+    for placed in ([], [Run(4, 24, 1)], [Run(0, 20, 1)], [Run(9, 29, 1)], [Run(6, 26, 2), Run(2, 22, 3)]):
+        pieces = pieces_of(PLACE, [Run(0, 0, 10)], placed)
         check_loses_nothing(pieces, {number: 20 + number for number in range(10)})
 
 
@@ -86,10 +87,9 @@ def test_random_gaps_on_both_sides_lose_nothing(seed: int) -> None:
         offset += 1 + (chance.random() < 0.1) * chance.randrange(1, 4)
         target += 1 + (chance.random() < 0.05) * chance.randrange(1, 4)
         places[offset] = target
-    rows = {0, len(places) - 1, *chance.sample(range(len(places)), 12)}
-    where = list(places.values())
-    anchors = [Anchor(row, where[row]) for row in sorted(rows)]
-    pieces = pieces_of(PLACE, runs_of(list(places), size=33), anchors)
+    where = runs_of(list(places.values()))
+    placed = [run for run in where if chance.random() < 0.8]
+    pieces = pieces_of(PLACE, runs_of(list(places)), placed)
     assert check_loses_nothing(pieces, places) > 20
     check_loses_nothing(thinned(pieces, 5), places)
     assert len(thinned(pieces, 5)) <= 5

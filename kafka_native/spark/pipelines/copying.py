@@ -7,24 +7,23 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from functools import partial
+from itertools import starmap
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from kafka_native import ArrowReport, KafkaError, KafkaException, Message, Producer
+from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native._native.relaying import Relay
 from kafka_native.spark import exactly_once, producers
 from kafka_native.spark.exactly_once import Turn, Writing
-from kafka_native.spark.fetching import BATCH_ROWS, read_range
+from kafka_native.spark.fetching import read_batches
 from kafka_native.spark.options import SinkOptions, SourceOptions
-from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count, without_negative_timestamps
-from kafka_native.spark.pipelines.translation import Anchor, Piece, Run, add_runs, pieces_of
+from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count
+from kafka_native.spark.pipelines.translation import Piece, Run, pieces_of
 from kafka_native.spark.planning import OffsetRange
 
 __all__ = ["Copied", "copy_range", "copy_task", "target_name"]
 
-COLUMNS: Final = ("key", "value", "headers", "timestamp", "offset")
 _STEP_S: Final = 0.25
+_ALL: Final = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Copied:
     """Where its records are now; none if it had no record."""
     records: int
     bytes: int
-    """Of keys and values."""
+    """As they went: batches that were copied whole as compressed as they are, of other records what is in them."""
 
 
 def target_name(template: str, topic: str) -> str:
@@ -74,8 +73,9 @@ def copy_range(
 ) -> Copied:
     """Writes the records of a range to the same partition of ``topic``, and returns when all of them are acknowledged.
 
-    Keys, values, headers and timestamps stay as they are, and so does the order. After an error some of the records may
-    be there: done again, they are there twice.
+    Keys, values, headers and timestamps stay as they are, and so does the order. Batches are copied whole, without
+    being opened, where all of one is wanted and it can stay as it is; without ``compression.type`` for the target each
+    keeps its own. After an error some of the records may be there: done again, they are there twice.
 
     :param rate: Records a second at most; None for no limit.
     :param writing: The transaction that the records are to be part of; None: none.
@@ -88,139 +88,55 @@ def copy_range(
         if writing is not None:
             writing.claim([(topic, range_.partition)])
         look = None if writing is None else partial(exactly_once.check, producer)
-        copying = _Copying(producer, topic, range_.partition, look)
-        pace = Pace(rate, BATCH_ROWS)
-        for batch in read_range(source, range_, COLUMNS):
-            for start in range(0, batch.num_rows, pace.step):
-                copying.send(batch.slice(start, pace.step))
-                pace.wait(copying.rows, producer.poll)
+        with producer._relay(topic, range_.partition) as relay:
+            copying = _Copying(producer, relay, f"{topic} [{range_.partition}]", look)
+            pace = Pace(rate, _ALL)
+            for first, batches in read_batches(source, range_):
+                relay.give(batches, first, range_.end)
+                copying.send(pace)
         copying.finish(producers.patience_s(sink))
-    pieces = pieces_of((range_.topic, range_.partition, topic), copying.runs, copying.anchors) if copying.rows else []
-    return Copied(tuple(pieces), copying.rows, copying.bytes)
+    place = (range_.topic, range_.partition, topic)
+    runs, placed = (list(starmap(Run, each)) for each in (relay.runs, relay.placed))
+    return Copied(tuple(pieces_of(place, runs, placed)) if runs else (), relay.rows, relay.bytes)
 
 
 class _Copying:
-    """Sends batches to one partition and keeps what is heard of them.
+    """Has a relay send what it is given, and hears what becomes of it."""
 
-    The first record of the range and the last one of each batch are sent singly, with a delivery report that tells the
-    offset. All go through one queue, so they arrive in order.
-    """
-
-    def __init__(self, producer: Producer, topic: str, partition: int, look: Callable[[], None] | None) -> None:
+    def __init__(self, producer: Producer, relay: Relay, where: str, look: Callable[[], None] | None) -> None:
         """``look`` raises what no record's report tells: that nothing of the transaction can be seen any more."""
+        self._producer = producer
+        self._relay = relay
+        self._where = where
         self._look = look
-        self.producer = producer
-        self.topic = topic
-        self.partition = partition
-        self.runs: list[Run] = []
-        self.anchors: list[Anchor] = []
-        self.rows = 0
-        self.bytes = 0
-        self.heard = 0
-        self.error: KafkaError | None = None
 
-    def send(self, batch: pa.RecordBatch) -> None:
-        """Queues a batch."""
-        count = batch.num_rows
-        if not count:
-            return
-        add_runs(self.runs, batch.column("offset"), self.rows)
-        start = 0
-        if not self.rows:
-            self._send_one(batch, 0)
-            start = 1
-        if count - 1 > start:
-            self._send_many(batch.slice(start, count - 1 - start))
-        if count > start:
-            self._send_one(batch, count - 1)
-        self.rows += count
-        self.bytes += _bytes_of(batch.column("key")) + _bytes_of(batch.column("value"))
-        self.producer.poll(0)
-        self._check()
+    def send(self, pace: Pace) -> None:
+        """Queues what the relay has at hand."""
+        done = False
+        while not done:
+            done = self._relay.run(pace.step, _STEP_S)
+            self._producer.poll(0)
+            self._check()
+            pace.wait(self._relay.rows, self._producer.poll)
 
     def finish(self, timeout_s: float) -> None:
         """Waits for what was sent."""
         deadline = time.monotonic() + timeout_s
-        while self.producer.flush(_STEP_S) and time.monotonic() < deadline:
+        while self._producer.flush(_STEP_S) and time.monotonic() < deadline:
             self._check()
         self._check()
-        if self.heard < self.rows:
+        missing = self._relay.rows - self._relay.delivered
+        if missing:
             raise TimeoutError(
-                f"{self.rows - self.heard} of {self.rows} records for {self.topic} [{self.partition}] weren't "
-                f"acknowledged in {timeout_s:g} s"
+                f"{missing} of {self._relay.rows} records for {self._where} weren't acknowledged in {timeout_s:g} s"
             )
-        self.anchors.sort()
 
     def _check(self) -> None:
-        if self.error is not None:
-            text = f"writing to {self.topic} [{self.partition}] failed: {self.error.str()}"
-            raise KafkaException(KafkaError(self.error.code(), text))
+        error = self._relay.error
+        if error is not None:
+            raise KafkaException(KafkaError(error.code(), f"writing to {self._where} failed: {error.str()}"))
         if self._look is not None:
             self._look()
-
-    def _on_anchor(self, row: int, error: KafkaError | None, message: Message) -> None:
-        self._on_row(error, message)
-        offset = message.offset()
-        if error is None and offset is not None and offset >= 0:
-            self.anchors.append(Anchor(row, offset))
-
-    def _on_row(self, error: KafkaError | None, message: Message) -> None:
-        self.heard += 1
-        if error is not None and self.error is None:
-            self.error = error
-
-    def _on_rows(self, report: ArrowReport) -> None:
-        self.heard += report.rows
-        if report.error is not None and self.error is None:
-            self.error = report.error
-
-    def _send_one(self, batch: pa.RecordBatch, index: int) -> None:
-        """Queues one row with a report of its own; while the queue is full, reports are taken."""
-        [row] = batch.select(["key", "value", "headers"]).slice(index, 1).to_pylist()
-        headers = row["headers"] and [(each["key"], each["value"]) for each in row["headers"]]
-        time_us = batch.column("timestamp").cast(pa.int64())[index].as_py()  # what datetime knows is less
-        heard = partial(self._on_anchor, self.rows + index)
-        while True:
-            try:
-                self.producer.produce(
-                    self.topic,
-                    row["value"],
-                    row["key"],
-                    self.partition,
-                    heard,
-                    timestamp=max(0, (time_us or 0) // 1000),
-                    headers=headers,
-                )
-            except BufferError:
-                self.producer.poll(_STEP_S)
-                self._check()
-            else:
-                return
-
-    def _send_many(self, batch: pa.RecordBatch) -> None:
-        """Queues rows with one report; while the queue is full, it is waited for, and reports are taken."""
-        batch = without_negative_timestamps(batch)
-        taken = 0
-        while taken < batch.num_rows:
-            try:
-                taken += self.producer.produce_arrow(
-                    self.topic,
-                    batch.slice(taken),
-                    key="key",
-                    headers="headers",
-                    timestamp="timestamp",
-                    partition=self.partition,
-                    on_delivery=self._on_rows,
-                    timeout=_STEP_S,
-                )
-            except BufferError as error:
-                taken += error.rows  # type: ignore[attr-defined]
-                self.producer.poll(0)
-                self._check()
-
-
-def _bytes_of(column: pa.Array) -> int:
-    return pc.sum(pc.binary_length(column)).as_py() or 0
 
 
 def _check_partition(producer: Producer, topic: str, range_: OffsetRange) -> None:

@@ -11,7 +11,6 @@ import bisect
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 
 from kafka_native.spark.pipelines.folder import Folder
 
-__all__ = ["PIECE_SCHEMA", "Anchor", "Piece", "Translations", "joined", "pieces_of", "thinned", "translate"]
+__all__ = ["PIECE_SCHEMA", "Piece", "Run", "Translations", "joined", "pieces_of", "thinned", "translate"]
 
 PIECE_SCHEMA: Final = pa.schema(
     [
@@ -70,17 +69,8 @@ class Piece:
         return self.target_start + max(0, offset - self.source_start) if self.exact else self.target_start
 
 
-class Anchor(NamedTuple):
-    """A record whose offset in the target is known from its delivery report."""
-
-    row: int
-    """Its number among the records of its range, from 0 on."""
-    offset: int
-    """Of the target."""
-
-
 class Run(NamedTuple):
-    """Records whose offsets in the source go up by one."""
+    """Records whose offsets, in the source or in the target, go up by one."""
 
     row: int
     """The number of the first, among the records of its range."""
@@ -89,33 +79,14 @@ class Run(NamedTuple):
     length: int
 
 
-def add_runs(runs: list[Run], offsets: pa.Array, row: int) -> None:
-    """Appends the offsets of a batch, whose first record is number ``row``, to the runs of a range."""
-    count = len(offsets)
-    if not count:
-        return
-    first, last = offsets[0].as_py(), offsets[count - 1].as_py()
-    if last - first == count - 1:
-        found = [Run(row, first, count)]
-    else:
-        values = offsets.to_pylist()
-        breaks = [0, *(at for at in range(1, count) if values[at] != values[at - 1] + 1), count]
-        found = [Run(row + start, values[start], end - start) for start, end in pairwise(breaks)]
-    if runs and runs[-1].offset + runs[-1].length == found[0].offset and runs[-1].row + runs[-1].length == row:
-        found[0] = Run(runs[-1].row, runs[-1].offset, runs[-1].length + found[0].length)
-        runs.pop()
-    runs.extend(found)
-
-
-def pieces_of(place: tuple[str, int, str], runs: Sequence[Run], anchors: Sequence[Anchor]) -> list[Piece]:
+def pieces_of(place: tuple[str, int, str], runs: Sequence[Run], placed: Sequence[Run]) -> list[Piece]:
     """The pieces of a range: runs of the source, cut where the offsets of the target jump.
 
     :param place: Topic, partition and the target's topic.
     :param runs: All records of the range, in order; there is one.
-    :param anchors: In order, the first record and the last one among them as a rule. Between two of them whose offsets
-        differ as much as their numbers do nobody else has written.
+    :param placed: Where they are in the target, as far as the broker has told it.
     """
-    stretches = _stretches(anchors, runs[-1].row + runs[-1].length)
+    stretches = _stretches(sorted(placed), runs[-1].row + runs[-1].length)
     found: list[Piece] = []
     at = 0
     for run in runs:
@@ -141,24 +112,17 @@ class _Stretch(NamedTuple):
     exact: bool
 
 
-def _stretches(anchors: Sequence[Anchor], rows: int) -> list[_Stretch]:
+def _stretches(placed: Sequence[Run], rows: int) -> list[_Stretch]:
     """Where the records from ``row`` to before ``end`` went; inexact ones lie somewhere between their offsets."""
-    if not anchors:
-        return [_Stretch(0, rows, 0, 0, False)]
     found: list[_Stretch] = []
-    if anchors[0].row:
-        found.append(_Stretch(0, anchors[0].row, 0, anchors[0].offset, False))
-    for one, two in pairwise(anchors):
-        if two.offset - one.offset == two.row - one.row:
-            found.append(_Stretch(one.row, two.row, one.offset, two.offset, True))
-            continue
-        found.append(_Stretch(one.row, one.row + 1, one.offset, one.offset + 1, True))
-        if two.row > one.row + 1:
-            found.append(_Stretch(one.row + 1, two.row, one.offset + 1, two.offset, False))
-    last = anchors[-1]
-    found.append(_Stretch(last.row, last.row + 1, last.offset, last.offset + 1, True))
-    if last.row + 1 < rows:
-        found.append(_Stretch(last.row + 1, rows, last.offset + 1, last.offset + 1, False))
+    row = offset = 0  # what comes next, and where it can be at the earliest
+    for run in placed:
+        if run.row > row:
+            found.append(_Stretch(row, run.row, offset, run.offset, False))
+        row, offset = run.row + run.length, run.offset + run.length
+        found.append(_Stretch(run.row, row, run.offset, offset, True))
+    if row < rows:
+        found.append(_Stretch(row, rows, offset, offset, False))
     return found
 
 

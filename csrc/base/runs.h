@@ -1,0 +1,50 @@
+/* Rows and the offsets that they have, as runs in which both go up by one.
+ *
+ * Thread: any, one at a time. Who frees: the owner, with kn_runs_deinit().
+ */
+#ifndef KN_BASE_RUNS_H
+#define KN_BASE_RUNS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include "base/status.h"
+
+#define KN_RUNS_FIRST 8
+
+struct kn_run {
+    int64_t row;
+    int64_t offset;
+    int64_t length;
+};
+
+struct kn_runs { /* all zero: empty */
+    struct kn_run *runs;
+    int64_t count, capacity;
+};
+
+/* Rows that come behind those which are there. KN_ERR_NOMEM: they aren't added. */
+static inline int kn_runs_add(struct kn_runs *runs, int64_t row, int64_t offset, int64_t length)
+{
+    struct kn_run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
+    if (last && last->row + last->length == row && last->offset + last->length == offset) {
+        last->length += length;
+        return KN_OK;
+    }
+    if (runs->count == runs->capacity) {
+        int64_t capacity = runs->capacity ? runs->capacity * 2 : KN_RUNS_FIRST;
+        struct kn_run *larger = realloc(runs->runs, (size_t)capacity * sizeof *larger);
+        if (!larger) return KN_ERR_NOMEM;
+        runs->runs = larger;
+        runs->capacity = capacity;
+    }
+    runs->runs[runs->count++] = (struct kn_run){row, offset, length};
+    return KN_OK;
+}
+
+static inline void kn_runs_deinit(struct kn_runs *runs)
+{
+    free(runs->runs);
+    *runs = (struct kn_runs){0};
+}
+
+#endif

@@ -1,0 +1,232 @@
+# cython: freethreading_compatible=False
+"""Record batches from a consumer to a producer, opened only where they have to be; csrc/engine/relay.h says when.
+
+Thread: the application's. Batches are queued without the interpreter lock; a `Relay` is for one thread at a time.
+"""
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from kafka_native._native.arrow_report cimport ArrowReport
+from kafka_native._native.consuming cimport ConsumerCore, PositionTaker
+from kafka_native._native.delivering cimport DeliveryCore, list_of_runs
+from kafka_native._native.engine cimport Topic
+from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_records cimport *
+
+from kafka_native.types import TopicPartition
+
+
+@cython.final
+cdef class FetchedBatches:
+    """Record batches of one partition as they were fetched, and what else a call of `take_batches` has seen. They are for one `Relay`."""
+
+    cdef kn_fetched *fetched
+    cdef readonly dict positions  # (topic, partition) -> the next offset
+    cdef list messages  # of ends of partitions
+    cdef readonly bint ended  # wakeup() or close() has ended the call
+
+    def __dealloc__(self):
+        kn_fetched_free(self.fetched)
+
+    def __bool__(self):
+        """Whether there are any."""
+        return self.fetched != NULL
+
+    @property
+    def ends(self):
+        """Partitions of which the end was reached, where it is (``enable.partition.eof``), as TopicPartitions."""
+        return [TopicPartition(end.topic(), end.partition(), end.offset()) for end in self.messages]
+
+
+@cython.final
+cdef class BatchTaker(PositionTaker):
+    """Takes the batches of one segment, for one call."""
+
+    cdef FetchedBatches into
+
+    cdef int take(self, ConsumerCore core) except -1:
+        while not self.enough:
+            if core.engine.notices:
+                self.take_error(core)
+                continue
+            if core._segment != NULL and kn_segment_is_stale(core._segment):
+                core._drop_segment()
+            if core._segment == NULL and not core._next_segment():
+                self.check_fatal(core)
+                return 0
+            if core._segment.kind == KN_SEGMENT_DATA:
+                self._take_segment(core)
+            else:
+                self.take_error(core)
+        return 0
+
+    cdef int _take_segment(self, ConsumerCore core) except -1:
+        cdef kn_segment *segment = core._segment
+        cdef kn_fetched *fetched = kn_fetched_take(segment)
+        if fetched == NULL:
+            raise MemoryError
+        self.into.fetched = fetched
+        if fetched.count:
+            core._cursor.position_epoch = fetched.batches[fetched.count - 1].view.partition_leader_epoch
+        if segment.next_offset > core._cursor.position:
+            core._cursor.position = segment.next_offset
+        key = (core._cursor.topic, core._cursor.partition)
+        self.first[key] = segment.fetch_offset
+        self.positions[key] = core._cursor.position
+        core._drop_segment()
+        self.in_hand = self.enough = True
+        return 0
+
+
+def take_batches(ConsumerCore core not None, double timeout):
+    """The next `FetchedBatches` of a consumer that keeps them (`_keep_batches`), within so many seconds.
+
+    Errors of partitions are raised as `consume_arrow` raises them.
+    """
+    cdef BatchTaker taker = BatchTaker.__new__(BatchTaker)
+    cdef FetchedBatches batches = FetchedBatches.__new__(FetchedBatches)
+    if not core._keeps_batches:
+        raise RuntimeError("this consumer opens batches: it has none to take")
+    taker.into = batches
+    batches.positions = taker.positions
+    batches.messages = taker.ends
+    core._gather(taker, timeout, True)
+    batches.ended = taker.ended
+    return batches
+
+
+@cython.final
+cdef class Relay:
+    """Queues batches for one partition of a topic, in order, with one report for all of them, which comes when it is closed and everything has its outcome.
+
+    Leaving its ``with`` block closes it.
+    """
+
+    cdef DeliveryCore core
+    cdef Topic topic
+    cdef object exception_of
+    cdef ArrowReport report
+    cdef kn_relay relay
+    cdef bint running
+
+    def __cinit__(self):
+        memset(&self.relay, 0, sizeof(self.relay))
+
+    def __init__(self, DeliveryCore core not None, str topic not None, int partition, exception_of not None):
+        """``exception_of`` as for `ProducerCore._open`."""
+        if partition < 0:
+            raise ValueError(f"partition must be 0 or more, not {partition}")
+        if self.core is not None:
+            raise RuntimeError("it is made already")
+        core._check_open()
+        self.exception_of = exception_of
+        self.topic = core.engine.topic_at(topic)
+        self.report = ArrowReport.__new__(ArrowReport)
+        self.report.callback = _heard
+        self.relay.topic = self.topic.topic
+        self.relay.partition = partition
+        self.relay.tally = kn_tally_new(core.engine.engine, <void *>self.report)
+        if self.relay.tally == NULL:
+            raise MemoryError
+        self.relay.tally.keeps_runs = 1
+        Py_INCREF(self.report)  # the tally's
+        self.core = core
+
+    def __dealloc__(self):
+        with nogil:
+            kn_relay_deinit(&self.relay)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __del__(self):
+        self.close()
+
+    cdef int _check(self) except -1:
+        if self.running:
+            raise RuntimeError("another thread is at it")
+        if self.relay.tally == NULL:
+            raise RuntimeError("the relay is closed")
+        self.core._check_open()
+        return 0
+
+    def give(self, FetchedBatches batches not None, int64_t first, int64_t end):
+        """The batches to go on with, of which the records with offsets from ``first`` to before ``end`` are wanted; `run()` has queued what was before."""
+        cdef kn_fetched *fetched = batches.fetched
+        self._check()
+        if self.relay.fetched != NULL:
+            raise RuntimeError("there are batches at hand that aren't queued yet")
+        batches.fetched = NULL
+        if fetched != NULL:
+            kn_relay_give(&self.relay, fetched, first, end)
+
+    def run(self, int64_t most, double timeout):
+        """Queues up to ``most`` records of what is at hand, and waits for room for so many seconds. True: all of it is queued."""
+        cdef int64_t deadline_us = kn_clock_us() + <int64_t>(min(max(timeout, 0.0), 1e9) * 1e6)
+        cdef int status
+        self._check()
+        self.running = True
+        with nogil:
+            status = kn_relay_run_waiting(&self.relay, most, deadline_us)
+        self.running = False
+        PyErr_CheckSignals()
+        if status != KN_OK and status != KN_ERR_FULL and status != KN_ERR_INTERRUPTED:
+            raise self._failure(status)
+        return self.relay.fetched == NULL
+
+    cdef object _failure(self, int status):
+        if status == KN_ERR_NOMEM:
+            return MemoryError()
+        if status == KN_ERR_CLOSED:
+            return RuntimeError("Producer has been closed")
+        return self.exception_of(status, None, f"the record at offset {self.relay.offset} can't be relayed")
+
+    def close(self):
+        """No batch comes any more: what is at hand is dropped, what is queued is sent. Harmless when called twice."""
+        cdef kn_tally *tally = self.relay.tally
+        if tally == NULL or self.running:
+            return
+        self.relay.tally = NULL
+        kn_relay_give(&self.relay, NULL, 0, 0)
+        if self.core.engine.engine != NULL:  # else it went with it
+            self.core._end_tally(tally, self.relay.rows, True)
+
+    @property
+    def rows(self):
+        """Records that are queued."""
+        return self.relay.rows
+
+    @property
+    def bytes(self):
+        """Of them: of whole batches as they are, compressed or not, of other records keys, values and headers."""
+        return self.relay.bytes
+
+    @property
+    def runs(self):
+        """The offsets that the queued records have in the source: (row, offset, length), where row 0 is the first record."""
+        return list_of_runs(&self.relay.runs)
+
+    @property
+    def placed(self):
+        """The offsets that records got: (row, offset, length), as far as the broker has told them; empty before everything is done."""
+        return self.report.placed
+
+    @property
+    def delivered(self):
+        """How many records the broker has acknowledged; 0 before everything is done."""
+        return self.report.delivered
+
+    @property
+    def error(self):
+        """The KafkaError of the first record that has failed so far, as poll() finds out; None: none has."""
+        return self.report.error
+
+
+def _heard(report):
+    """What a relay's report holds is asked for, not told."""

@@ -1,0 +1,235 @@
+"""Batches from a consumer to a producer without being opened: each record once, in order, and nothing else."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import pytest
+
+from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native._native.records import batch_headers
+from kafka_native._native.relaying import FetchedBatches, Relay, take_batches
+from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.protocol import ApiKey
+
+from .support import Client, fill
+
+WAIT_S = 20.0
+
+
+def keeping(client: Client, topic: str, offset: int = 0, **conf: object) -> Consumer:
+    consumer = client.consumer(**conf)
+    consumer._keep_batches()
+    consumer.assign([TopicPartition(topic, 0, offset)])
+    return consumer
+
+
+def batches_of(consumer: Consumer) -> FetchedBatches:
+    """The next that have any."""
+    deadline = time.monotonic() + WAIT_S
+    while not (batches := take_batches(consumer, 1.0)):
+        assert time.monotonic() < deadline
+    return batches
+
+
+def relay_all(client: Client, producer: Producer, topic: str, target: str, count: int, **conf: object) -> Relay:
+    """So many records; waits until they are delivered."""
+    with keeping(client, topic, **conf) as consumer, producer._relay(target, 0) as relay:
+        while relay.rows < count:
+            relay.give(batches_of(consumer), 0, 1 << 60)
+            while not relay.run(1 << 40, 0.2):
+                producer.poll(0)
+    assert producer.flush(WAIT_S) == 0
+    return relay
+
+
+def values(cluster: MockCluster, topic: str) -> list[bytes | None]:
+    return [record.value for record in cluster.messages(topic, 0)]
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_batches_arrive_and_their_offsets_are_told(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    fill(client, topic, 3000, **{"compression.type": "gzip"})
+    with client.producer() as producer:
+        producer.produce(target, "before")
+        relay = relay_all(client, producer, topic, target, 3000)
+        producer.produce(target, "behind")
+    assert values(cluster, target) == [b"before", *numbers(3000), b"behind"]
+    assert (relay.rows, relay.delivered, relay.error) == (3000, 3000, None)
+    assert relay.runs == [(0, 0, 3000)]
+    assert relay.placed == [(0, 1, 3000)]
+    assert relay.bytes == sum(map(len, cluster.batches(topic, 0)))
+    assert [header.codec for batch in cluster.batches(target, 0)[1:-1] for header in batch_headers(batch)] == ["gzip"]
+
+
+def test_batch_that_the_broker_finds_too_large_is_split(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    fill(client, topic, 1000, **{"compression.type": "gzip"})
+    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE], topic=target)
+    with client.producer() as producer:
+        relay = relay_all(client, producer, topic, target, 1000)
+    assert values(cluster, target) == numbers(1000)
+    assert len(cluster.batches(target, 0)) == 2
+    assert relay.placed == [(0, 0, 1000)]
+
+
+def test_lost_answer_costs_nothing(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    fill(client, topic, 1000)
+    cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
+    with client.producer(**{"enable.idempotence": True}) as producer:
+        relay = relay_all(client, producer, topic, target, 1000)
+    assert values(cluster, target) == numbers(1000)
+    assert relay.delivered == 1000
+
+
+def test_refused_batch_is_told_row_by_row(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    fill(client, topic, 500)
+    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=target)
+    with client.producer() as producer:
+        relay = relay_all(client, producer, topic, target, 500)
+    assert relay.error is not None
+    assert relay.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert (relay.delivered, relay.placed) == (0, [])
+    assert values(cluster, target) == []
+
+
+def test_full_queue_is_waited_for(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    for start in range(0, 2000, 100):
+        fill(client, topic, 100, start=start)
+    with client.producer(**{"queue.buffering.max.messages": 150}) as producer:
+        relay = relay_all(client, producer, topic, target, 2000)
+    assert values(cluster, target) == numbers(2000)
+    assert relay.placed == [(0, 0, 2000)]
+
+
+def test_damaged_batch_is_refused_also_where_consumers_do_not_look(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    fill(client, topic, 100)
+    damaged = bytearray(cluster.batches(topic, 0)[0])
+    damaged[:8] = (100).to_bytes(8, "big")
+    damaged[-3] ^= 1
+    cluster.append_raw(topic, 0, bytes(damaged), record_count=100)
+    with client.producer() as producer, keeping(client, topic, 100, **{"check.crcs": False}) as consumer:
+        with producer._relay(target, 0) as relay:
+            relay.give(batches_of(consumer), 0, 1 << 60)
+            with pytest.raises(KafkaException, match="the record at offset 100 can't be relayed") as caught:
+                relay.run(1 << 40, 1.0)
+        assert caught.value.args[0].code() == KafkaError._BAD_MSG
+        producer.flush(WAIT_S)
+    assert (relay.rows, relay.delivered) == (0, 0)
+    assert values(cluster, target) == []
+
+
+def test_transaction_of_the_target_takes_only_what_was_committed(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    with client.producer(**{"transactional.id": topic}) as producer:
+        producer.init_transactions(WAIT_S)
+        for end, start in ((producer.abort_transaction, 900), (producer.commit_transaction, 0)):
+            producer.begin_transaction()
+            for number in range(start, start + 100):
+                producer.produce(topic, str(number))
+            assert producer.flush(WAIT_S) == 0
+            end(WAIT_S)
+    with client.producer(**{"transactional.id": target}) as producer:
+        producer.init_transactions(WAIT_S)
+        with keeping(client, topic) as consumer, producer._relay(target, 0) as relay:
+            batches = batches_of(consumer)
+            relay.give(batches, 0, 1 << 60)
+            with pytest.raises(KafkaException, match="Erroneous state"):
+                relay.run(1 << 40, 1.0)
+        producer.begin_transaction()
+        relay = relay_all(client, producer, topic, target, 100)
+        producer.commit_transaction(WAIT_S)
+    # gaps of markers and aborted records
+    assert relay.runs == [(0, 101, 100)]
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(target, 0, 0)])
+        assert [message.value() for message in consumer.consume(100, WAIT_S)] == numbers(100)
+
+
+def test_consumer_that_keeps_batches_has_nothing_else(client: Client) -> None:
+    topic = client.topic()
+    fill(client, topic, 10)
+    with keeping(client, topic) as consumer:
+        for call in (consumer.poll, consumer.consume, consumer.consume_arrow, consumer.__next__):
+            with pytest.raises(RuntimeError, match="keeps batches as they are"):
+                call()
+    with client.consumer() as consumer, pytest.raises(RuntimeError, match="opens batches"):
+        take_batches(consumer, 0)
+
+
+def test_ends_of_partitions_and_errors_come_as_with_columns(client: Client, cluster: MockCluster) -> None:
+    topic = client.topic()
+    fill(client, topic, 10)
+    with keeping(client, topic, **{"enable.partition.eof": True}) as consumer:
+        batches = batches_of(consumer)
+        assert batches.positions == {(topic, 0): 10}
+        while not batches.ends:
+            batches = take_batches(consumer, WAIT_S)
+        assert batches.ends == [TopicPartition(topic, 0, 10)]
+        assert not batches
+        cluster.push_request_errors(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic)
+        with pytest.raises(KafkaException) as caught:
+            take_batches(consumer, WAIT_S)
+        assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        consumer.wakeup()
+        assert take_batches(consumer, WAIT_S).ended
+
+
+def test_relay_says_what_it_can_not_do(client: Client) -> None:
+    topic, target = client.topic(), client.topic()
+    fill(client, topic, 100)
+    with client.producer() as producer, keeping(client, topic) as consumer:
+        with pytest.raises(ValueError, match="partition must be 0 or more"):
+            producer._relay(target, -1)
+        relay = producer._relay(target, 0)
+        with pytest.raises(RuntimeError, match="it is made already"):
+            relay.__init__(producer, target, 0, RuntimeError)  # type: ignore[misc]
+        batches = batches_of(consumer)
+        relay.give(batches, 0, 1 << 60)
+        assert not batches  # they are the relay's
+        with pytest.raises(RuntimeError, match="aren't queued yet"):
+            relay.give(batches, 0, 1 << 60)
+        relay.close()
+        relay.close()
+        with pytest.raises(RuntimeError, match="the relay is closed"):
+            relay.run(1, 0)
+        other = producer._relay(target, 7)
+        consumer.seek(TopicPartition(topic, 0, 0))
+        other.give(batches_of(consumer), 0, 1 << 60)
+        with pytest.raises(KafkaException, match="Unknown partition"):
+            other.run(1 << 40, 1.0)
+        closed = producer._relay(target, 0)
+    with pytest.raises(RuntimeError, match="Producer has been closed"):
+        closed.run(1, 0)
+    with pytest.raises(RuntimeError, match="Producer has been closed"):
+        producer._relay(target, 0)
+
+
+def test_what_is_dropped_is_given_back(client: Client) -> None:
+    """Batches and relays that nobody finishes; the test session ends by counting what is left."""
+    topic, target = client.topic(), client.topic()
+    fill(client, topic, 100)
+    producer, consumer = client.producer(), keeping(client, topic)
+    relay = producer._relay(target, 0)
+    relay.give(batches_of(consumer), 0, 1 << 60)
+    assert not relay.run(10, 0)
+    del relay
+    consumer.seek(TopicPartition(topic, 0, 0))
+    batches = batches_of(consumer)
+    consumer.close()
+    producer.flush(WAIT_S)
+    left = producer._relay(target, 0)
+    left.give(batches, 0, 1 << 60)
+    assert left.run(1 << 40, 1.0)
+    producer.close()
+    del left, producer, consumer
+    gc.collect()
