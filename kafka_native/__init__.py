@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from kafka_native._native.message import Message, MessageStatus
 from kafka_native._native.records import features
 from kafka_native.arrow import ArrowReport
-from kafka_native.compacted import CompactedTable, CompactedTopic, TableChange
 from kafka_native.consumer import Consumer
 from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo
 from kafka_native.errors import (
@@ -22,7 +21,6 @@ from kafka_native.errors import (
 )
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
 from kafka_native.producer import Producer
-from kafka_native.share_consumer import ShareConsumer
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -54,9 +52,11 @@ from kafka_native.types import (
 )
 
 if TYPE_CHECKING:
+    from kafka_native.compacted import CompactedTable, CompactedTopic, TableChange
     from kafka_native.deserializing_consumer import DeserializingConsumer
     from kafka_native.deserializing_share_consumer import DeserializingShareConsumer
     from kafka_native.serializing_producer import SerializingProducer
+    from kafka_native.share_consumer import ShareConsumer
 
 __version__ = "0.1.0"
 
@@ -115,9 +115,13 @@ __all__ = [
 
 # What few programs use is imported when it is asked for, as are the modules that `import confluent_kafka` brings along.
 _LATER = {
+    "CompactedTable": "compacted",
+    "CompactedTopic": "compacted",
     "DeserializingConsumer": "deserializing_consumer",
     "DeserializingShareConsumer": "deserializing_share_consumer",
     "SerializingProducer": "serializing_producer",
+    "ShareConsumer": "share_consumer",
+    "TableChange": "compacted",
 }
 _MODULES = {
     "cimpl",

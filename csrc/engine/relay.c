@@ -237,8 +237,9 @@ int kn_relay_run_waiting(struct kn_relay *relay, int64_t most, int64_t deadline_
     int tries = 0, status = kn_relay_run(relay, most);
     while (status == KN_ERR_FULL) {
         status = kn_engine_wait_for_room(relay->topic->engine, run_again, relay, deadline_us, &tries);
-        if (status == KN_ERR_FULL) break; /* the time is up */
+        if (status == KN_ERR_FULL) break;
         if (status == KN_OK) status = run(relay);
     }
+    relay->never_fits = status == KN_ERR_FULL && tries == KN_ROOM_TRIES; /* else the time is up */
     return status;
 }

@@ -43,6 +43,7 @@ struct kn_relay {
     struct kn_record_reader reader;
     struct kn_buffer *opened;
     int64_t offset;              /* when it fails: of the record, or of the batch's first */
+    int never_fits;              /* KN_ERR_FULL is for ever: that record is larger than the whole queue */
 };
 
 void kn_relay_deinit(struct kn_relay *relay);

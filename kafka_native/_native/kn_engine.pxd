@@ -313,6 +313,7 @@ cdef extern from "engine/relay.h" nogil:
         kn_runs runs
         kn_fetched *fetched
         int64_t offset
+        int never_fits
     void kn_relay_deinit(kn_relay *relay)
     void kn_relay_give(kn_relay *relay, kn_fetched *fetched, int64_t first, int64_t end)
     int kn_relay_run_waiting(kn_relay *relay, int64_t most, int64_t deadline_us)

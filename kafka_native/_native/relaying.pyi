@@ -5,7 +5,6 @@ from typing import final
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native._native.delivering import DeliveryCore
 from kafka_native.errors import KafkaError
-from kafka_native.types import TopicPartition
 
 @final
 class FetchedBatches:
@@ -13,7 +12,7 @@ class FetchedBatches:
     ended: bool
     def __bool__(self) -> bool: ...
     @property
-    def ends(self) -> list[TopicPartition]: ...
+    def ends(self) -> list[tuple[str, int, int]]: ...
 
 @final
 class BatchTaker: ...

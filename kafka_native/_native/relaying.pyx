@@ -16,8 +16,6 @@ from kafka_native._native.engine cimport Topic
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
 
-from kafka_native.types import TopicPartition
-
 
 @cython.final
 cdef class FetchedBatches:
@@ -37,8 +35,8 @@ cdef class FetchedBatches:
 
     @property
     def ends(self):
-        """Partitions of which the end was reached, where it is (``enable.partition.eof``), as TopicPartitions."""
-        return [TopicPartition(end.topic(), end.partition(), end.offset()) for end in self.messages]
+        """Ends of partitions that were reached (``enable.partition.eof``): (topic, partition, offset)."""
+        return [(end.topic(), end.partition(), end.offset()) for end in self.messages]
 
 
 @cython.final
@@ -176,6 +174,8 @@ cdef class Relay:
             status = kn_relay_run_waiting(&self.relay, most, deadline_us)
         self.running = False
         PyErr_CheckSignals()
+        if status == KN_ERR_FULL and self.relay.never_fits:
+            raise BufferError(f"Local: Queue full: the record at offset {self.relay.offset} is larger than queue.buffering.max.kbytes")
         if status != KN_OK and status != KN_ERR_FULL and status != KN_ERR_INTERRUPTED:
             raise self._failure(status)
         return self.relay.fetched == NULL

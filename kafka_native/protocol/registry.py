@@ -1,40 +1,104 @@
-"""Every declared request and response by its API key."""
+"""Every declared request and response by its API key; a module is imported when one of its messages is needed."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafka_native._native.wire import ProtocolError
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Message, Request, Response
+from kafka_native.protocol.schema import Request, Response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FAMILIES = (
-    "acls",
-    "configs",
-    "coordinator",
-    "delegation_tokens",
-    "fetch",
-    "group_admin",
-    "groups",
-    "metadata",
-    "offsets",
-    "partitions",
-    "produce",
-    "quorum",
-    "quotas",
-    "sasl",
-    "share",
-    "streams",
-    "telemetry",
-    "topics",
-    "transactions",
-    "users",
-    "versions",
-)
+    from kafka_native.protocol.schema import Message
+
+FAMILIES: Final = {
+    "acls": (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
+    "configs": (
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+    ),
+    "coordinator": (ApiKey.FIND_COORDINATOR,),
+    "delegation_tokens": (
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ),
+    "fetch": (ApiKey.FETCH,),
+    "group_admin": (
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+    ),
+    "groups": (
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ),
+    "metadata": (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS),
+    "offsets": (
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.DELETE_RECORDS,
+    ),
+    "partitions": (
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+    ),
+    "produce": (ApiKey.PRODUCE,),
+    "quorum": (
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    ),
+    "quotas": (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
+    "sasl": (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+    "share": (
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    ),
+    "streams": (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE),
+    "telemetry": (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
+    "topics": (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS),
+    "transactions": (
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+    ),
+    "users": (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
+    "versions": (ApiKey.API_VERSIONS,),
+}
+"""The modules that declare messages, and of which APIs."""
+
+_FAMILY_OF: Final = {int(key): family for family, keys in FAMILIES.items() for key in keys}
 
 
 class UnsupportedVersion(ProtocolError):
@@ -45,49 +109,41 @@ class UnsupportedVersion(ProtocolError):
 
     def __init__(self, api_key: int, version: int, correlation_id: int = -1) -> None:
         """Keep what identifies the request."""
-        name = request(api_key).__name__ if api_key in _requests else f"API {api_key}"
-        versions = f", the versions are {request(api_key).versions}" if api_key in _requests else ""
+        name = request(api_key).__name__ if api_key in _FAMILY_OF else f"API {api_key}"
+        versions = f", the versions are {request(api_key).versions}" if api_key in _FAMILY_OF else ""
         super().__init__(f"not supported{versions}", name, version)
         self.api_key = api_key
         self.api_version = version
         self.correlation_id = correlation_id
 
 
-_requests: dict[int, type[Request]] = {}
-_responses: dict[int, type[Response]] = {}
-
-
-def _load() -> None:
-    for family in FAMILIES:
-        for value in vars(import_module(f"kafka_native.protocol.{family}")).values():
-            if not isinstance(value, type) or not issubclass(value, Message) or not hasattr(value, "api_key"):
-                continue
-            if issubclass(value, Request):
-                _requests[value.api_key] = value
-            elif issubclass(value, Response):
-                _responses[value.api_key] = value
+@cache
+def _pair(api_key: int) -> tuple[type[Request], type[Response]]:
+    """The messages of an API, out of its family's module, which is imported now if it wasn't yet."""
+    declared = vars(import_module(f"kafka_native.protocol.{_FAMILY_OF[api_key]}")).values()
+    own = [each for each in declared if isinstance(each, type) and getattr(each, "api_key", None) == api_key]
+    [asks] = [each for each in own if issubclass(each, Request)]
+    [answers] = [each for each in own if issubclass(each, Response)]
+    return asks, answers
 
 
 def request(api_key: int) -> type[Request]:
     """The request of an API; ``KeyError`` where it is not declared."""
-    return _requests[api_key]
+    return _pair(api_key)[0]
 
 
 def response(api_key: int) -> type[Response]:
     """The response of an API; ``KeyError`` where it is not declared."""
-    return _responses[api_key]
+    return _pair(api_key)[1]
 
 
 def api_keys() -> Iterator[ApiKey]:
     """The APIs declared here, in ascending order."""
-    return (ApiKey(key) for key in sorted(_requests))
+    return (ApiKey(key) for key in sorted(_FAMILY_OF))
 
 
 def messages() -> Iterator[type[Message]]:
     """Every declared request and response."""
     for key in api_keys():
-        yield _requests[key]
-        yield _responses[key]
-
-
-_load()
+        yield request(key)
+        yield response(key)

@@ -152,9 +152,6 @@ class _Taken(Protocol):
     @property
     def positions(self) -> Mapping[tuple[str, int], int]: ...
 
-    @property
-    def ends(self) -> Sequence[TopicPartition]: ...
-
 
 T = TypeVar("T", bound=_Taken)
 
@@ -173,6 +170,10 @@ class _Reading(ABC, Generic[T]):
     def _take(self) -> T:
         """What comes within a moment; raises what `Consumer.consume_arrow` raises."""
 
+    @abstractmethod
+    def _ends_in(self, taken: T) -> Iterable[tuple[str, int, int | None]]:
+        """The ends of partitions that it has met: topic, partition and offset."""
+
     def steps(self) -> Iterator[tuple[int, T]]:
         """Something taken, and the offset from which on its records count; there needn't be one."""
         self._start_at(self._position)
@@ -186,9 +187,9 @@ class _Reading(ABC, Generic[T]):
             else:
                 self._position = max(before, taken.positions.get(self._range.key, before))
                 yield before, taken
-                for end in taken.ends:
-                    if (end.topic, end.partition) == self._range.key:
-                        self._on_end(end.offset)
+                for topic, partition, offset in self._ends_in(taken):
+                    if (topic, partition) == self._range.key:
+                        self._on_end(offset)
             if self._position > before:
                 waited_since = time.monotonic()
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
@@ -274,6 +275,9 @@ class _BatchReading(_Reading[FetchedBatches]):
     def _take(self) -> FetchedBatches:
         return take_batches(self._consumer, _WAIT_S)
 
+    def _ends_in(self, taken: FetchedBatches) -> Iterable[tuple[str, int, int | None]]:
+        return taken.ends
+
 
 class _RowReading(_Reading[ArrowBatch]):
     """As Arrow columns."""
@@ -300,6 +304,9 @@ class _RowReading(_Reading[ArrowBatch]):
         if taken.num_rows:
             self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
         return taken
+
+    def _ends_in(self, taken: ArrowBatch) -> Iterable[tuple[str, int, int | None]]:
+        return ((end.topic, end.partition, end.offset) for end in taken.ends)
 
     def _cut(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The rows that the range has, as the columns that Spark wants."""

@@ -110,6 +110,20 @@ def test_full_queue_is_waited_for(client: Client, cluster: MockCluster) -> None:
     assert relay.placed == [(0, 0, 2000)]
 
 
+def test_record_larger_than_the_whole_queue_is_named(client: Client, cluster: MockCluster) -> None:
+    topic, target = client.topic(), client.topic()
+    with client.producer() as producer:
+        producer.produce(topic, "small")
+        producer.produce(topic, bytes(2000))
+    with client.producer(**{"queue.buffering.max.kbytes": 1}) as producer, keeping(client, topic) as consumer:
+        with producer._relay(target, 0) as relay:
+            relay.give(batches_of(consumer), 0, 1 << 60)
+            with pytest.raises(BufferError, match=r"offset 1 is larger than queue\.buffering\.max\.kbytes"):
+                relay.run(1 << 40, WAIT_S)
+        assert producer.flush(WAIT_S) == 0
+    assert values(cluster, target) == [b"small"]
+
+
 def test_damaged_batch_is_refused_also_where_consumers_do_not_look(client: Client, cluster: MockCluster) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 100)
@@ -174,7 +188,7 @@ def test_ends_of_partitions_and_errors_come_as_with_columns(client: Client, clus
         assert batches.positions == {(topic, 0): 10}
         while not batches.ends:
             batches = take_batches(consumer, WAIT_S)
-        assert batches.ends == [TopicPartition(topic, 0, 10)]
+        assert batches.ends == [(topic, 0, 10)]
         assert not batches
         cluster.push_request_errors(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic)
         with pytest.raises(KafkaException) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,10 @@ def test_every_module_of_messages_is_registered() -> None:
         path.stem for path in package.glob("*.py") if path.stem != "schema" and "api_key=ApiKey." in path.read_text()
     }
     assert holders == set(registry.FAMILIES)
+    for name, keys in registry.FAMILIES.items():
+        module = vars(import_module(f"kafka_native.protocol.{name}")).values()
+        declared = [each.api_key for each in module if isinstance(each, type) and hasattr(each, "api_key")]
+        assert sorted(declared) == sorted(2 * keys), name  # a request and a response each
 
 
 @pytest.mark.parametrize("key", REQUIRED, ids=lambda key: key.name)
