@@ -84,10 +84,7 @@ class Producer(Transacting, ProducerCore):
         hint = "partitioner_cb has to know how many partitions there are: produce() waits for it, see max.block.ms"
         partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=hint)
         self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
-        self._produce_rows = partial(
-            produce_rows, block_s=block_s, needs_partition=partitioner is not None, exception_of=exception_of
-        )
-        self._exception_of_status = exception_of
+        self._produce_rows = partial(produce_rows, block_s=block_s, needs_partition=partitioner is not None)
         main = self._client.main
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
         if everything["transactional_id"]:
@@ -190,7 +187,7 @@ class Producer(Transacting, ProducerCore):
     def _relay(self, topic: str, partition: int) -> Relay:
         """For record batches as they were fetched, see `kafka_native._native.relaying`."""
         self._client.check_open(CLOSED_TEXT)
-        relay = Relay(self, topic, partition, self._exception_of_status)
+        relay = Relay(self, topic, partition)
         try:  # what comes before the partitions are known could not go whole
             _partitions_of(self._client, PARTITIONS_WAIT_S, topic)
         except BaseException:

@@ -183,7 +183,7 @@ static int half_append(struct kn_batch *half, const struct kn_record *record)
 {
     int status = kn_batch_writer_append(&half->writer, half->plain, record->timestamp_ms, record->key, record->key ? record->key_bytes : -1, record->value,
                                         record->value ? record->value_bytes : -1, record->headers, (size_t)record->headers_bytes, record->header_count);
-    half->budget_bytes += (record->key ? record->key_bytes : 0) + (int64_t)(record->value ? record->value_bytes : 0) + record->headers_bytes;
+    half->budget_bytes += kn_record_bytes(record);
     return status;
 }
 

@@ -510,6 +510,8 @@ int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context
             *tries = 0;
             status = wait_in_room(engine, deadline_us);
         }
+    } else {
+        *tries = 0; /* they count in a row */
     }
     kn_engine_room_end(engine);
     return status;

@@ -114,11 +114,6 @@ static int next_wanted(struct kn_relay *relay, struct kn_record *record)
     return status == KN_OK && record->offset >= relay->end ? KN_ERR_TRUNCATED : status;
 }
 
-static int64_t bytes_of(const struct kn_record *record)
-{
-    return (record->key ? record->key_bytes : 0) + (int64_t)(record->value ? record->value_bytes : 0) + record->headers_bytes;
-}
-
 /* The reader goes on behind so many wanted records. */
 static int pass(struct kn_relay *relay, int32_t count)
 {
@@ -126,7 +121,7 @@ static int pass(struct kn_relay *relay, int32_t count)
     int status = KN_OK;
     for (int32_t i = 0; i < count && status == KN_OK; i++) {
         status = next_wanted(relay, &record);
-        if (status == KN_OK) status = note(relay, record.offset, 1, bytes_of(&record));
+        if (status == KN_OK) status = note(relay, record.offset, 1, kn_record_bytes(&record));
     }
     return status;
 }

@@ -292,7 +292,7 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
         const uint8_t *start = reader.span.at;
         if ((status = kn_record_reader_next(&reader, &record)) != KN_OK) break;
         struct kn_message message = kn_message_of(&record, batch->partitions[index], batch->opaques[index]);
-        int64_t budget_bytes = (record.key ? record.key_bytes : 0) + (int64_t)(record.value ? record.value_bytes : 0) + record.headers_bytes;
+        int64_t budget_bytes = kn_record_bytes(&record);
         int refused = drain_record(topic, table, batch, &message, budget_bytes);
         if (refused != KN_OK) {
             size_t size = (size_t)(reader.span.at - start);

@@ -34,6 +34,12 @@ struct kn_record {
     int8_t timestamp_type;    /* 0 create time, 1 log append time, -1 not available */
 };
 
+/* Of key, value and headers: what a record counts with against limits. */
+static inline int64_t kn_record_bytes(const struct kn_record *record)
+{
+    return (record->key ? record->key_bytes : 0) + (int64_t)(record->value ? record->value_bytes : 0) + record->headers_bytes;
+}
+
 struct kn_record_reader {
     struct kn_span span;
     struct kn_batch_view view; /* by value: the reader outlives the caller's copy */

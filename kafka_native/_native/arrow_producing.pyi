@@ -21,5 +21,4 @@ def produce_rows(
     timeout: float | None,
     block_s: float,
     needs_partition: bool,
-    exception_of: Callable[[int, str | None, str | None], BaseException],
 ) -> int: ...

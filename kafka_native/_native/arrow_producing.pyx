@@ -202,7 +202,6 @@ cdef class Call:
     cdef Source source
     cdef Topic topic
     cdef ArrowReport report  # None: nobody wants one
-    cdef object exception_of
     cdef object refusal  # the KafkaError of the last refused row, and what it was for: refused rows in a row share it
     cdef tuple refused
     cdef kn_tally *tally
@@ -303,9 +302,9 @@ cdef class Call:
         cdef int32_t partition = kn_rows_partition(rows)
         cdef int64_t row = rows.before + rows.at
         if self.report is None:
-            raise self.exception_of(status, self._text(status, partition), f"row {row} ({row} queued)")
+            raise self.core._refusal(status, self._text(status, partition), f"row {row} ({row} queued)")
         if self.refused is None or self.refused[0] != status or self.refused[1] != partition:
-            self.refusal = self.exception_of(status, self._text(status, partition), None).args[0]
+            self.refusal = self.core._refusal(status, self._text(status, partition)).args[0]
             self.refused = (status, partition)
         self.report.add(row, self.refusal)
         rows.at += 1
@@ -315,15 +314,9 @@ cdef class Call:
         return f"there is no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
 
     cdef object _failure(self, int status):
-        if status == KN_ERR_FULL:
-            return BufferError("Local: Queue full")
-        if status == KN_ERR_NOMEM:
-            return MemoryError()
-        if status == KN_ERR_CLOSED:
-            return RuntimeError("Producer has been closed")
         if status == KN_ERR_INVALID:
             return ValueError(f"the Arrow data, row {self.taken()}: changed after it was checked")
-        return self.exception_of(status, None, None)
+        return self.core._refusal(status)
 
     cdef int finish(self, bint failed) except -1:
         cdef kn_tally *tally = self.tally
@@ -332,16 +325,15 @@ cdef class Call:
 
 
 def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,
-                 bint needs_partition, exception_of not None):
+                 bint needs_partition):
     """`Producer.produce_arrow`, with ``columns`` (role -> name or index or None) and what the producer knows of itself.
 
-    ``block_s`` is max.block.ms, 0 for none; ``needs_partition``: there is a ``partitioner_cb``; ``exception_of`` as for `ProducerCore._open`.
+    ``block_s`` is max.block.ms, 0 for none; ``needs_partition``: there is a ``partitioner_cb``.
     """
     cdef Call call = Call.__new__(Call)
     cdef int64_t deadline_us = KN_NEVER
     cdef int64_t stall_us = 0
     call.core = core
-    call.exception_of = exception_of
     try:
         if timeout is not None and timeout >= 0:
             deadline_us = kn_clock_us() + <int64_t>(min(float(timeout), 1e9) * 1e6)

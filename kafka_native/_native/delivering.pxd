@@ -28,6 +28,7 @@ cdef class Report:
 cdef class DeliveryCore:
     cdef readonly Engine engine
     cdef object _on_delivery  # client-wide callback or None
+    cdef object _exception_of  # (status, text, where) -> the exception of what the engine refuses; _refusal() asks it
     cdef bint _closed
     cdef bint _last_served  # nobody makes callbacks for what comes to `deliveries` any more
     cdef list _reports  # Report, the oldest first; more than one only when threads meet
@@ -38,4 +39,5 @@ cdef class DeliveryCore:
     cdef int _serve_report(self, Report report) except -1
     cdef int _serve_tally(self, kn_batch *ticket) except -1
     cdef int _end_tally(self, kn_tally *tally, int64_t rows, bint discard) except -1
+    cdef object _refusal(self, int status, text=*, where=*)
     cdef _check_open(self)

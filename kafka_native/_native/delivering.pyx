@@ -324,6 +324,16 @@ cdef class DeliveryCore:
                     self.engine.kick()  # a wake-up ends one wait: pass it on
         return kn_engine_outstanding(self.engine.engine)
 
+    cdef object _refusal(self, int status, text=None, where=None):
+        # The exception for a status; `where` tells which message, if there were several.
+        if status == KN_ERR_FULL:
+            return BufferError("Local: Queue full")
+        if status == KN_ERR_NOMEM:
+            return MemoryError()
+        if status == KN_ERR_CLOSED:
+            return RuntimeError("Producer has been closed")
+        return self._exception_of(status, text, where)
+
     cdef _check_open(self):
         if self.engine is None:
             raise RuntimeError("Producer is not initialised: call super().__init__(conf)")

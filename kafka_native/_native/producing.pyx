@@ -249,7 +249,6 @@ cdef inline bint _plain_timestamp(PyObject *source, int64_t *number) noexcept:
 cdef class ProducerCore(DeliveryCore):
     """The compiled half of `kafka_native.Producer`."""
 
-    cdef object _exception_of  # (status, text, where) -> the exception that produce() raises
     cdef int64_t _block_us  # max.block.ms
     cdef object _partitioner  # partitioner_cb or None
     cdef object _partitions_of  # topic -> how many partitions it has; waits for metadata
@@ -342,7 +341,7 @@ cdef class ProducerCore(DeliveryCore):
             if status == KN_ERR_FULL and self._block_us:
                 status = self._append_later(target, value, key, headers, number, moment, opaque)
             if status != KN_OK:
-                raise self._refusal(status, topic, number)
+                raise self._refused(status, topic, number)
 
     def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
         """Queues many messages for one topic in one call, at a fraction of what as many calls of `produce()` cost.
@@ -412,7 +411,7 @@ cdef class ProducerCore(DeliveryCore):
             raise _located(error, index, f"{index} queued") from error
         if status == KN_OK or (index > 0 and status in (KN_ERR_FULL, KN_ERR_NOMEM)):
             return index  # the next call has the exception, if it still holds
-        raise self._refusal(status, topic, columns.partition_now, f"message {index} ({index} queued)")
+        raise self._refused(status, topic, columns.partition_now, f"message {index} ({index} queued)")
 
     cdef int _append_row(self, kn_topic *target, Columns columns, Py_ssize_t index, int64_t block_us) except? -100:
         # One message of produce_many(): one with headers, or one that gather() can't take, whose mistake comes out here.
@@ -488,11 +487,11 @@ cdef class ProducerCore(DeliveryCore):
                 queued += 1
                 source.pop("_error", None)
             elif status == KN_ERR_NOMEM or status == KN_ERR_CLOSED:
-                raise self._refusal(status, topic, number)
+                raise self._refused(status, topic, number)
             elif status == KN_ERR_FULL:
                 source["_error"] = self.engine.error_of(status, 0, None)
             else:
-                source["_error"] = self._refusal(status, topic, number).args[0]
+                source["_error"] = self._refused(status, topic, number).args[0]
         return queued
 
     cdef list _checked_rows(self, list messages, int32_t partition, on_delivery):
@@ -653,16 +652,10 @@ cdef class ProducerCore(DeliveryCore):
             if self.engine.engine != NULL:
                 kn_engine_room_end(self.engine.engine)
 
-    cdef object _refusal(self, int status, topic, int partition, str where=None):
-        # The exception for a status; `where` tells which message, if there were several.
-        if status == KN_ERR_FULL:
-            return BufferError("Local: Queue full")
-        if status == KN_ERR_NOMEM:
-            return MemoryError()
-        if status == KN_ERR_CLOSED:
-            return RuntimeError("Producer has been closed")
+    cdef object _refused(self, int status, topic, int partition, where=None):
+        # _refusal() of a message to this partition.
         text = f"{exact_text(topic)} has no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
-        return self._exception_of(status, text, where)
+        return self._refusal(status, text, where)
 
     cdef int _encode_headers(self, headers, kn_message *message) except -1:
         cdef size_t used = 0

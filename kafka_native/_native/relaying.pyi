@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from types import TracebackType
 from typing import final
 
@@ -21,13 +20,7 @@ def take_batches(core: ConsumerCore, timeout: float) -> FetchedBatches: ...
 
 @final
 class Relay:
-    def __init__(
-        self,
-        core: DeliveryCore,
-        topic: str,
-        partition: int,
-        exception_of: Callable[[int, str | None, str | None], BaseException],
-    ) -> None: ...
+    def __init__(self, core: DeliveryCore, topic: str, partition: int) -> None: ...
     def __enter__(self) -> Relay: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

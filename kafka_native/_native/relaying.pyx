@@ -105,7 +105,6 @@ cdef class Relay:
 
     cdef DeliveryCore core
     cdef Topic topic
-    cdef object exception_of
     cdef ArrowReport report
     cdef kn_relay relay
     cdef bint running
@@ -113,14 +112,13 @@ cdef class Relay:
     def __cinit__(self):
         memset(&self.relay, 0, sizeof(self.relay))
 
-    def __init__(self, DeliveryCore core not None, str topic not None, int partition, exception_of not None):
-        """``exception_of`` as for `ProducerCore._open`."""
+    def __init__(self, DeliveryCore core not None, str topic not None, int partition):
+        """``core``: an open producer."""
         if partition < 0:
             raise ValueError(f"partition must be 0 or more, not {partition}")
         if self.core is not None:
             raise RuntimeError("it is made already")
         core._check_open()
-        self.exception_of = exception_of
         self.topic = core.engine.topic_at(topic)
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = _heard
@@ -177,15 +175,8 @@ cdef class Relay:
         if status == KN_ERR_FULL and self.relay.never_fits:
             raise BufferError(f"Local: Queue full: the record at offset {self.relay.offset} is larger than queue.buffering.max.kbytes")
         if status != KN_OK and status != KN_ERR_FULL and status != KN_ERR_INTERRUPTED:
-            raise self._failure(status)
+            raise self.core._refusal(status, None, f"the record at offset {self.relay.offset} can't be relayed")
         return self.relay.fetched == NULL
-
-    cdef object _failure(self, int status):
-        if status == KN_ERR_NOMEM:
-            return MemoryError()
-        if status == KN_ERR_CLOSED:
-            return RuntimeError("Producer has been closed")
-        return self.exception_of(status, None, f"the record at offset {self.relay.offset} can't be relayed")
 
     def close(self):
         """No batch comes any more: what is at hand is dropped, what is queued is sent. Harmless when called twice."""

@@ -94,7 +94,6 @@ class Metadata:
         self._in_flight = False
         self._again = False
         self._unasked = False  # a topic is wanted that no request has asked for
-        self._unanswered = False  # the last request came to nothing
         self._next_at = NEVER
         self._clock = clock
         self.topics: dict[str, Topic] = {}
@@ -149,7 +148,7 @@ class Metadata:
     def _ask_first_time(self, now: float) -> None:
         """Ask for a new topic as soon as a request can go: the back-off for others that are missing isn't its own."""
         self._unasked = True
-        if self._in_flight or self._unanswered:
+        if self._in_flight or self._trying_since is not None:  # the last request came to nothing
             self.refresh(now)
         else:
             self._next_at = min(self._next_at, now)
@@ -240,7 +239,6 @@ class Metadata:
     def _on_reply(self, reply: Reply) -> None:
         self._in_flight = False
         now = self._clock()
-        self._unanswered = isinstance(reply, KafkaError) or reply.error_code != 0
         if isinstance(reply, KafkaError) or reply.error_code:
             self._next_at = now + self._backoff.next_s()
             if self._log.on:

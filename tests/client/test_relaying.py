@@ -206,7 +206,7 @@ def test_relay_says_what_it_can_not_do(client: Client) -> None:
             producer._relay(target, -1)
         relay = producer._relay(target, 0)
         with pytest.raises(RuntimeError, match="it is made already"):
-            relay.__init__(producer, target, 0, RuntimeError)  # type: ignore[misc]
+            relay.__init__(producer, target, 0)  # type: ignore[misc]
         batches = batches_of(consumer)
         relay.give(batches, 0, 1 << 60)
         assert not batches  # they are the relay's

@@ -87,6 +87,14 @@ static void patch(struct kn_buffer *batch, size_t at, int32_t value)
     kn_put_i32(batch->data + AT_CRC, (int32_t)kn_crc32c(0, batch->data + AT_ATTRIBUTES, batch->size_bytes - AT_ATTRIBUTES));
 }
 
+/* Two batches, one behind the other. Takes both buffers. */
+static struct kn_buffer *joined(struct kn_buffer *first, struct kn_buffer *second)
+{
+    CHECK_EQ(kn_buffer_append(&first, second->data, second->size_bytes), KN_OK);
+    kn_buffer_give(second);
+    return first;
+}
+
 /* Takes the buffer. */
 static struct kn_fetched *fetched_of(struct kn_buffer *bytes)
 {
@@ -103,11 +111,18 @@ static struct kn_fetched *fetched_of(struct kn_buffer *bytes)
     return fetched;
 }
 
+/* All that is in the bytes, which it takes. */
+static int relay_all(struct kn_buffer *bytes)
+{
+    kn_relay_give(&relay, fetched_of(bytes), 0, ALL);
+    return kn_relay_run(&relay, ALL);
+}
+
 /* --- what came of it --- */
 
 static struct kn_accumulator *target(void) { return topic->tables->partitions[1]; }
 
-/* The next complete batch of the partition, or the open one; to be freed with done(). */
+/* The next complete batch of the partition, or the open one; deliver() takes it. */
 static struct kn_batch *next(void)
 {
     struct kn_list *node = kn_list_first(&target()->waiting);
@@ -190,10 +205,8 @@ static int is_whole(const struct kn_batch *batch) { return !batch->plain && batc
 static void test_batches_go_whole(void)
 {
     begin(KN_CODEC_NONE, 0);
-    struct kn_buffer *two = batch_bytes(1000, COUNT, KN_CODEC_GZIP, KN_ATTR_TRANSACTIONAL), *second = batch_bytes(1000 + COUNT, COUNT, KN_CODEC_NONE, 0);
-    CHECK_EQ(kn_buffer_append(&two, second->data, second->size_bytes), KN_OK);
+    struct kn_buffer *two = joined(batch_bytes(1000, COUNT, KN_CODEC_GZIP, KN_ATTR_TRANSACTIONAL), batch_bytes(1000 + COUNT, COUNT, KN_CODEC_NONE, 0));
     int64_t bytes = (int64_t)two->size_bytes;
-    kn_buffer_give(second);
     kn_relay_give(&relay, fetched_of(two), 1000, ALL);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
     CHECK(relay.fetched == NULL && kn_chunk_live() == 0);
@@ -216,8 +229,7 @@ static void test_whole_batches_keep_their_place(void)
     begin(KN_CODEC_GZIP, 0);
     struct kn_message message = {.value = (const uint8_t *)"v", .value_bytes = 1, .key_bytes = -1, .partition = 1, .timestamp_ms = T0};
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
     CHECK_EQ(next()->writer.record_count, 1);
     int64_t first_id = next()->id;
@@ -261,8 +273,7 @@ static void test_what_cannot_go_whole_is_read(void)
     check_told(1, &(struct kn_run){0, 0, COUNT});
     end();
     begin(KN_CODEC_NONE, COUNT - 1);
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_NONE, 0)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_ERR_FULL); /* more than the queue takes at all */
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_NONE, 0)), KN_ERR_FULL); /* more than the queue takes at all */
     CHECK_EQ(relay.rows, COUNT - 1);
     deliver(0);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
@@ -275,8 +286,7 @@ static void test_what_cannot_go_whole_is_read(void)
 static void test_times_of_the_log_become_those_of_records(void)
 {
     begin(KN_CODEC_NONE, 0);
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, KN_ATTR_LOG_APPEND_TIME)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, KN_ATTR_LOG_APPEND_TIME)), KN_OK);
     CHECK_EQ(next()->writer.base_timestamp_ms, T0 + COUNT - 1);
     CHECK_EQ(next()->writer.max_timestamp_ms, T0 + COUNT - 1);
     deliver(0);
@@ -288,13 +298,8 @@ static void test_small_batches_are_gathered(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_buffer *many = batch_bytes(0, 1, KN_CODEC_NONE, 0);
-    for (int64_t i = 1; i < 50; i++) {
-        struct kn_buffer *one = batch_bytes(i, 1, KN_CODEC_NONE, 0);
-        CHECK_EQ(kn_buffer_append(&many, one->data, one->size_bytes), KN_OK);
-        kn_buffer_give(one);
-    }
-    kn_relay_give(&relay, fetched_of(many), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+    for (int64_t i = 1; i < 50; i++) many = joined(many, batch_bytes(i, 1, KN_CODEC_NONE, 0));
+    CHECK_EQ(relay_all(many), KN_OK);
     CHECK_EQ(next()->writer.record_count, 50);
     deliver(0);
     CHECK(next() == NULL);
@@ -305,11 +310,7 @@ static void test_small_batches_are_gathered(void)
 static void test_a_full_queue_is_gone_on_with(void)
 {
     begin(KN_CODEC_NONE, COUNT + COUNT / 2);
-    struct kn_buffer *two = batch_bytes(0, COUNT, KN_CODEC_GZIP, 0), *second = batch_bytes(COUNT, COUNT, KN_CODEC_GZIP, 0);
-    CHECK_EQ(kn_buffer_append(&two, second->data, second->size_bytes), KN_OK);
-    kn_buffer_give(second);
-    kn_relay_give(&relay, fetched_of(two), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_ERR_FULL);
+    CHECK_EQ(relay_all(joined(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0), batch_bytes(COUNT, COUNT, KN_CODEC_GZIP, 0))), KN_ERR_FULL);
     CHECK_EQ(relay.rows, COUNT);
     CHECK_EQ(kn_relay_run_waiting(&relay, ALL, kn_clock_us() + 2000), KN_ERR_FULL);
     deliver(0);
@@ -343,14 +344,12 @@ static void test_what_is_damaged_is_not_sent(void)
     begin(KN_CODEC_NONE, 0);
     struct kn_buffer *changed = batch_bytes(40, COUNT, KN_CODEC_GZIP, 0);
     changed->data[changed->size_bytes - 20] ^= 1;
-    kn_relay_give(&relay, fetched_of(changed), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_ERR_CRC);
+    CHECK_EQ(relay_all(changed), KN_ERR_CRC);
     CHECK_EQ(relay.offset, 40);
     struct kn_buffer *boasting = batch_bytes(40, COUNT, KN_CODEC_GZIP, 0);
     patch(boasting, AT_LAST_OFFSET_DELTA, INT32_MAX - 1);
     patch(boasting, AT_RECORD_COUNT, INT32_MAX); /* a token for each would be 16 GB */
-    kn_relay_give(&relay, fetched_of(boasting), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_ERR_INVALID);
+    CHECK_EQ(relay_all(boasting), KN_ERR_INVALID);
     struct kn_buffer *short_one = batch_bytes(40, COUNT, KN_CODEC_GZIP, 0);
     patch(short_one, AT_LAST_OFFSET_DELTA, COUNT + 1);
     patch(short_one, AT_RECORD_COUNT, COUNT + 1); /* and a gap: it is read */
@@ -368,13 +367,11 @@ static void test_unknown_places(void)
 {
     begin(KN_CODEC_NONE, 0);
     relay.partition = 2;
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_ERR_UNKNOWN_PARTITION);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_ERR_UNKNOWN_PARTITION);
     CHECK_EQ(relay.rows, 0);
     relay.partition = 1;
     kn_topic_fail(topic, KN_ERR_TIMED_OUT, 0, NULL); /* its partitions aren't known for now: records wait */
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     struct kn_broker *leaders[2] = {NULL, NULL};
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 2, leaders, NULL), KN_OK);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0);
@@ -401,15 +398,13 @@ static void test_a_closing_client_takes_nothing(void)
 static void test_older_brokers_get_what_they_take(void)
 {
     begin(KN_CODEC_NONE, 0);
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     CHECK_EQ(kn_batch_prepare(engine, next(), 2), KN_OK); /* message sets */
     CHECK_EQ(next()->magic, 1);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0); /* and the next leader is newer */
     deliver(0);
     if (engine->codecs.codecs[KN_CODEC_ZSTD].compress) {
-        kn_relay_give(&relay, fetched_of(batch_bytes(COUNT, COUNT, KN_CODEC_ZSTD, 0)), 0, ALL);
-        CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+        CHECK_EQ(relay_all(batch_bytes(COUNT, COUNT, KN_CODEC_ZSTD, 0)), KN_OK);
         CHECK(is_whole(next()));
         check_sent(next(), 6, KN_CODEC_NONE, 0, COUNT, COUNT);
         deliver(COUNT);
@@ -421,8 +416,7 @@ static void test_older_brokers_get_what_they_take(void)
 static void test_a_whole_batch_is_split(void)
 {
     begin(KN_CODEC_NONE, 0);
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     struct kn_batch *batch = KN_LIST_ENTRY(kn_list_pop_front(&target()->waiting), struct kn_batch, node);
     target()->in_flight++; /* as if it had been taken */
     CHECK_EQ(kn_accumulator_split(target(), batch, 30), KN_OK);
@@ -437,8 +431,7 @@ static void test_a_whole_batch_is_split(void)
 static void test_a_failed_batch_tells_each_row_once(void)
 {
     begin(KN_CODEC_NONE, 0);
-    kn_relay_give(&relay, fetched_of(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), 0, ALL);
-    CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     kn_topic_purge(topic);
     struct kn_batch *failed = KN_LIST_ENTRY(kn_queue_pop(&engine->deliveries), struct kn_batch, node);
     CHECK(failed->plain == NULL && failed->wire == NULL);
