@@ -82,8 +82,9 @@ static void summarise(const uint32_t *counts, int64_t least, int64_t most, struc
         window->sum = 0;
         return;
     }
-    window->min = clamp(least, lowest_of(first), highest_of(first));
-    window->max = clamp(most, lowest_of(last), highest_of(last));
+    /* An extreme may be another window's, or lost (see record()): then its bucket tells it. */
+    window->min = least >= lowest_of(first) && least <= highest_of(first) ? least : lowest_of(first);
+    window->max = most >= lowest_of(last) && most <= highest_of(last) && most >= window->min ? most : highest_of(last);
     window->avg = clamp(window->sum / window->cnt, window->min, window->max);
     double squares = 0;
     for (uint32_t i = first; i <= last; i++) {

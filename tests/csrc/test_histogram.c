@@ -149,6 +149,34 @@ static void test_a_sum_seen_before_its_values_goes_with_them(void)
     free(histogram);
 }
 
+static void check_ordered(const struct kn_window *window)
+{
+    CHECK(window->min <= window->avg && window->avg <= window->max);
+    CHECK(window->min <= window->p50 && window->p50 <= window->p99_99 && window->p99_99 <= window->max);
+}
+
+static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
+{
+    struct kn_histogram *histogram = histogram_new();
+    struct kn_window window;
+    kn_histogram_record(histogram, 11297, 1);
+    atomic_store(&histogram->least, UINT32_MAX); /* the reader ended a window in the middle of it */
+    atomic_store(&histogram->most, 0);
+    kn_histogram_window(histogram, 1, &window);
+    CHECK_EQ(window.min, 11264);
+    CHECK_EQ(window.max, 11327);
+    CHECK_EQ(window.avg, 11297);
+    check_ordered(&window);
+    kn_histogram_record(histogram, 11310, 1);
+    kn_histogram_record(histogram, 11290, 1);
+    atomic_store(&histogram->least, 11310); /* two threads at once: each extreme is the other's */
+    atomic_store(&histogram->most, 11290);
+    kn_histogram_window(histogram, 1, &window);
+    CHECK_EQ(window.avg, 11310); /* as near as the extremes let it */
+    check_ordered(&window);
+    free(histogram);
+}
+
 #define WRITERS 3
 #define RECORDS 20000
 
@@ -170,7 +198,7 @@ static void test_nothing_is_lost_between_threads(void)
     for (int i = 0; i < WRITERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, record_many, NULL), 0);
     for (int i = 0; i < 50; i++) {
         kn_histogram_window(shared, 1, &window);
-        CHECK(window.cnt == 0 || (window.min <= window.p50 && window.p50 <= window.p99 && window.p99 <= window.max && window.avg <= window.max));
+        check_ordered(&window);
         count += window.cnt;
         sum += window.sum;
     }
@@ -188,6 +216,7 @@ int main(void)
     RUN(test_what_is_too_large_or_negative_is_counted);
     RUN(test_a_window_holds_what_came_since_the_last_one_ended);
     RUN(test_a_sum_seen_before_its_values_goes_with_them);
+    RUN(test_extremes_seen_before_their_value_are_told_by_its_bucket);
     RUN(test_nothing_is_lost_between_threads);
     return check_done();
 }
