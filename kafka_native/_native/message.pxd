@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from kafka_native._native.kn_engine cimport kn_chunk
@@ -42,7 +43,7 @@ cdef class Own:
 
 cdef class Message:
     cdef Batch _batch
-    cdef Own _own  # None for most
+    cdef PyObject *_own  # an Own, a reference; NULL for most
     cdef const uint8_t *_record  # where the record starts, for kn_record_reread(); NULL when `_own` has everything
     cdef const uint8_t *_value_data
     cdef int64_t _timestamp_ms

@@ -3,10 +3,14 @@
 
 A Message borrows its bytes from the chunk it arrived in and makes Python objects only for the fields that are asked for. It has 64 bytes and
 little in them: what is the same for a whole batch is in its Batch, what is asked for less often than the value is read from the record again.
-It takes no part in garbage collection and comes from a freelist, because consuming makes one for every record.
+It takes no part in garbage collection, and is made and ended by hand (see the end of this file), because consuming makes one for every record.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_SIZE
+from cpython.mem cimport PyMem_Realloc
+from cpython.object cimport PyObject, PyTypeObject, destructor
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -24,6 +28,18 @@ from kafka_native._native.kn_records cimport (
     kn_span,
     kn_span_of,
 )
+
+cdef extern from "Python.h":
+    ctypedef struct PyListObject:
+        PyObject **ob_item
+        Py_ssize_t allocated
+
+    PyObject *PyObject_Init(void *, PyTypeObject *)
+    void *PyObject_Malloc(size_t)
+    void PyObject_Free(void *)
+    void Py_SET_REFCNT(void *, Py_ssize_t)
+    void Py_SET_SIZE(void *, Py_ssize_t)
+    int PyList_Append(PyObject *, PyObject *) except -1
 
 # Partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
@@ -108,7 +124,7 @@ cdef class Own:
 
 @cython.final
 @cython.no_gc
-@cython.freelist(10240)
+@cython.always_allow_keywords(False)  # methods without arguments are called faster
 cdef class Message:
     """A record of a topic, or an error in its place.
 
@@ -168,8 +184,8 @@ cdef class Message:
     def key(self):
         """The key as bytes, None when the record has none (or what `set_key()` put in its place)."""
         cdef kn_record record
-        if self._own is not None and self._own.has_key:
-            return self._own.key
+        if self._own != NULL and (<Own>self._own).has_key:
+            return (<Own>self._own).key
         if self._record == NULL:
             return None
         kn_record_reread(self._record, &record)
@@ -177,15 +193,15 @@ cdef class Message:
 
     def value(self):
         """The value as bytes, None for a null value (or what `set_value()` put in its place)."""
-        if self._own is not None and self._own.has_value:
-            return self._own.value
+        if self._own != NULL and (<Own>self._own).has_value:
+            return (<Own>self._own).value
         return _bytes_of(self._value_data, self._value_bytes)
 
     def headers(self):
         """The headers as a list of (name, bytes or None) in their order, duplicates included; None when there are none."""
         cdef kn_record record
-        if self._own is not None and self._own.has_headers:
-            return self._own.headers
+        if self._own != NULL and (<Own>self._own).has_headers:
+            return (<Own>self._own).headers
         if self._record == NULL:
             return None
         kn_record_reread(self._record, &record)
@@ -259,8 +275,8 @@ cdef class Message:
 
     def __len__(self):
         """The value's length, 0 for a null value."""
-        if self._own is not None and self._own.has_value:
-            return 0 if self._own.value is None else len(self._own.value)
+        if self._own != NULL and (<Own>self._own).has_value:
+            return 0 if (<Own>self._own).value is None else len((<Own>self._own).value)
         return 0 if self._value_data == NULL else self._value_bytes
 
     def __bool__(self):
@@ -296,20 +312,10 @@ cdef class Message:
         )
 
 
-cdef inline Message _message(Batch batch, const uint8_t *start, const kn_record *record):
-    # Hot: one a record consumed or reported.
-    cdef Message self = Message.__new__(Message)
-    self._batch = batch
-    self._record = start
-    self._value_data = record.value
-    self._value_bytes = record.value_bytes
-    self._timestamp_ms = record.timestamp_ms
-    self._offset_delta = <int32_t>(record.offset - batch.base_offset)
-    return self
-
-
 cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record):
-    return _message(batch, start, record)
+    cdef Message self = <Message>_shell(batch, start, record)
+    Py_DECREF(self)  # the cast has counted it once more
+    return self
 
 
 cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1:
@@ -317,13 +323,16 @@ cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *
     cdef kn_record record
     cdef const uint8_t *start
     cdef int64_t next_offset = position[0]
-    while len(into) < most:
+    cdef Py_ssize_t count = PyList_GET_SIZE(into)
+    _reserve(into, min(most - count, <Py_ssize_t>reader.left), most)
+    while count < most:
         start = reader.span.at
         if kn_record_reader_next(reader, &record) != KN_OK:
             break
         if record.offset >= from_offset:
             next_offset = record.offset + 1
-            into.append(_message(batch, start, &record))
+            _put(into, count, _shell(batch, start, &record))
+            count += 1
     position[0] = next_offset
     return 0
 
@@ -344,14 +353,17 @@ cdef Message legacy_message_of(Batch batch, const kn_record *record):
 
 
 cdef Own _owning(Message self):
-    if self._own is None:
-        self._own = Own.__new__(Own)
-    return self._own
+    cdef Own own
+    if self._own == NULL:
+        own = Own.__new__(Own)
+        Py_INCREF(own)
+        self._own = <PyObject *>own
+    return <Own>self._own
 
 
 cdef object error_of_message(Message self):
-    if self._own is not None and self._own.has_error:
-        return self._own.error
+    if self._own != NULL and (<Own>self._own).has_error:
+        return (<Own>self._own).error
     return None if self._batch is None else self._batch.error
 
 
@@ -378,3 +390,94 @@ def _short(data, limit=40):
 def live_chunks():
     """How many receive buffers are referenced in this process, for leak checks."""
     return kn_chunk_live()
+
+
+# --- how a Message is made and ended ---
+#
+# By hand, for its counts: what Cython makes of a Message sets and clears fields to None, which changes one word four times for each, and each time waits
+# for the time before. And into a list that has room.
+
+cdef extern from *:
+    """
+    #define SET_BATCH(message, batch) ((message)->_batch = (batch))
+    #ifdef Py_GIL_DISABLED
+    enum { LISTS_CAN_BE_GROWN = 0 }; /* their items have a head there */
+    #else
+    enum { LISTS_CAN_BE_GROWN = 1 };
+    #endif
+    """
+    void SET_BATCH(Message message, Batch batch)  # whatever was there; takes the reference
+    bint LISTS_CAN_BE_GROWN
+
+cdef enum:
+    SHELLS = 10240  # two lists of 10,000 are alive while consume() makes one in place of another: the Messages of the one before come from here
+
+cdef PyObject *shells[SHELLS]  # Messages that ended: no references, fields not to be relied on
+cdef int shell_count = 0
+
+
+cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record *record) except NULL:
+    # Hot: one a record consumed or reported. A new reference to a Message.
+    global shell_count
+    cdef PyObject *made
+    if shell_count > 0:
+        shell_count -= 1
+        made = shells[shell_count]
+        Py_SET_REFCNT(made, 1)
+    else:
+        made = <PyObject *>PyObject_Malloc((<PyTypeObject *>Message).tp_basicsize)
+        if made == NULL:
+            raise MemoryError
+        PyObject_Init(made, <PyTypeObject *>Message)
+    Py_INCREF(batch)
+    SET_BATCH(<Message>made, batch)
+    (<Message>made)._own = NULL
+    (<Message>made)._record = start
+    (<Message>made)._value_data = record.value
+    (<Message>made)._value_bytes = record.value_bytes
+    (<Message>made)._timestamp_ms = record.timestamp_ms
+    (<Message>made)._offset_delta = <int32_t>(record.offset - batch.base_offset)
+    return made
+
+
+cdef void _end(PyObject *self) noexcept:
+    # The type's tp_dealloc.
+    global shell_count
+    Py_XDECREF(<PyObject *>(<Message>self)._batch)
+    Py_XDECREF((<Message>self)._own)
+    if shell_count < SHELLS:
+        shells[shell_count] = self
+        shell_count += 1
+    else:
+        PyObject_Free(self)
+
+
+cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t most) except -1:
+    # Room for so many more, and for twice what there was if that isn't above `most`: the list grows by steps of an eighth otherwise, and each may copy it.
+    cdef PyListObject *to = <PyListObject *>into
+    cdef Py_ssize_t wanted = PyList_GET_SIZE(into) + more
+    cdef PyObject **items
+    if not LISTS_CAN_BE_GROWN or wanted <= to.allocated:
+        return 0
+    wanted = max(wanted, min(2 * to.allocated, most))
+    items = <PyObject **>PyMem_Realloc(to.ob_item, wanted * sizeof(PyObject *))
+    if items == NULL:
+        raise MemoryError
+    to.ob_item = items
+    to.allocated = wanted
+    return 0
+
+
+cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
+    # Takes the reference.
+    if count < (<PyListObject *>into).allocated:
+        (<PyListObject *>into).ob_item[count] = item
+        Py_SET_SIZE(<PyObject *>into, count + 1)
+        return 0
+    try:
+        return PyList_Append(<PyObject *>into, item)
+    finally:
+        Py_XDECREF(item)
+
+
+(<PyTypeObject *>Message).tp_dealloc = <destructor>_end
