@@ -242,32 +242,32 @@ cdef class Message:
         """How often a share group has delivered this record, 1 for the first time (KIP-932); None for other messages."""
         return None if self._batch.delivery_count == NO_COUNT else self._batch.delivery_count
 
-    def set_topic(self, topic):
+    def set_topic(self, topic, /):
         """Replaces what `topic()` returns."""
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
         self._batch = self._batch.copy()  # the other messages of the batch keep theirs
         self._batch.topic = topic
 
-    def set_key(self, key):
+    def set_key(self, key, /):
         """Replaces what `key()` returns, for deserializers."""
         own = _owning(self)
         own.key = key
         own.has_key = True
 
-    def set_value(self, value):
+    def set_value(self, value, /):
         """Replaces what `value()` returns, for deserializers."""
         own = _owning(self)
         own.value = value
         own.has_value = True
 
-    def set_headers(self, headers):
+    def set_headers(self, headers, /):
         """Replaces what `headers()` returns."""
         own = _owning(self)
         own.headers = headers
         own.has_headers = True
 
-    def set_error(self, error):
+    def set_error(self, error, /):
         """Replaces what `error()` returns."""
         own = _owning(self)
         own.error = error
