@@ -83,10 +83,12 @@ def usable(adapters: str, console: Console) -> list[str]:
 
 
 def warm_up(adapters: list[str], task: Task) -> None:
-    """Every adapter a few times without a record of it: a broker that has just started slows its first clients down."""
+    """Every adapter a few times without a record of it: a broker that has just started slows its first clients down.
+
+    With the run's own codec and payload: what the broker does with a compressed batch is other code.
+    """
     with topic(task.bootstrap, task.partitions) as name:
-        count = min(task.count, WARM_UP_MESSAGES)
-        short = Task(task.bootstrap, name, count, task.size, task.partitions, pids=task.pids)
+        short = dataclasses.replace(task, topic=name, count=min(task.count, WARM_UP_MESSAGES))
         for scenario in ("produce", "consume") * WARM_UPS:
             for adapter in adapters:
                 if can(adapter, scenario, short):

@@ -141,7 +141,7 @@ class PartitionMetrics:
     """Messages in complete batches that wait to be sent."""
     xmit_msgq_bytes: int = 0
     fetchq_cnt: int = 0
-    """Messages fetched and not handed out."""
+    """Messages fetched and not handed out; a part of a fetch that is being handed out counts as a whole to its end."""
     fetchq_size: int = 0
     fetch_state: str = "none"
     """``none``, ``offset-query``, ``validate-epoch-wait``, ``offset-wait`` (tried again later), ``active``, or

@@ -9,13 +9,17 @@
 #include "records/legacy_writer.h"
 
 /* The compressed form of a batch, its header not filled yet; NULL: send it as it is. */
-static struct kn_buffer *compress(struct kn_engine *engine, const struct kn_codec *codec, const struct kn_buffer *plain)
+static struct kn_buffer *compress(struct kn_engine *engine, const struct kn_codec *codec, const struct kn_batch *batch)
 {
+    const struct kn_buffer *plain = batch->plain;
+    const uint8_t *records = plain->data + KN_BATCH_HEADER_BYTES;
+    size_t records_bytes = plain->size_bytes - KN_BATCH_HEADER_BYTES;
+    int level = engine->config.codec_level;
     struct kn_buffer *out = kn_buffer_take(engine->pool, plain->size_bytes);
     if (!out) return NULL;
     out->size_bytes = KN_BATCH_HEADER_BYTES;
-    int status = codec->compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES,
-                                 engine->config.codec_level, &out);
+    int status = level == KN_CODEC_LEVEL_DEFAULT ? kn_effort_compress(&batch->topic->effort, codec, records, records_bytes, &out)
+                                                 : codec->compress(records, records_bytes, level, &out);
     if (status == KN_OK && out->size_bytes < plain->size_bytes) return out;
     kn_buffer_give(out);
     return NULL;
@@ -34,7 +38,7 @@ static void seal(struct kn_engine *engine, struct kn_batch *batch, int16_t produ
     int again = batch->wire != NULL; /* numbered anew: the records stay as they are */
     int usable = !again && engine->config.codec != KN_CODEC_NONE && codec->compress &&
                  (engine->config.codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
-    struct kn_buffer *compressed = usable ? compress(engine, codec, batch->plain) : NULL;
+    struct kn_buffer *compressed = usable ? compress(engine, codec, batch) : NULL;
     if (!again) batch->wire = compressed ? compressed : batch->plain;
     if (!again) batch->codec = (int8_t)(compressed ? engine->config.codec : KN_CODEC_NONE);
     meta.attributes |= batch->codec;

@@ -263,6 +263,7 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
         if (status == KN_ERR_TLS) event_tell_tls(event, kn_connection_stream(broker->connection));
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
+    kn_sender_fail_picked(&broker->sender, status ? status : KN_ERR_TRANSPORT, now_us);
     kn_beat_on_down(broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);
     broker_note_use(broker, now_us);
     kn_fetcher_on_down(&broker->fetcher);
@@ -384,6 +385,7 @@ static void op_open(struct kn_broker *broker, const struct kn_op *op, int64_t no
 static void op_hold(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
 {
     if (broker_state(broker) != KN_BROKER_UP || !op_is_current(broker, op)) return;
+    kn_sender_recall(&broker->sender, now_us);
     broker->sender.produce_version = broker->fetcher.fetch_version = -1;
     broker_expect_open(broker, now_us);
 }
@@ -398,7 +400,7 @@ static void op_close(struct kn_broker *broker, const struct kn_op *op, int64_t n
 /* Produce requests in flight can't be called back: their connection goes, and they with it. */
 static void op_purge(struct kn_broker *broker, int64_t now_us)
 {
-    if (!broker->sender.in_flight) return;
+    if (!broker->sender.in_flight && !broker->sender.sealings.count) return;
     broker->sender.purging = 1;
     broker_down_because(broker, KN_OK, "purged", 1, now_us);
     broker->sender.purging = 0;

@@ -1,35 +1,49 @@
-/* Threads that help with what takes long and waits for nobody: compression. A broker's thread that has several pieces of such work runs them here, takes
- * part itself, and goes on when all are done.
+/* Threads that do what takes long and waits for nobody, compression, beside the broker threads.
  *
- * Thread: kn_crew_run() from any broker's thread, several at once; the workers start when there is first something for them. Lock: `lock` (leaf), held to
- * hand out work only. Who frees: the engine embeds it; a job lives on the stack of who runs it.
+ * Thread: begin, finish from any broker's thread, each task by its owner; the workers start when there is something for them. Lock: `lock` (leaf), held
+ * to hand out tasks only. Who frees: the engine embeds the crew, its owner a task, which stays where it is until it is done.
  */
 #ifndef KN_ENGINE_CREW_H
 #define KN_ENGINE_CREW_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include "base/list.h"
 #include "engine/thread.h"
 
-#define KN_CREW_MAX 4
+#define KN_CREW_MAX 8
+
+struct kn_task {
+    void (*work)(struct kn_task *task); /* by its owner, as the next two, before it begins */
+    void (*tell)(void *whom);           /* called once it is done, when its owner may have gone on already: so only with `whom` */
+    void *whom;
+    struct kn_list node;                /* under the crew's lock: in crew->tasks while nobody has begun it */
+    atomic_int done;                    /* set with release by who did it: what the work wrote is there */
+};
 
 struct kn_crew {
-    int size;                        /* immutable: workers at most; 0 (also when all is zero): who runs does everything itself */
+    int size;                        /* immutable: workers at most; 0 (also when all is zero): whoever begins a task does it */
     struct kn_mutex lock;
-    pthread_cond_t wanted;           /* for workers: a job is there, or it is time to end */
-    pthread_cond_t finished;         /* for who runs: the last piece of some job is done */
-    struct kn_list jobs;             /* under lock: with pieces that nobody has begun */
-    int started;                     /* under lock */
-    int stopping;                    /* under lock */
+    pthread_cond_t wanted;           /* for workers: a task is there, or it is time to end */
+    pthread_cond_t finished;         /* for owners: some task is done */
+    struct kn_list tasks;            /* under lock, as all below: that nobody has begun, in order */
+    int32_t waiting;                 /* so many */
+    int idle;                        /* workers that wait for one */
+    int started;
+    int stopping;
     pthread_t threads[KN_CREW_MAX];
 };
 
-/* As many workers as there are processors besides the caller's, at most KN_CREW_MAX. */
+/* As many workers as there are processors, at most KN_CREW_MAX; 0 on a single one, where they would only take turns. */
 int kn_crew_useful_size(void);
 void kn_crew_init(struct kn_crew *crew, int size);
-void kn_crew_stop(struct kn_crew *crew); /* nothing is running: ends and joins the workers */
+void kn_crew_stop(struct kn_crew *crew); /* no task is left: ends and joins the workers */
 void kn_crew_deinit(struct kn_crew *crew); /* stopped */
-/* Calls work(context, index) for each index from 0 to count - 1, in any order and on several threads; returns when all have returned. */
-void kn_crew_run(struct kn_crew *crew, void (*work)(void *context, int32_t index), void *context, int32_t count);
+/* Has task->work(task) done by a worker, or here and now where there is none. */
+void kn_crew_begin(struct kn_crew *crew, struct kn_task *task);
+static inline int kn_task_is_done(struct kn_task *task) { return atomic_load_explicit(&task->done, memory_order_acquire); }
+void kn_task_do_here(struct kn_task *task); /* instead of kn_crew_begin() */
+/* Returns when the task, which has begun or not, is done: what no worker has got to yet is done here. */
+void kn_crew_finish(struct kn_crew *crew, struct kn_task *task);
 
 #endif

@@ -218,7 +218,7 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
         int written = error_code != 0 || batch->sent_us != 0;
         kn_count(&sender->broker->retries, 1);
         log_outcome(sender, batch, status, error_code, "is to be sent again");
-        kn_accumulator_requeue(batch->accumulator, batch, written ? now_us + backoff_us(config, batch->attempts, error_code) : now_us);
+        kn_sender_put_back(sender, batch, written ? now_us + backoff_us(config, batch->attempts, error_code) : now_us, now_us);
         return;
     }
     log_outcome(sender, batch, status, error_code, "has failed");
@@ -230,6 +230,12 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
         if (config->gapless) kn_produce_raise_fatal(sender, batch->accumulator, status, error_code);
     }
     kn_accumulator_settle(batch->accumulator, batch);
+}
+
+void kn_produce_unsent(struct kn_sender *sender, struct kn_batch *batch, int status, int64_t now_us)
+{
+    batch->sent_us = 0;
+    fail_batch(sender, batch, 1, status, 0, NULL, 0, now_us);
 }
 
 static void ask_for_metadata(struct kn_sender *sender, const struct kn_batch *batch, const struct kn_produce_outcome *outcome,
@@ -280,13 +286,15 @@ static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *
 
 /* Records that are too large together, or one that spoils the others (KIP-467), are sent apart until only who is to blame fails. Bad ones that
  * follow each other become the beginning of a batch, then a batch of their own, which then fails as a whole. */
-static int split_refused(struct kn_sender *sender, struct kn_batch *batch, const struct kn_produce_outcome *outcome, int action)
+static int split_refused(struct kn_sender *sender, struct kn_batch *batch, const struct kn_produce_outcome *outcome, int action, int64_t now_us)
 {
     int by_size = action & KN_PRODUCE_SPLIT;
     if (!by_size && (action & KN_PRODUCE_RETRY || outcome->bad_record < 0)) return 0;
     if (atomic_load_explicit(&sender->broker->engine->refusing, memory_order_acquire)) return 0;
     int32_t at = outcome->bad_record > 0 ? outcome->bad_record : outcome->bad_run; /* all of them: no two parts */
-    return kn_accumulator_split(batch->accumulator, batch, by_size ? 0 : at) == KN_OK;
+    if (kn_accumulator_split(batch->accumulator, batch, by_size ? 0 : at) != KN_OK) return 0;
+    kn_sender_recall(sender, now_us);
+    return 1;
 }
 
 /* With idempotence another try can't write anything twice, so an answer that makes no sense is as good as none. */
@@ -306,7 +314,7 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch, co
         settle_written(sender, batch, outcome->error_code ? -1 : outcome->base_offset, outcome->log_append_time_ms);
         return;
     }
-    if (split_refused(sender, batch, outcome, action)) return;
+    if (split_refused(sender, batch, outcome, action, now_us)) return;
     int may_retry = action & KN_PRODUCE_RETRY;
     if (action & KN_PRODUCE_SEQUENCE) may_retry = on_sequence_refused(sender, batch, outcome->error_code);
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);

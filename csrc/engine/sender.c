@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
-#include "engine/batch_seal.h"
 #include "engine/engine.h"
 #include "engine/produce_request.h"
 
-#define REQUEST_BATCHES_MAX 512
 #define REQUEST_BYTES ((size_t)960 << 10)    /* enough for one request: a full batch of the default size goes alone */
+#define FULL_BYTES (REQUEST_BYTES / 2)        /* a batch of the default size may be complete with so much: the next message didn't fit */
 #define UNSENT_BYTES_MAX ((size_t)2 << 20)   /* waiting in the socket's queue: more would only grow old there */
 #define PIPELINE_MAX 5                       /* keeps the socket busy; the broker serves a connection's requests one by one */
 #define DUE_SLACK_US 250                     /* the clock of this turn was read a moment ago */
@@ -40,28 +39,22 @@ int kn_sender_wants_connection(struct kn_sender *sender)
         if (kn_accumulator_wants(first->accumulator, sender->broker)) return 1;
         kn_schedule_pop(&sender->schedule);
     }
-    return sender->in_flight > 0;
+    return sender->in_flight > 0 || sender->sealings.count > 0;
 }
 
 /* --- collecting --- */
 
-struct picks { /* what one request will carry */
-    int32_t count;
-    size_t size_bytes;
-    struct kn_batch *batches[REQUEST_BATCHES_MAX];
-};
-
 /* One look at each partition that is due. Partitions to look at again go back in only afterwards: one batch a partition and request. */
-static void collect(struct kn_sender *sender, struct picks *picks, int64_t now_us)
+static void collect(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     struct kn_engine *engine = sender->broker->engine;
-    struct kn_schedule_entry again[REQUEST_BATCHES_MAX];
+    struct kn_schedule_entry again[KN_PICKS_MAX];
     int32_t again_count = 0;
     int flushing = atomic_load_explicit(&engine->flushing, memory_order_relaxed) > 0;
     const struct kn_schedule_entry *first;
     picks->count = 0;
     picks->size_bytes = 0;
-    while (picks->size_bytes < REQUEST_BYTES && again_count < REQUEST_BATCHES_MAX && picks->count < REQUEST_BATCHES_MAX &&
+    while (picks->size_bytes < REQUEST_BYTES && again_count < KN_PICKS_MAX && picks->count < KN_PICKS_MAX &&
            (first = kn_schedule_first(&sender->schedule)) && (flushing || first->at_us <= now_us)) {
         struct kn_accumulator *accumulator = kn_schedule_pop(&sender->schedule).accumulator;
         int64_t next_us;
@@ -86,8 +79,20 @@ static void refuse(struct kn_sender *sender, struct kn_batch *batch, int status)
     kn_accumulator_settle(batch->accumulator, batch);
 }
 
+static void requeue(struct kn_batch *batch, int64_t next_try_us)
+{
+    batch->status = KN_OK;
+    kn_accumulator_requeue(batch->accumulator, batch, next_try_us);
+}
+
+void kn_sender_put_back(struct kn_sender *sender, struct kn_batch *batch, int64_t next_try_us, int64_t now_us)
+{
+    requeue(batch, next_try_us);
+    kn_sender_recall(sender, now_us);
+}
+
 /* What couldn't be sealed goes back or is settled, and leaves the picks. */
-static void drop_unsealed(struct kn_sender *sender, struct picks *picks, int64_t now_us)
+static void drop_unsealed(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < picks->count; i++) {
@@ -95,10 +100,7 @@ static void drop_unsealed(struct kn_sender *sender, struct picks *picks, int64_t
         int status = batch->status;
         if (status == KN_OK) picks->batches[kept++] = batch;
         else if (status != KN_ERR_NOMEM) refuse(sender, batch, status);
-        else {
-            batch->status = KN_OK;
-            kn_accumulator_requeue(batch->accumulator, batch, now_us + NO_MEMORY_BACKOFF_US);
-        }
+        else kn_sender_put_back(sender, batch, now_us + NO_MEMORY_BACKOFF_US, now_us);
     }
     picks->count = kept;
 }
@@ -126,7 +128,7 @@ static int by_topic_and_partition(const void *left, const void *right)
     return a->partition < b->partition ? -1 : 1;
 }
 
-static void log_request(const struct kn_sender *sender, const struct picks *picks)
+static void log_request(const struct kn_sender *sender, const struct kn_picks *picks)
 {
     struct kn_engine *engine = sender->broker->engine;
     int64_t messages = 0;
@@ -136,16 +138,14 @@ static void log_request(const struct kn_sender *sender, const struct picks *pick
                (int)picks->count, (long long)atomic_load_explicit(&engine->budget.messages, memory_order_relaxed), (int)sender->in_flight);
 }
 
-static void send_request(struct kn_sender *sender, struct picks *picks, int64_t now_us)
+static void send_request(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     drop_unsealed(sender, picks, now_us);
     if (picks->count == 0) return;
     qsort(picks->batches, (size_t)picks->count, sizeof *picks->batches, by_topic_and_partition);
     struct kn_produce *produce = kn_produce_new(sender, picks->batches, picks->count, now_us);
     if (!produce) {
-        for (int32_t i = 0; i < picks->count; i++) {
-            kn_accumulator_requeue(picks->batches[i]->accumulator, picks->batches[i], now_us + NO_MEMORY_BACKOFF_US);
-        }
+        for (int32_t i = 0; i < picks->count; i++) kn_sender_put_back(sender, picks->batches[i], now_us + NO_MEMORY_BACKOFF_US, now_us);
         return;
     }
     kn_count_batches(sender->broker->windows, &sender->broker->means, picks->batches, picks->count);
@@ -173,48 +173,61 @@ static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us
     return next_us;
 }
 
-struct sealing { /* requests whose batches are sealed side by side */
-    struct kn_sender *sender;
-    struct picks picks[PIPELINE_MAX];
-};
-
-/* Any thread of the crew: it notes in the batch what can't be, and the sender's thread acts on it. */
-static void seal_request(void *context, int32_t index)
+/* Whether another request may be picked now. Beyond those that may be out there it is only sealed, ahead of its turn, and only while requests are full: one
+ * that isn't had better wait and grow. */
+static int may_pick(const struct kn_sender *sender, int can_send, int32_t limit)
 {
-    struct sealing *sealing = context;
-    const struct picks *picks = &sealing->picks[index];
-    const struct kn_sender *sender = sealing->sender;
-    for (int32_t i = 0; i < picks->count; i++) {
-        picks->batches[i]->status = kn_batch_prepare(sender->broker->engine, picks->batches[i], sender->produce_version);
+    const struct kn_engine *engine = sender->broker->engine;
+    int32_t ahead = engine->crew.size + 1 < KN_SEALINGS_MAX ? engine->crew.size + 1 : KN_SEALINGS_MAX;
+    if (sender->sealings.count >= ahead) return 0;
+    if (can_send && sender->in_flight + sender->sealings.count < limit) return 1;
+    return engine->config.codec != KN_CODEC_NONE && sender->picked_full;
+}
+
+void kn_sender_fail_picked(struct kn_sender *sender, int status, int64_t now_us)
+{
+    struct kn_picks *picks;
+    while ((picks = kn_sealings_take(&sender->sealings, &sender->broker->engine->crew))) {
+        for (int32_t i = 0; i < picks->count; i++) kn_produce_unsent(sender, picks->batches[i], status, now_us);
+    }
+}
+
+void kn_sender_recall(struct kn_sender *sender, int64_t now_us)
+{
+    struct kn_picks *picks;
+    while ((picks = kn_sealings_take(&sender->sealings, &sender->broker->engine->crew))) {
+        for (int32_t i = 0; i < picks->count; i++) requeue(picks->batches[i], now_us);
     }
 }
 
 int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
 {
-    struct kn_engine *engine = sender->broker->engine;
-    const struct kn_engine_config *config = &engine->config;
+    const struct kn_engine_config *config = &sender->broker->engine->config;
     int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
-    struct sealing sealing; /* not initialised as a whole: it is large */
-    int compresses = config->codec != KN_CODEC_NONE;
-    sealing.sender = sender;
+    int is_slow_here = config->codec != KN_CODEC_NONE && sender->broker->engine->crew.size == 0;
     if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return blocked(sender, now_us, KN_NEVER);
     if (config->idempotence == KN_IDEMPOTENCE_DEMANDED && sender->produce_version < KN_PRODUCE_BATCHES_SINCE) return blocked(sender, now_us, refuse_all(sender));
     for (;;) {
-        if (now_us < sender->held_until_us) return blocked(sender, now_us, sender->held_until_us);
-        /* Bytes that get written, or an answer, bring us back. */
-        if (sender->in_flight >= limit || is_backed_up(sender)) return blocked(sender, now_us, KN_NEVER);
-        atomic_store_explicit(&sender->blocked_since_us, 0, memory_order_relaxed);
-        /* As many as can be compressed at once; sealing without compression is quick. */
-        int32_t most = compresses ? 1 + engine->crew.size : 1, count = 0;
-        if (most > limit - sender->in_flight) most = limit - sender->in_flight;
-        while (count < most) {
-            collect(sender, &sealing.picks[count], now_us + DUE_SLACK_US);
-            if (sealing.picks[count].count == 0) break;
-            count++;
+        if (atomic_load_explicit(&sender->broker->engine->refusing, memory_order_acquire)) kn_sender_fail_picked(sender, KN_ERR_TRANSPORT, now_us);
+        if (now_us < sender->held_until_us) {
+            kn_sender_recall(sender, now_us); /* messages whose time is up don't stay for it */
+            return blocked(sender, now_us, sender->held_until_us);
         }
-        kn_crew_run(&engine->crew, seal_request, &sealing, count);
-        for (int32_t i = 0; i < count; i++) send_request(sender, &sealing.picks[i], now_us);
-        if (count < most || compresses) break; /* compressing took a while: let the socket have its turn */
+        int can_send = sender->in_flight < limit && !is_backed_up(sender);
+        struct kn_picks *sealed = can_send ? kn_sealings_take_sealed(&sender->sealings) : NULL;
+        if (sealed) {
+            send_request(sender, sealed, now_us);
+            if (is_slow_here) break; /* let the socket have its turn */
+            continue;
+        }
+        /* Bytes that get written, an answer, or the crew bring us back. */
+        if (!may_pick(sender, can_send, limit)) return blocked(sender, now_us, KN_NEVER);
+        atomic_store_explicit(&sender->blocked_since_us, 0, memory_order_relaxed);
+        struct kn_picks *picks = kn_sealings_next(&sender->sealings);
+        collect(sender, picks, now_us + DUE_SLACK_US);
+        if (picks->count == 0) break;
+        sender->picked_full = picks->size_bytes >= FULL_BYTES;
+        kn_sealings_begin(&sender->sealings, sender->broker, sender->produce_version);
     }
     const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
     return first ? first->at_us : KN_NEVER;

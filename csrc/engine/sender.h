@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include "engine/accumulator.h"
 #include "engine/schedule.h"
+#include "engine/sealing.h"
 
 struct kn_sender {
     struct kn_broker *broker;
@@ -21,7 +22,9 @@ struct kn_sender {
     _Atomic int64_t blocked_since_us; /* something is due since then and can't be sent: not connected, held back, or too much in flight; 0: no */
     int16_t produce_version;    /* negotiated, -1 before open */
     int64_t held_until_us;      /* throttled by the broker */
+    int picked_full;            /* the last request that was picked: there is more than one request carries */
     int purging;                /* what fails now was thrown away: no other try */
+    struct kn_sealings sealings;
 };
 
 void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker);
@@ -32,6 +35,13 @@ int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, 
 int kn_sender_wants_connection(struct kn_sender *sender);
 /* Called when the broker is open: builds and sends requests while the in-flight limit allows. Returns when to be called again at the latest. */
 int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us);
+/* What was picked but not sent never will be: the connection is gone, or the client at its end. As with a request that wasn't written, what may have another
+ * try goes back, and the rest fails. */
+void kn_sender_fail_picked(struct kn_sender *sender, int status, int64_t now_us);
+/* What was picked but not sent goes back to its partitions. */
+void kn_sender_recall(struct kn_sender *sender, int64_t now_us);
+/* A batch goes back for another try, and what was picked after it, too, so that order holds. */
+void kn_sender_put_back(struct kn_sender *sender, struct kn_batch *batch, int64_t next_try_us, int64_t now_us);
 
 /* What to do about an error code of a Produce response. */
 #define KN_PRODUCE_RETRY 1    /* another try may succeed */

@@ -29,6 +29,8 @@ struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_
     topic->partitioner = engine->config.partitioner;
     topic->sticky_linger_ms = engine->config.sticky_linger_ms;
     kn_list_init(&topic->node);
+    atomic_init(&topic->effort.batches, 0);
+    atomic_init(&topic->effort.form, 0);
     atomic_init(&topic->table, NULL);
     atomic_init(&topic->sticky, NULL);
     atomic_init(&topic->sticky_until_ms, 0);

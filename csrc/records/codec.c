@@ -27,16 +27,16 @@ void kn_codec_table_init(struct kn_codec_table *table)
     memset(table, 0, sizeof *table);
     for (int id = 0; id < KN_CODEC_COUNT; id++) table->codecs[id].name = names[id];
 #ifdef KN_BUILTIN_GZIP
-    table->codecs[KN_CODEC_GZIP] = (struct kn_codec){names[KN_CODEC_GZIP], kn_gzip_library, kn_gzip_compress, kn_gzip_decompress};
+    table->codecs[KN_CODEC_GZIP] = (struct kn_codec){names[KN_CODEC_GZIP], kn_gzip_library, kn_gzip_compress, kn_gzip_decompress, 0};
 #endif
 #ifdef KN_HAVE_SNAPPY
     table->codecs[KN_CODEC_SNAPPY] =
-        (struct kn_codec){names[KN_CODEC_SNAPPY], kn_snappy_library, kn_snappy_compress, kn_snappy_decompress};
+        (struct kn_codec){names[KN_CODEC_SNAPPY], kn_snappy_library, kn_snappy_compress, kn_snappy_decompress, 0};
 #endif
 #ifdef KN_HAVE_LZ4
-    table->codecs[KN_CODEC_LZ4] = (struct kn_codec){names[KN_CODEC_LZ4], kn_lz4_library, kn_lz4_compress, kn_lz4_decompress};
+    table->codecs[KN_CODEC_LZ4] = (struct kn_codec){names[KN_CODEC_LZ4], kn_lz4_library, kn_lz4_compress, kn_lz4_decompress, 0};
 #endif
 #ifdef KN_HAVE_ZSTD
-    table->codecs[KN_CODEC_ZSTD] = (struct kn_codec){names[KN_CODEC_ZSTD], kn_zstd_library, kn_zstd_compress, kn_zstd_decompress};
+    table->codecs[KN_CODEC_ZSTD] = (struct kn_codec){names[KN_CODEC_ZSTD], kn_zstd_library, kn_zstd_compress, kn_zstd_decompress, KN_ZSTD_QUICKER_FORMS};
 #endif
 }

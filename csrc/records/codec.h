@@ -13,7 +13,7 @@
 
 enum kn_codec_id { KN_CODEC_NONE = 0, KN_CODEC_GZIP = 1, KN_CODEC_SNAPPY = 2, KN_CODEC_LZ4 = 3, KN_CODEC_ZSTD = 4, KN_CODEC_COUNT = 5 };
 
-#define KN_CODEC_LEVEL_DEFAULT (-1)
+#define KN_CODEC_LEVEL_DEFAULT (-1) /* quicker forms of it, where a codec has some, are the levels below */
 #define KN_DECOMPRESSED_MAX_BYTES ((size_t)128 << 20) /* default cap */
 
 /* Appends the compressed form of src to *out (which may be replaced by a larger buffer). KN_OK, KN_ERR_NOMEM, KN_ERR_CODEC. */
@@ -27,6 +27,7 @@ struct kn_codec {
     const char *library;   /* what serves it, e.g. "libdeflate 1.14"; NULL: not built in */
     kn_compress_fn *compress;     /* NULL: not built in */
     kn_decompress_fn *decompress;
+    int quicker_forms;     /* how many KN_CODEC_LEVEL_DEFAULT has: for data that they suit, nearly as small */
 };
 
 struct kn_codec_table {

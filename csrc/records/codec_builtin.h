@@ -26,6 +26,7 @@ kn_decompress_fn kn_lz4_decompress;
 #endif
 #ifdef KN_HAVE_ZSTD
 extern const char kn_zstd_library[];
+#define KN_ZSTD_QUICKER_FORMS 2
 kn_compress_fn kn_zstd_compress;
 kn_decompress_fn kn_zstd_decompress;
 #endif

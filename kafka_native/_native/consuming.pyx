@@ -238,11 +238,12 @@ cdef class ConsumerCore:
         cdef kn_record record
         cdef const uint8_t *start
         cdef int status
+        # First, also where a notice is the answer: whoever has got it may go on with the batch that is open.
+        if self._segment != NULL and kn_segment_is_stale(self._segment):
+            self._drop_segment()
         if self.engine.notices:
             notice = self.engine.notices.popleft()
             return error_message_of(notice[0], notice[1], notice[2], notice[3])
-        if self._segment != NULL and kn_segment_is_stale(self._segment):
-            self._drop_segment()
         while True:
             if not self._reading:
                 if self._segment == NULL and not self._next_segment():

@@ -86,6 +86,7 @@ cdef extern from "records/codec.h" nogil:
         const char *library
         kn_compress_fn *compress
         kn_decompress_fn *decompress
+        int quicker_forms
     struct kn_codec_table:
         kn_codec codecs[5]
     void kn_codec_table_init(kn_codec_table *table)

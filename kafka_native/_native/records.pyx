@@ -202,6 +202,7 @@ cdef int fill_without(kn_codec_table *table, object disabled) except -1:
         table.codecs[codec].compress = NULL
         table.codecs[codec].decompress = NULL
         table.codecs[codec].library = NULL
+        table.codecs[codec].quicker_forms = 0
         library = codec_fallback.library(name)
         if library is None:
             continue

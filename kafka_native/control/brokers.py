@@ -16,6 +16,7 @@ from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.control.encryption import Encryption
 from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
 from kafka_native.errors import (
+    STATUS_CLOSED,
     STATUS_PROTOCOL,
     STATUS_STALE,
     STATUS_TIMED_OUT,
@@ -618,6 +619,8 @@ class BrokerPool:
         """The decoded response, or the KafkaError that stands for it."""
         if event.status == STATUS_STALE:  # a heartbeat, or a call whose time is up: never sent
             return KafkaError(KafkaError._TRANSPORT, f"{broker.name}: the connection has just ended")
+        if event.status == STATUS_CLOSED:  # by us, but not the client: calls that are open then have ended before
+            return KafkaError(KafkaError._TRANSPORT, f"{broker.name}: the broker has left the cluster, or moved")
         if event.status != 0:
             cause = from_status(event.status)
             return KafkaError(cause.code(), f"{broker.name}: {event.text or cause.str()}")

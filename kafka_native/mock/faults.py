@@ -172,6 +172,11 @@ class Faults:
         with self._lock:
             self._tampers.append(_Armed(broker, api_key, count, tamper))
 
+    @property
+    def has_tampers(self) -> bool:
+        """Whether any response is going to be broken."""
+        return bool(self._tampers)
+
     def take_tamper(self, broker: int, api_key: int) -> Tamper | None:
         """What to do to this response."""
         if not self._tampers:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
+import select
 import selectors
 import socket
 import threading
@@ -36,6 +37,8 @@ SMALLEST_FRAME = 8
 _TRUSTED_BYTES = 8 << 20
 _BACKLOG = 128
 _JOIN_SECONDS = 5.0
+# The other end has closed; where poll() doesn't know this one, it tells POLLHUP, unasked.
+_HUNG_UP = getattr(select, "POLLRDHUP", 0)
 
 
 class Broker:
@@ -190,6 +193,14 @@ class Connection:
         if self._thread is not threading.current_thread():
             self._thread.join(_JOIN_SECONDS)
 
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for an answer any more: either end has closed. Only for the connection's own thread."""
+        if self.is_closing:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, _HUNG_UP)
+        return bool(poll.poll(0))
+
     # --- reading ---
 
     def _run(self) -> None:
@@ -268,6 +279,9 @@ class Connection:
 
     def _send(self, reply: Response | Reply, request: handlers.Incoming) -> bool:
         faults = self.broker.cluster.faults
+        stays_open = not self.login.is_over
+        if faults.has_tampers and self.is_abandoned():
+            return stays_open  # what a test armed is for somebody who reads it; there may be more requests to do
         tamper = faults.take_tamper(self.broker.id, request.api_key)
         correlation_id = request.correlation_id
         if tamper is not None:
@@ -275,7 +289,6 @@ class Connection:
             if tamper.edit is not None:
                 tamper.edit(reply.message if isinstance(reply, Reply) else reply)
         pieces = frame_pieces(reply, request.reply_version, correlation_id)
-        stays_open = not self.login.is_over
         if tamper is not None and tamper.after_bytes is not None:
             pieces, stays_open = [b"".join(pieces)[: tamper.after_bytes]], False
         elif tamper is not None and tamper.announced_bytes is not None:

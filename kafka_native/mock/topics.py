@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from kafka_native.mock.log import PartitionLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NO_LEADER = -1
@@ -36,11 +37,26 @@ def is_valid_name(name: str | None) -> bool:
 class Waiter:
     """A fetch that waits for news from any of its partitions."""
 
-    __slots__ = ("event",)
+    __slots__ = ("_among", "event")
 
     def __init__(self) -> None:
         """Nothing has happened yet."""
         self.event = threading.Event()
+        self._among: list[set[Waiter]] = []
+
+    def watch(self, everyone: set[Waiter], partitions: Iterable[Partition]) -> None:
+        """Hear of what happens from now on, to these partitions or the cluster; under the cluster's lock."""
+        self._among = [everyone, *(partition.waiters for partition in partitions)]
+        for waiters in self._among:
+            waiters.add(self)
+
+    def wait(self, lock: AbstractContextManager[object], seconds: float) -> None:
+        """Wait for news, or until the time is up; takes the lock behind it, to hear no more."""
+        self.event.wait(seconds)
+        with lock:
+            self.event.clear()
+            for waiters in self._among:
+                waiters.discard(self)
 
 
 class Partition:

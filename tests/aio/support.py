@@ -12,8 +12,8 @@ from typing import Any
 from kafka_native import OFFSET_BEGINNING, Producer, TopicPartition
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
-WAIT_S = 60.0
 _numbers = itertools.count()
 
 

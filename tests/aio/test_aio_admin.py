@@ -17,8 +17,9 @@ from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
-from .support import WAIT_S, run
+from .support import run
 
 WAITING = {
     "list_topics",

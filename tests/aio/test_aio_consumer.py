@@ -12,8 +12,9 @@ from kafka_native import KafkaError, KafkaException, Message, TopicPartition
 from kafka_native.aio import AIOConsumer
 from kafka_native.interceptors import ConsumerInterceptor
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
-from .support import WAIT_S, Client, group, run, until
+from .support import Client, group, run, until
 
 
 async def poll(consumer: AIOConsumer) -> Message:

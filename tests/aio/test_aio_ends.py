@@ -14,8 +14,9 @@ import pytest
 
 from kafka_native import TopicPartition
 from kafka_native.aio import AIOConsumer
+from tests.waiting import WAIT_S
 
-from .support import WAIT_S, Client, run
+from .support import Client, run
 
 ROOT = Path(__file__).resolve().parents[2]
 

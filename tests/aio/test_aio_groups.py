@@ -9,8 +9,9 @@ import pytest
 
 from kafka_native import KafkaError, KafkaException, TopicPartition
 from kafka_native.aio import AIOConsumer
+from tests.waiting import WAIT_S
 
-from .support import WAIT_S, Client, group, run, until
+from .support import Client, group, run, until
 
 pytestmark = pytest.mark.timeout(150)
 

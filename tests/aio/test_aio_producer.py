@@ -13,8 +13,9 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Message
 from kafka_native.aio import AIOProducer
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
-from .support import WAIT_S, Client, run, until
+from .support import Client, run, until
 
 
 def test_a_report_is_awaited(client: Client) -> None:

@@ -12,8 +12,7 @@ from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
-
-WAIT_S = 30.0
+from tests.waiting import WAIT_S
 
 
 @pytest.fixture(params=[1, 2], scope="module")

@@ -14,10 +14,10 @@ import pytest
 from kafka_native import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka_native.arrow import COLUMNS
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
 COUNT = 1000
 TOPIC = "measured"
-WAIT_S = 30.0
 TYPES = [
     {},
     {"key": "string", "value": "large_binary", "topic": "large_string"},

@@ -13,8 +13,8 @@ import pytest
 
 from kafka_native import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
-WAIT_S = 30.0
 PRODUCERS: dict[str, Callable[[pa.Table], Any]] = {
     "table": lambda table: table,
     "batch": lambda table: table.combine_chunks().to_batches()[0],

@@ -23,7 +23,7 @@ import confluent_kafka
 import kafka_native
 from tests.broker import java
 from tests.broker.cluster import GUARD, Cluster, quiet
-from tests.broker.support import wait_for
+from tests.waiting import wait_for
 
 JAVA_ASSIGNORS = {
     "range": "RangeAssignor",

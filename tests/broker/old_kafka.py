@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.broker import java
 from tests.broker.cluster import GUARD, HOST, TEST_OPTIONS, free_ports, quiet
+from tests.waiting import wait_for
 
 VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
 SCALA = {"0.11.0.3": "2.12"}
@@ -73,10 +74,8 @@ class OldKafka:
         self._run("broker", ["kafka.Kafka", self._file("broker.properties", text)])
         self._wait_for(self._port)
         admin = AdminClient(quiet(self.client_config))
-        deadline = time.monotonic() + UP_TIMEOUT_SECONDS
-        while not self._leads(admin):
-            assert time.monotonic() < deadline, f"Apache Kafka {self.version} leads nothing:\n{self._said()}"
-            time.sleep(0.05)
+        missing = f"leaders of Apache Kafka {self.version}"
+        wait_for(lambda: self._leads(admin), lambda: f"{missing}:\n{self._said()}", UP_TIMEOUT_SECONDS)
 
     @staticmethod
     def _leads(admin: AdminClient) -> bool:

@@ -14,7 +14,8 @@ import kafka_native
 from kafka_native import KafkaError
 from tests.broker import payload
 from tests.broker.cluster import Cluster
-from tests.broker.support import flush, read, their_consumer, wait_for
+from tests.broker.support import flush, read, their_consumer
+from tests.waiting import wait_for
 
 LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
 """A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import NewTopic, OffsetSpec
 
 import kafka_native
 from kafka_native.admin import AdminClient, FeatureUpdate, UpgradeType
 from tests.broker.cluster import Cluster, NoBroker, quiet, start
+from tests.waiting import WAIT_S, wait_for
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-WAIT_SECONDS = 60.0
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -45,10 +45,10 @@ def lower(cluster: Cluster, feature: str, level: int) -> None:
     """Has the cluster run a feature at a lower level, as far as each broker knows."""
     with AdminClient(quiet({"bootstrap.servers": cluster.bootstrap})) as admin:
         update = FeatureUpdate(level, UpgradeType.SAFE_DOWNGRADE)
-        admin.update_features({feature: update})[feature].result(WAIT_SECONDS)
+        admin.update_features({feature: update})[feature].result(WAIT_S)
 
         def level_at(broker: int) -> int:
-            found = admin.describe_features(broker=broker).result(WAIT_SECONDS).finalized_features.get(feature)
+            found = admin.describe_features(broker=broker).result(WAIT_S).finalized_features.get(feature)
             return 0 if found is None else found.max_version_level
 
         wait_for(lambda: all(level_at(broker) == level for broker in cluster.brokers), f"{feature} {level}")
@@ -91,11 +91,27 @@ class TopicMaker:
 
 
 def create(cluster: Cluster, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
-    """Makes a topic and waits until each partition has a leader."""
+    """Makes a topic and waits until each partition has a leader, and that one knows it."""
     admin = cluster.admin()
     new = NewTopic(name, partitions, replication_factor=min(cluster.size, 3), config=config or {})
     admin.create_topics([new], operation_timeout=20)[name].result(30)
     wait_for(lambda: len(leaders(cluster, name, admin)) == partitions, f"leaders of {name}")
+    wait_for_answers(admin, name, partitions)
+
+
+def wait_for_answers(admin: Any, topic: str, partitions: int) -> None:
+    """Until the leaders have taken their partitions over, which is some time after the metadata says so.
+
+    Until then they refuse what is produced, and the retries of a producer that isn't idempotent may change the order.
+    """
+    wanted = {confluent_kafka.TopicPartition(topic, each): OffsetSpec.earliest() for each in range(partitions)}
+    errors: list[BaseException] = []
+
+    def all_answer() -> bool:
+        errors[:] = filter(None, [future.exception(30) for future in admin.list_offsets(wanted).values()])
+        return not errors
+
+    wait_for(all_answer, lambda: f"answers of the leaders of {topic}: {errors}")
 
 
 def leaders(cluster: Cluster, topic: str, admin: Any = None) -> dict[int, int]:
@@ -121,20 +137,9 @@ def delete_topics(made: list[tuple[Cluster, str]]) -> None:
         delete(cluster, *(name for owner, name in made if owner is cluster))
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = WAIT_SECONDS) -> Any:
-    """The first true value of a condition."""
-    deadline = time.monotonic() + timeout
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"{what}: not in {timeout} s"
-        time.sleep(0.05)
-
-
 def our_producer(cluster: Cluster, **config: Any) -> kafka_native.Producer:
     """Its messages time out early enough for a failed test to end."""
-    return kafka_native.Producer(cluster.conf(**{"message.timeout.ms": int(WAIT_SECONDS * 1000), **dotted(config)}))
+    return kafka_native.Producer(cluster.conf(**{"message.timeout.ms": int(WAIT_S * 1000), **dotted(config)}))
 
 
 def our_consumer(cluster: Cluster, **config: Any) -> kafka_native.Consumer:
@@ -161,7 +166,7 @@ def read(
     topic: str,
     partitions: Iterable[int],
     count: int,
-    timeout: float = WAIT_SECONDS,
+    timeout: float = WAIT_S,
     settle: float = 0.3,
 ) -> list[Record]:
     """`count` messages of a topic by either client's consumer, from the beginning.
@@ -183,7 +188,7 @@ def read(
     return found
 
 
-def flush(producer: Any, timeout: float = WAIT_SECONDS) -> None:
+def flush(producer: Any, timeout: float = WAIT_S) -> None:
     """Everything is settled."""
     left = producer.flush(timeout)
     assert left == 0, f"{left} messages were not settled in {timeout} s"

@@ -42,11 +42,10 @@ from kafka_native.admin import (
 )
 from tests.broker.cluster import Cluster
 from tests.broker.java import ACLS, CONFIGS, GROUPS, OFFSETS, TOPICS
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told, wait_for
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told
+from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
-
-WAIT_S = 60.0
 
 
 def of(futures: Any) -> Any:

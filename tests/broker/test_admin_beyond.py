@@ -32,9 +32,9 @@ from kafka_native.errors import ErrorCode
 from kafka_native.types import Uuid
 from tests.broker.cluster import Cluster, NoBroker, start
 from tests.broker.java import CONFIGS, TOPICS
-from tests.broker.support import TopicMaker, flush, our_producer, told, wait_for
+from tests.broker.support import TopicMaker, flush, our_producer, told
+from tests.waiting import WAIT_S, wait_for
 
-WAIT_S = 60.0
 Tool = Callable[..., bytes]
 TOOLS = "org.apache.kafka.tools"
 

@@ -13,9 +13,8 @@ from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOAdminClient, AIOProducer
 from tests.broker.cluster import Cluster
 from tests.broker.java import GROUPS
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told, wait_for
-
-WAIT_S = 60.0
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told
+from tests.waiting import WAIT_S, wait_for
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

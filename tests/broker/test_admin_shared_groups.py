@@ -34,11 +34,11 @@ from kafka_native.protocol.streams import (
 )
 from tests.broker.cluster import Cluster
 from tests.broker.java import SHARE_GROUPS
-from tests.broker.support import TopicMaker, wait_for
+from tests.broker.support import TopicMaker
 from tests.broker.test_share_kafka import new_group, produce
+from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
-WAIT_S = 60.0
 STREAMS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"
 

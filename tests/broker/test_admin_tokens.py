@@ -18,11 +18,11 @@ from kafka_native.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.broker.cluster import Cluster, Listener
-from tests.broker.support import running, wait_for
+from tests.broker.support import running
+from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
-WAIT_S = 60.0
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 TOOL = "org.apache.kafka.tools.DelegationTokenCommand"

@@ -16,12 +16,12 @@ from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.broker.cluster import Cluster
 from tests.broker.java import TRANSACTIONS
-from tests.broker.support import TopicMaker, leaders, our_consumer, our_producer, running, wait_for
+from tests.broker.support import TopicMaker, leaders, our_consumer, our_producer, running
 from tests.mock import wire
+from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
-WAIT_S = 60.0
 HOUR_MS = 3_600_000
 
 Tool = Callable[..., bytes]

@@ -9,9 +9,9 @@ from kafka_native import KafkaError, TopicPartition
 from kafka_native.aio import AIOConsumer, AIOProducer
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, read, their_consumer
+from tests.waiting import WAIT_S
 
 MANY = 5000
-WAIT_S = 60.0
 
 
 def test_round_trip_in_a_group(kafka: Cluster, new_topic: TopicMaker) -> None:

@@ -13,7 +13,8 @@ from tests.broker.bank import reading
 from tests.broker.bank.run import Options, Rig, Run, rig
 from tests.broker.bank.verify import RULES, Result, violations
 from tests.broker.cluster import NoBroker, quiet
-from tests.broker.support import create, their_consumer, wait_for
+from tests.broker.support import create, their_consumer
+from tests.waiting import wait_for
 
 DUMPED = """Dumping /data/entries-0/00000000000000000000.log
 baseOffset: 0 lastOffset: 3 count: 4 baseSequence: 0 lastSequence: 3 producerId: 7 producerEpoch: 1 partitionLeaderEpoch: 0 isTransactional: true isControl: false position: 0
@@ -120,7 +121,7 @@ def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
     """Whether it writes on (the leader knows) or commits (the coordinator does): KIP-588, with KIP-890."""
     topic = f"late-{more}"
     create(three.cluster, topic)
-    conf = {"bootstrap.servers": three.cluster.bootstrap, "transactional.id": topic, "transaction.timeout.ms": 1000}
+    conf = {"bootstrap.servers": three.cluster.bootstrap, "transactional.id": topic, "transaction.timeout.ms": 5000}
     with Producer(quiet(conf)) as producer:
         producer.init_transactions(60)
         producer.begin_transaction()
@@ -143,7 +144,7 @@ def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.broker
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_no_money_is_made_or_lost(three: Rig) -> None:
     options = Options(seconds=120.0, timeout_s=4.0, fault_every_s=(0.2, 1.5))
     run = Run(three, options)

@@ -175,6 +175,18 @@ def test_each_rule_can_be_broken(rule: str, break_it: Callable[[History], None])
     assert rule in {text.split(":")[0] for text in violations(history)}
 
 
+def test_a_commit_that_was_not_answered_may_be_carried_out_late(tmp_path: Path) -> None:
+    history = good()
+    committed_back(history)
+    life = history.life("b")
+    life.path = tmp_path / "b.log"
+    life.path.with_suffix(".out").write_text("b#consumer-1: ...: no response in time (API 12 v4, 2 requests waiting)\n")
+    assert violations(history) == []
+    assert history.commits.pop().by == "b"
+    history.commits.append(Commit(12.5, K, 9, "a"))
+    assert "nothing_ahead" in {text.split(":")[0] for text in violations(history)}
+
+
 def test_every_rule_has_something_that_breaks_it() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
 
@@ -208,7 +220,7 @@ def test_commits_are_read_from_the_brokers_bytes() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        Options("classic", "cooperative-sticky", "mixed", session_s=3.0, max_poll_s=4.0),
+        Options("classic", "cooperative-sticky", "mixed"),
         Options("consumer", "", "ours", max_poll_s=7.0),
     ],
     ids=str,

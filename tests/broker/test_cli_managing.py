@@ -10,10 +10,11 @@ from typing import Any
 
 from tests.broker.cluster import Cluster
 from tests.broker.java import ACLS, CONFIGS, GROUPS, SHARE_GROUPS, TOPICS, TRANSACTIONS
-from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, told, wait_for
+from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, told
 from tests.broker.test_admin_beyond import levels
 from tests.broker.test_share_kafka import new_group, produce, sharing
 from tests.cli.running import invoke
+from tests.waiting import wait_for
 
 Tool = Callable[..., bytes]
 

@@ -13,7 +13,7 @@ import pytest
 from tests.broker import cluster as clusters
 from tests.broker import java
 from tests.broker.cluster import GUARD, Cluster, NoBroker, container_environment, free_ports, properties, start
-from tests.broker.support import wait_for
+from tests.waiting import wait_for
 
 
 def test_a_cluster_has_its_brokers(kafka: Cluster) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from tests.broker.cluster import Cluster
 from tests.broker.streams import Stream, check_places, in_sync
-from tests.broker.support import TopicMaker, leaders, our_producer, wait_for
+from tests.broker.support import TopicMaker, leaders, our_producer
 from tests.broker.test_three_brokers import PARTITIONS, SETTLE_SECONDS
+from tests.waiting import wait_for
 
 ENOUGH = 20_000
 

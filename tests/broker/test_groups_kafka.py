@@ -20,7 +20,8 @@ import kafka_native
 from kafka_native import KafkaError
 from tests.broker.cluster import Cluster
 from tests.broker.group_members import Members
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, wait_for
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer
+from tests.waiting import wait_for
 
 Tool = Callable[..., bytes]
 

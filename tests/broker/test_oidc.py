@@ -24,7 +24,8 @@ from tests.broker.identity_provider import (
     SECRET,
     IdentityProvider,
 )
-from tests.broker.support import TopicMaker, read, running, wait_for
+from tests.broker.support import TopicMaker, read, running
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 

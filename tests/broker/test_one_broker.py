@@ -23,8 +23,8 @@ from tests.broker.support import (
     read,
     their_consumer,
     their_producer,
-    wait_for,
 )
+from tests.waiting import wait_for
 
 MANY = 100_000
 PARTITIONS = 4

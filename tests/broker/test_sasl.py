@@ -17,8 +17,9 @@ from kafka_native import KafkaError, KafkaException
 from kafka_native.admin import AdminClient
 from tests.broker.cluster import Cluster, Listener, quiet
 from tests.broker.sasl import MODULES, add_user, every_mechanism
-from tests.broker.support import TopicMaker, read, running, wait_for
+from tests.broker.support import TopicMaker, read, running
 from tests.mock.secured import unsecured_jwt
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 

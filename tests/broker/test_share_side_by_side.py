@@ -9,8 +9,8 @@ import pytest
 from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.broker import test_compat_kafka
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import WAIT_SECONDS
 from tests.compat.test_share_side_by_side import *  # noqa: F403
+from tests.waiting import WAIT_S
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
@@ -36,6 +36,6 @@ def begin(kafka: Cluster) -> Callable[[str], None]:
         entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in GROUP.items()]
         resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
         with AdminClient(quiet(kafka.conf())) as admin:
-            admin.incremental_alter_configs([resource])[resource].result(WAIT_SECONDS)
+            admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
     return change

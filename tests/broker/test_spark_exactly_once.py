@@ -12,8 +12,9 @@ from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import ExactlyOnceError
 from tests.broker.bank.reading import by_theirs, is_committed
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, their_consumer, wait_for
+from tests.broker.support import TopicMaker, their_consumer
 from tests.spark.micro_batches import MicroBatch, run, seen
+from tests.waiting import wait_for
 
 
 @pytest.fixture

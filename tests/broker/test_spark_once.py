@@ -22,7 +22,7 @@ from tests.broker.cluster import NoBroker
 from tests.broker.spark_once.processes import ancestors, descendants, name_of, owner
 from tests.broker.spark_once.run import Options, Result, Run, violations
 from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
-from tests.broker.support import wait_for
+from tests.waiting import wait_for
 
 
 def good() -> Result:
@@ -104,7 +104,7 @@ def test_the_proxy_tells_each_step_and_ends_connections() -> None:
 def test_each_row_is_seen_once_whoever_is_killed() -> None:
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
-    options = Options(kills=5, seconds=240, jvm_share=0.2)  # what a slow machine gets through
+    options = Options(kills=10, seconds=240, jvm_share=0.2)  # what a slow machine gets through
     run = Run(options)
     try:
         result = run.run()

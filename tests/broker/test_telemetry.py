@@ -14,15 +14,8 @@ from kafka_native.control.client_metrics import SPECS, full_name
 from tests.broker import java
 from tests.broker.cluster import Cluster
 from tests.broker.conftest import FIRST_TIMEOUT_SECONDS
-from tests.broker.support import (
-    TopicMaker,
-    our_consumer,
-    our_producer,
-    running,
-    their_consumer,
-    their_producer,
-    wait_for,
-)
+from tests.broker.support import TopicMaker, our_consumer, our_producer, running, their_consumer, their_producer
+from tests.waiting import wait_for
 
 PLUGIN = Path(__file__).parent / "java_plugins" / "ClientMetrics.java"
 INTERVAL_MS = 500

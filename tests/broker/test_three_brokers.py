@@ -12,17 +12,8 @@ from kafka_native import KafkaError
 from tests.broker import payload
 from tests.broker.cluster import Cluster
 from tests.broker.streams import Reader, Stream, all_go_on, check_places, in_sync
-from tests.broker.support import (
-    CODECS,
-    TopicMaker,
-    flush,
-    leaders,
-    our_consumer,
-    our_producer,
-    read,
-    their_consumer,
-    wait_for,
-)
+from tests.broker.support import CODECS, TopicMaker, flush, leaders, our_consumer, our_producer, read, their_consumer
+from tests.waiting import wait_for
 
 PARTITIONS = 6
 MANY = 30_000

@@ -17,7 +17,6 @@ from tests.broker.support import (
     read,
     their_consumer,
     their_producer,
-    wait_for,
 )
 from tests.broker.test_witnesses import (
     ALL_COUNT,
@@ -28,6 +27,7 @@ from tests.broker.test_witnesses import (
     console_consumer,
     write_with_all_codecs,
 )
+from tests.waiting import wait_for
 
 LINES = 300
 

@@ -13,8 +13,9 @@ import kafka_native
 from kafka_native import KafkaError
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener, quiet
-from tests.broker.support import TopicMaker, read, running, wait_for
+from tests.broker.support import TopicMaker, read, running
 from tests.tunnels import HttpConnect, Socks5, Tunnels
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 

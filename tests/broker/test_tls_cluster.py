@@ -38,14 +38,13 @@ from tests.broker.support import (
     running,
     their_consumer,
     their_producer,
-    wait_for,
 )
+from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
 
 PARTITIONS = 6
 MANY = 3000
-WAIT_S = 60
 SETTLE_SECONDS = 60
 
 

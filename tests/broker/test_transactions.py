@@ -17,10 +17,9 @@ from kafka_native.control.transactions import TRANSACTION_VERSION
 from kafka_native.eos import Progress, process
 from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, lower, running
+from tests.waiting import WAIT_S
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
-
-WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["v2", "v1"])

@@ -24,11 +24,11 @@ from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.broker.bank import reading
 from tests.broker.cluster import GUARD, Cluster, quiet
 from tests.broker.conftest import FIRST_TIMEOUT_SECONDS
-from tests.broker.support import TopicMaker, running, wait_for
+from tests.broker.support import TopicMaker, running
 from tests.mock.wire import Wire
+from tests.waiting import WAIT_S, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 60.0
 PROPERTY = "transaction.two.phase.commit.enable"
 UNSTABLE = {"unstable.api.versions.enable": "true"}
 

@@ -12,8 +12,8 @@ from kafka_native import Producer
 from kafka_native.cli.app import cli
 from kafka_native.mock import MockCluster
 from tests.cli.running import invoke, started
+from tests.waiting import WAIT_S
 
-WAIT_S = 60.0
 SCRIPTS = ("completion",)
 """What prints a program of a shell."""
 WHO = ("--principal", "User:a", "--operation", "read", "-t", "guarded")

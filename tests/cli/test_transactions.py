@@ -13,8 +13,8 @@ from kafka_native import KafkaException, Producer
 from kafka_native.cli.commands.transactions import STATES
 from kafka_native.mock import MockCluster
 from tests.cli.running import invoke
+from tests.waiting import WAIT_S
 
-WAIT_S = 60.0
 LONG_AGO_MS = 1_000_000
 
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from kafka_native import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from kafka_native.arrow import COLUMNS, ArrowBatch
+from tests.waiting import WAIT_S
 
 from .support import Client
 
 ALL = tuple(COLUMNS)
-WAIT_S = 30.0
 
 
 def record_batch(batch: ArrowBatch) -> pa.RecordBatch:

@@ -12,8 +12,8 @@ from typing_extensions import Self
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.mock.transactions import State
+from tests.waiting import WAIT_S
 
-WAIT_S = 30.0
 SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "linger.ms": 0}
 
 

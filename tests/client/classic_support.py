@@ -12,20 +12,13 @@ from typing import Any
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.mock import MockCluster
+from tests.waiting import wait_for
 
 from .support import Client, fill
 
 _groups = itertools.count()
 
 Key = tuple[str, int]
-
-
-def until(condition: Callable[[], Any], what: Callable[[], str] = lambda: "", timeout: float = 40.0) -> None:
-    """Waits for the condition; fails when it doesn't come true."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"it has not happened in time: {what()}"
-        time.sleep(0.01)
 
 
 class Owners:
@@ -196,7 +189,7 @@ class Readers:
 
     def settle(self) -> None:
         """Waits until each partition has its owner."""
-        until(self.shared, lambda: repr(self.readers))
+        wait_for(self.shared, lambda: repr(self.readers))
 
     def fill(self, count: int, start: int = 0) -> None:
         """Messages with the numbers from ``start`` on, over all partitions."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_native import Consumer, KafkaError, TopicPartition
+from tests.waiting import WAIT_S
 
 from .support import Client
 
-WAIT_S = 20.0
 _numbers = itertools.count()
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from tests.waiting import wait_for
 
 _numbers = itertools.count()
 
@@ -33,7 +34,7 @@ class Heard(logging.Handler):
 
     def wait_for(self, pattern: str) -> list[str]:
         """Lines that match, once there are any."""
-        until(lambda: self.matching(pattern), lambda: f"no line matches {pattern!r}: {self.lines}")
+        wait_for(lambda: self.matching(pattern), lambda: f"no line matches {pattern!r}: {self.lines}")
         return self.matching(pattern)
 
 
@@ -65,10 +66,3 @@ class Plain:
 
     def texts(self) -> list[str]:
         return [call[1] % call[2:] for call in list(self.calls)]
-
-
-def until(condition: Callable[[], Any], what: Callable[[], str] = lambda: "", timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.005)

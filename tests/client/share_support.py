@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from kafka_native import Message, ShareConsumer
 from kafka_native.mock import MockCluster
 from tests.client.support import Client
+from tests.waiting import WAIT_S
 
-WAIT_S = 20.0
 _numbers = itertools.count()
 
 
@@ -48,14 +48,6 @@ def take(consumer: ShareConsumer, count: int, timeout_s: float = WAIT_S) -> list
         assert time.monotonic() < deadline, f"{len(found)} of {count} messages in {timeout_s} s"
         found += consumer.poll(0.5)
     return found
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> None:
-    """Returns once the condition holds."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not in {timeout_s} s"
-        time.sleep(0.005)
 
 
 def done_up_to(cluster: MockCluster, group: str, topic: str, partition: int = 0) -> int:

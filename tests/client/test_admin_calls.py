@@ -36,9 +36,10 @@ from kafka_native.admin import (
 from kafka_native.control import errands
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client, fill
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 
 def changed(name: str, **settings: str | None) -> ConfigResource:

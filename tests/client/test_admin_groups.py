@@ -11,10 +11,11 @@ from kafka_native import ConsumerGroupTopicPartitions, KafkaError, KafkaExceptio
 from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client, fill
 from .test_admin_calls import member, stable
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 
 def result_of(future: Any) -> Any:

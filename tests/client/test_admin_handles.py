@@ -12,9 +12,10 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client, fill
-from .test_admin_topics import WAIT_S, admin_of
+from .test_admin_topics import admin_of
 
 
 def result_of(future: Any) -> Any:

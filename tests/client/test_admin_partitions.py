@@ -21,10 +21,11 @@ from kafka_native.admin import (
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.handlers.log_dirs import TOTAL_BYTES, directories
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client, fill
 from .test_admin_calls import result_of
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 
 def replicas_of(client: Client, topic: str, number: int = 0) -> list[int]:
@@ -252,9 +253,10 @@ def test_topics_come_in_pages(client: Client) -> None:
 def test_a_page_that_fails_is_asked_for_once_more(client: Client) -> None:
     name = client.topic(3)
     with admin_of(client) as admin:
-        pages = admin.describe_topic_partitions(TopicCollection([name]), partition_limit=2, request_timeout=0.3)
+        admin.list_topics()  # it is connected
+        pages = admin.describe_topic_partitions(TopicCollection([name]), partition_limit=2, request_timeout=1.0)
         assert len(next(pages).topics[0].partitions) == 2
-        client.cluster.delay_responses(None, 1.0, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+        client.cluster.delay_responses(None, 3.0, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
         try:
             with pytest.raises(KafkaException) as late:
                 next(pages)

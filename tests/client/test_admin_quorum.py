@@ -25,10 +25,11 @@ from kafka_native.admin import (
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client
 from .test_admin_calls import result_of
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 FEATURE = "transaction.version"
 DIRECTORY = Uuid(1, 2)

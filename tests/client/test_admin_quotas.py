@@ -17,10 +17,11 @@ from kafka_native.admin import (
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client
 from .test_admin_calls import result_of
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 ALICE = ClientQuotaEntity({"user": "alice"})
 ALICE_AT_WORK = ClientQuotaEntity({"user": "alice", "client-id": "work"})

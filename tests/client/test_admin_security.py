@@ -23,9 +23,10 @@ from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.users import AlterUserScramCredentialsRequest
+from tests.waiting import WAIT_S
 
 from .support import Client
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 EVERYTHING = AclBindingFilter("any", None, "any", None, None, "any", "any")
 SECRET = b"hunter2-is-the-canary"

@@ -29,10 +29,11 @@ from kafka_native.protocol.streams import (
     TopicInfo,
 )
 from tests.aio.support import run
+from tests.waiting import WAIT_S
 
 from .share_support import new_group, sharing, take, values
 from .support import Client, fill
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 
 def result_of(future: Any) -> Any:

@@ -19,9 +19,10 @@ from kafka_native.protocol.delegation_tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
+from tests.waiting import WAIT_S
 
 from .support import Client
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 ALICE, BOB, CAROL = (KafkaPrincipal("User", name) for name in ("alice", "bob", "carol"))
 DAY_MS = 24 * 3600 * 1000

@@ -14,10 +14,9 @@ from kafka_native.admin import AdminClient, NewPartitions, NewTopic
 from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client
-
-WAIT_S = 30.0
 
 
 def admin_of(client: Client, **conf: Any) -> AdminClient:

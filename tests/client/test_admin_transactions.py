@@ -19,9 +19,10 @@ from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client, fill, read_all
-from .test_admin_topics import WAIT_S, admin_of, code_of
+from .test_admin_topics import admin_of, code_of
 
 LONG_AGO_MS = 1_000_000
 
@@ -130,8 +131,9 @@ def test_what_is_late_says_what_it_waited_for() -> None:
     with MockCluster(brokers=1) as cluster:
         client = Client(cluster)
         with admin_of(client) as admin, transaction(client, "late"):
+            result_of(admin.describe_transactions(["late"])["late"])  # it is connected
             cluster.push_request_errors(ApiKey.DESCRIBE_TRANSACTIONS, [KafkaError.NOT_COORDINATOR] * 1000)
-            late = admin.describe_transactions(["late"], request_timeout=0.2)["late"]
+            late = admin.describe_transactions(["late"], request_timeout=1.0)["late"]
             with pytest.raises(KafkaException, match=r"Not done in time: .*coordinator") as error:
                 result_of(late)
             assert error.value.args[0].code() == KafkaError._TIMED_OUT

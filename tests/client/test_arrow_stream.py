@@ -12,8 +12,9 @@ import pytest
 from kafka_native import KafkaException, TopicPartition
 from kafka_native.arrow import ArrowBatch
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
-from .arrow_support import WAIT_S, assigned, rows
+from .arrow_support import assigned, rows
 from .support import Client, fill
 
 OFFSETS = ["offset"]

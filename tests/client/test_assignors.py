@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kafka_native import Assignor, Consumer, KafkaError, MemberSubscription, PartitionInfo
+from tests.waiting import WAIT_S
 
 from .support import Client
 
 GROUPS = itertools.count()
-DEADLINE_S = 60.0
 Key = tuple[str, int]
 
 
@@ -37,7 +37,7 @@ def owned(consumer: Consumer) -> set[Key]:
 def drive(consumers: list[Consumer], done: Callable[[], bool]) -> list[KafkaError]:
     """Polls all of them until it is so; the errors that came meanwhile."""
     errors = []
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + WAIT_S
     while not done():
         assert time.monotonic() < deadline, [owned(each) for each in consumers]
         for consumer in consumers:

@@ -18,13 +18,6 @@ from kafka_native.protocol import ApiKey
 from .support import Client, fill, read_all
 
 
-def wait_for(condition, timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened in time"
-        time.sleep(0.01)
-
-
 @contextmanager
 def server(answer: bytes) -> Iterator[str]:
     """A server that says ``answer`` to whoever connects and writes, and closes."""

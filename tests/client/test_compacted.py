@@ -13,10 +13,9 @@ import pytest
 from kafka_native import CompactedTable, CompactedTopic, KafkaError, KafkaException, Message, TableChange
 from kafka_native._native import primitives
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
 from .support import Client
-
-DEADLINE_S = 20.0
 
 
 def message(key: bytes | None, value: bytes | None, error: KafkaError | None = None) -> Message:
@@ -150,7 +149,7 @@ def put(client: Client, topic: str, entries: dict[str, str | None], partition: i
 def until(topic: CompactedTopic, done: Callable[[], bool]) -> list[TableChange]:
     """Polls until it is done."""
     changes: list[TableChange] = []
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + WAIT_S
     while not done():
         assert time.monotonic() < deadline
         changes += topic.poll(0.2)
@@ -163,7 +162,7 @@ def test_scan_reads_everything_and_poll_tells_what_comes(client: Client, opened:
     put(client, topic, {"k5": None, "k6": "new"})
     profiles = opened(topic)
     assert not profiles.caught_up
-    table = profiles.scan(DEADLINE_S)
+    table = profiles.scan(WAIT_S)
     assert profiles.caught_up
     assert table is profiles.table
     assert len(table) == 99
@@ -180,7 +179,7 @@ def test_scan_reads_everything_and_poll_tells_what_comes(client: Client, opened:
 
 def test_empty_topic_is_scanned_at_once(client: Client, opened: Any) -> None:
     profiles = opened(client.topic(4))
-    assert profiles.scan(DEADLINE_S) == {}
+    assert profiles.scan(WAIT_S) == {}
     assert profiles.caught_up
     assert profiles.poll(0) == []
 
@@ -201,7 +200,7 @@ def test_scan_ends_on_a_topic_that_is_written_all_the_time(client: Client, opene
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        table = opened(topic).scan(DEADLINE_S)
+        table = opened(topic).scan(WAIT_S)
     finally:
         stop.set()
         writer.join()
@@ -213,7 +212,7 @@ def test_scan_again_sees_what_was_written_before_it(client: Client, opened: Any)
     profiles = opened(topic)
     for number in range(5):
         put(client, topic, {"key": str(number)})
-        assert profiles.scan(DEADLINE_S)[b"key"] == str(number).encode()
+        assert profiles.scan(WAIT_S)[b"key"] == str(number).encode()
 
 
 def test_poll_alone_catches_up_too(client: Client, opened: Any) -> None:
@@ -233,7 +232,7 @@ def test_end_that_was_compacted_away_is_reached(cluster: MockCluster, client: Cl
     cluster.append_raw(topic, 0, with_last_offset_delta(raw, 4))
     assert cluster.watermarks(topic, 0) == (0, 6)
     profiles = opened(topic)
-    assert profiles.scan(DEADLINE_S) == {b"a": b"1"}
+    assert profiles.scan(WAIT_S) == {b"a": b"1"}
     assert profiles.caught_up
 
 
@@ -249,7 +248,7 @@ def test_new_partitions_are_read_from_their_beginning(cluster: MockCluster, clie
     topic = client.topic(1)
     put(client, topic, {"old": "1"})
     profiles = opened(topic, **{"topic.metadata.refresh.interval.ms": 100})
-    profiles.scan(DEADLINE_S)
+    profiles.scan(WAIT_S)
     cluster.create_partitions(topic, 3)
     put(client, topic, {"new": "2"}, partition=2)
     changes = until(profiles, lambda: b"new" in profiles.table)
@@ -261,7 +260,7 @@ def test_new_partitions_are_read_from_their_beginning(cluster: MockCluster, clie
 def test_topic_that_isnt_there_is_a_clear_error(opened: Any) -> None:
     profiles = opened("no-such-topic")
     with pytest.raises(KafkaException) as caught:
-        profiles.scan(DEADLINE_S)
+        profiles.scan(WAIT_S)
     assert caught.value.args[0].code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
     assert not profiles.caught_up
 
@@ -279,7 +278,7 @@ def test_scan_that_runs_out_of_time_says_so_and_goes_on_later(
     finally:
         cluster.delay_responses(None, 0.0, api_key=1)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
-    assert len(profiles.scan(DEADLINE_S)) == 20
+    assert len(profiles.scan(WAIT_S)) == 20
 
 
 def test_damaged_batch_is_an_error_and_its_partition_goes_on(cluster: MockCluster, client: Client, opened: Any) -> None:
@@ -288,9 +287,9 @@ def test_damaged_batch_is_an_error_and_its_partition_goes_on(cluster: MockCluste
     profiles = opened(topic)
     cluster.corrupt_next_fetch(topic, 0)
     with pytest.raises(KafkaException, match="CRC32C"):
-        profiles.scan(DEADLINE_S)
+        profiles.scan(WAIT_S)
     assert not profiles.caught_up
-    assert profiles.scan(DEADLINE_S) == {b"a": b"1"}
+    assert profiles.scan(WAIT_S) == {b"a": b"1"}
 
 
 def test_consumer_of_ones_own_and_its_parts(client: Client) -> None:
@@ -298,13 +297,13 @@ def test_consumer_of_ones_own_and_its_parts(client: Client) -> None:
     put(client, topic, {"a": "1", "b": "2"})
     consumer = client.consumer(**{"enable.partition.eof": True, "auto.offset.reset": "latest"})
     profiles = CompactedTopic.from_consumer(consumer, topic)
-    profiles.scan(DEADLINE_S)
+    profiles.scan(WAIT_S)
     assert profiles.consumer is consumer
     same, table = profiles.into_parts()
     assert same is consumer
     assert table == {b"a": b"1", b"b": b"2"}
     put(client, topic, {"c": "3"})
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + WAIT_S
     while b"c" not in table:
         assert time.monotonic() < deadline
         table.ingest(consumer.consume(None, 0.2))
@@ -315,7 +314,7 @@ def test_with_block_closes_and_the_table_stays(client: Client) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     with CompactedTopic({"bootstrap.servers": client.bootstrap, "auto.offset.reset": "latest"}, topic) as profiles:
-        profiles.scan(DEADLINE_S)
+        profiles.scan(WAIT_S)
     profiles.close()
     assert profiles.table == {b"a": b"1"}
     with pytest.raises(RuntimeError, match="closed"):
@@ -326,7 +325,7 @@ def test_nothing_is_committed_or_joined(cluster: MockCluster, client: Client, op
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     cluster.clear_requests()
-    opened(topic, **{"group.id": "g"}).scan(DEADLINE_S)
+    opened(topic, **{"group.id": "g"}).scan(WAIT_S)
     asked = {request.api_key for request in cluster.requests}
     assert 1 in asked
     assert not asked & {8, 11, 68}

@@ -13,8 +13,8 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
-from .log_support import until
 from .support import Client, fill
 
 
@@ -26,7 +26,7 @@ def _mended(cluster: MockCluster) -> Iterator[None]:
 
 def is_numbered(cluster: MockCluster, topic: str) -> bool:
     """Whether the batches of the topic are of an idempotent producer; fails where some are."""
-    until(lambda: cluster.batches(topic, 0))  # with acks=0 nobody says when they are there
+    wait_for(lambda: cluster.batches(topic, 0))  # with acks=0 nobody says when they are there
     [answer] = {header.producer_id >= 0 for batch in cluster.batches(topic, 0) for header in batch_headers(batch)}
     return answer
 

@@ -19,8 +19,8 @@ from kafka_native import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
-from .classic_support import until
 from .support import Client, fill
 
 JITTER = 0.2
@@ -126,7 +126,7 @@ def test_connecting_is_given_up_when_its_time_is_over():
         conf = {"bootstrap.servers": address, "socket.connection.setup.timeout.ms": 1000}
         with Producer(conf, error_cb=errors.append) as producer:
             producer.produce("any", b"")
-            until(lambda: producer.poll(0.05) or errors, timeout=20)
+            wait_for(lambda: producer.poll(0.05) or errors, timeout_s=20)
             producer.purge()
     assert "socket.connection.setup.timeout.ms" in errors[0].str()
 
@@ -155,7 +155,7 @@ def test_pauses_between_connections_end_at_the_most():
                 producer.poll(0.01)
                 return sum(broker.connects for broker in producer.metrics().brokers.values())
 
-            until(lambda: attempts() >= 20)  # by default, the last seven would take ten seconds each
+            wait_for(lambda: attempts() >= 20)  # by default, the last seven would take ten seconds each
             producer.purge()
 
 
@@ -164,7 +164,7 @@ def test_idle_connections_are_closed_when_told(cluster: MockCluster, client: Cli
     with client.producer(**{"connections.max.idle.ms": 100}) as producer:
         producer.produce(topic, b"")
         assert producer.flush(20) == 0
-        until(lambda: sum(map(cluster.connection_count, cluster.broker_ids)) == 0)
+        wait_for(lambda: sum(map(cluster.connection_count, cluster.broker_ids)) == 0)
         producer.produce(topic, b"")
         assert producer.flush(20) == 0
 
@@ -195,7 +195,7 @@ def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
     with client.consumer(**{"fetch.error.backoff.ms": 1200}) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         read: list[KafkaError | None] = []
-        until(lambda: read.extend(message.error() for message in consumer.consume(1, 0.1)) or None in read)
+        wait_for(lambda: read.extend(message.error() for message in consumer.consume(1, 0.1)) or None in read)
     assert pauses(cluster, ApiKey.FETCH)[0] >= 1.2 * LATE
 
 
@@ -204,7 +204,7 @@ def test_coordinator_is_looked_up_as_often_as_told(cluster: MockCluster, client:
     cluster.clear_requests()
     with client.consumer(**conf) as consumer:
         consumer.subscribe([client.topic()])
-        until(lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FIND_COORDINATOR)) >= 4)
+        wait_for(lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FIND_COORDINATOR)) >= 4)
 
 
 def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(cluster: MockCluster, client: Client):
@@ -219,7 +219,7 @@ def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(cluster: Moc
         assert consumer.poll(30) is not None
         cluster.wait_for_requests(ApiKey.FETCH, 1, near, timeout=30)
         cluster.clear_requests()
-        until(lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FETCH, leader)) >= 2)
+        wait_for(lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FETCH, leader)) >= 2)
 
 
 @pytest.mark.parametrize(("interval_ms", "syncs"), [(0, True), (-1, False)])

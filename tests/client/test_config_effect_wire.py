@@ -17,8 +17,8 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.fetch import FetchRequest
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest
 from kafka_native.protocol.produce import ProduceRequest
+from tests.waiting import wait_for
 
-from .classic_support import until
 from .support import Client, fill, read_all
 
 
@@ -119,7 +119,7 @@ def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Clien
     )  # some may be for a consumer before this one
     with client.consumer(**conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        until(lambda: consumer.poll(0.05) or errors)
+        wait_for(lambda: consumer.poll(0.05) or errors)
     assert "receive.message.max.bytes" in errors[0].str()
 
 
@@ -238,7 +238,7 @@ def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Clien
             errors.extend([message.error()] if message is not None and message.error() else [])  # type: ignore[list-item]
             return bool(errors) or name in cluster.topics
 
-        until(told)
+        wait_for(told)
     assert (name in cluster.topics) is creates
     assert [error.code() for error in errors] == ([] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART])
 

@@ -24,8 +24,9 @@ from kafka_native._native.engine import live_objects
 from kafka_native.arrow import COLUMNS, ArrowBatch
 from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release
+from tests.waiting import WAIT_S
 
-from .arrow_support import ALL, WAIT_S, assigned, by_place, collect, record_batch, row_of, rows
+from .arrow_support import ALL, assigned, by_place, collect, record_batch, row_of, rows
 from .support import Client, fill, read_all
 
 COUNT = 2500

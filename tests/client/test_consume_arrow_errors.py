@@ -10,8 +10,9 @@ import pytest
 from kafka_native import KafkaError, KafkaException, TopicPartition
 from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
-from .arrow_support import WAIT_S, assigned, rows
+from .arrow_support import assigned, rows
 from .support import Client, fill
 
 OFFSETS = ["offset"]

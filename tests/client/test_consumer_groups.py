@@ -6,16 +6,17 @@ import pickle
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, ConsumerGroupMetadata, KafkaError, KafkaException, TopicPartition
+from kafka_native import Consumer, ConsumerGroupMetadata, KafkaError, KafkaException, Message, TopicPartition
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
 from .support import Client, fill
-from .test_poll import until
 
 GROUPS = iter(range(1000))
 
@@ -468,7 +469,7 @@ def test_a_consumer_that_is_dropped_ends_its_threads(client: Client):
     drive(consumer, until_true=consumer.assignment)
     assert ours() > before
     del consumer
-    until(lambda: ours() <= before)
+    wait_for(lambda: ours() <= before)
 
 
 def test_a_fatal_error_refuses_what_changes_something(client: Client):
@@ -519,18 +520,36 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
         drive(second, until_true=second.assignment)
 
 
-SHORT = {"max.poll.interval.ms": 1200, "session.timeout.ms": 1000, "heartbeat.interval.ms": 100}
+MAX_POLL_S = 2.5
+"""As short as a busy machine allows: it may take a second to come to a heartbeat or a poll."""
+SHORT = {
+    "max.poll.interval.ms": int(MAX_POLL_S * 1000),
+    "session.timeout.ms": int(MAX_POLL_S * 1000),
+    "heartbeat.interval.ms": 100,
+}
+
+
+@contextmanager
+def losing(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
+    """A member that has to poll every ``MAX_POLL_S``, and what it loses."""
+    lost: list[Any] = []
+    with group(client, **SHORT) as consumer:
+        consumer.subscribe([topic], on_lost=lambda _, partitions: lost.append(partitions))
+        yield consumer, lost
+
+
+def wait_unpolled(consumer: Consumer) -> None:
+    """Until it is no member any more."""
+    time.sleep(MAX_POLL_S)
+    wait_for(lambda: consumer.memberid() is None)
 
 
 def test_who_does_not_poll_is_no_member_until_it_does(client: Client):
     topic = client.topic()
     fill(client, topic, 3)
-    lost: list[Any] = []
-    with group(client, **SHORT) as consumer:
-        consumer.subscribe([topic], on_lost=lambda _, partitions: lost.append(partitions))
+    with losing(client, topic) as (consumer, lost):
         assert read(consumer, 3) == [0, 1, 2]
-        time.sleep(1.2)
-        until(lambda: consumer.memberid() is None)
+        wait_unpolled(consumer)
         seen = None
         deadline = time.monotonic() + 20
         while seen is None:
@@ -541,12 +560,28 @@ def test_who_does_not_poll_is_no_member_until_it_does(client: Client):
         assert lost == [[TopicPartition(topic, 0)]]
 
 
+def test_nothing_is_handed_out_of_what_was_lost(client: Client):
+    topic = client.topic()
+    fill(client, topic, 100)
+    with losing(client, topic) as (consumer, lost):
+        assert len(consumer.consume(10, 10)) == 10  # the rest of the batch is open
+        later = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 1000  # it doesn't get the partition back meanwhile
+        client.cluster.push_request_errors(ApiKey.JOIN_GROUP, later)
+        try:
+            wait_unpolled(consumer)
+            found: list[Message] = []
+            wait_for(lambda: found.extend(consumer.consume(50, 0.2)) or lost, "on_lost")
+        finally:
+            client.cluster.faults.clear()
+        assert [message.error() for message in found] == [KafkaError._MAX_POLL_EXCEEDED]
+
+
 def test_waiting_for_more_is_polling(client: Client):
     topic = client.topic()
     fill(client, topic, 3)
     with group(client, **SHORT) as consumer:
         consumer.subscribe([topic])
-        found = consumer.consume(10, 3.0)
+        found = consumer.consume(10, MAX_POLL_S + 1)
         assert [message.error() for message in found] == [None] * 3  # in hand for longer than max.poll.interval.ms
         who = consumer.memberid()
         assert consumer.poll(2.0) is None

@@ -21,11 +21,11 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
 from .support import Client, fill
 from .test_consumer import take, values
 from .test_consumer_groups import forever, group, read
-from .test_poll import until
 
 
 def caught_code(call: Any) -> int:
@@ -145,14 +145,14 @@ def test_what_consume_has_in_hand_is_not_committed_before_it_returns(client: Cli
         outcome: list[Any] = []
         thread = threading.Thread(target=lambda: outcome.extend(consumer.consume(100, 60)))
         thread.start()
-        until(lambda: consumer.holding)
+        wait_for(lambda: consumer.holding)
         started = time.monotonic()
         while time.monotonic() - started < 0.5:
             assert consumer.committed(where, 10)[0].offset == OFFSET_INVALID
         consumer.wakeup()
         thread.join(20)
         assert len(outcome) == 10
-        until(lambda: consumer.poll(0.01) is None and consumer.committed(where, 10)[0].offset == 10)
+        wait_for(lambda: consumer.poll(0.01) is None and consumer.committed(where, 10)[0].offset == 10)
 
 
 def test_close_commits_what_was_handed_out(client: Client, topic: str):
@@ -487,7 +487,7 @@ def test_close_ends_a_question_that_another_thread_waits_for(client: Client, top
             target=lambda: codes.append(caught_code(lambda: consumer.offsets_for_times(where, 50)))
         )
         asking.start()
-        until(lambda: client.cluster.requests_of(ApiKey.METADATA))
+        wait_for(lambda: client.cluster.requests_of(ApiKey.METADATA))
         consumer.close()
         asking.join(20)
         assert not asking.is_alive()

@@ -12,8 +12,8 @@ from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer
 from kafka_native.eos import Progress, process
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S, wait_for
 
-WAIT_S = 30.0
 COUNT = 40
 SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10}
 
@@ -86,10 +86,7 @@ def test_who_is_put_out_meanwhile_commits_nothing_as_a_new_member(protocol: str)
             if len(calls) == 1:
                 before = pipe.consumer.consumer_group_metadata()
                 cluster.expel_member("put-out", before.member_id)
-                until = time.monotonic() + WAIT_S
-                while pipe.consumer.consumer_group_metadata() == before:
-                    assert time.monotonic() < until, "it doesn't hear of it"
-                    time.sleep(0.01)
+                wait_for(lambda: pipe.consumer.consumer_group_metadata() != before, "it hears of it")
                 time.sleep(0.5)  # for a member that would join again before it polls
                 assert pipe.consumer.consumer_group_metadata().generation == -1
             return pipe.transform(message)

@@ -11,8 +11,9 @@ import pytest
 from kafka_native import Consumer, KafkaError, Producer, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
-from .log_support import Plain, until
+from .log_support import Plain
 from .support import Client
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
     logger = Plain()
     with Producer({**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}) as producer:
         producer.produce("t", b"x")
-        until(lambda: [producer.poll(0.01), attempts(logger) > 200][1])
+        wait_for(lambda: [producer.poll(0.01), attempts(logger) > 200][1])
         producer.poll(0)
         producer.close(0)
     refused, down = errors
@@ -56,7 +57,7 @@ def test_each_change_is_told_again() -> None:
                 cluster.broker_down(1)
                 producer.produce("t", b"x")
                 before = attempts(logger)
-                until(lambda before=before: [producer.poll(0.01), attempts(logger) > before + 50][1])  # type: ignore[misc]
+                wait_for(lambda before=before: [producer.poll(0.01), attempts(logger) > before + 50][1])  # type: ignore[misc]
                 producer.poll(0)
                 names = [error.name() for error in errors]
                 assert names.count("_ALL_BROKERS_DOWN") == round_, errors
@@ -77,14 +78,14 @@ def test_cause_that_changes_is_news() -> None:
         cluster.delay_responses(1, 3600, api_key=ApiKey.FETCH)
         with Consumer({**conf, "error_cb": errors.append}) as consumer:
             consumer.assign([TopicPartition("t", 0, 0)])
-            until(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
+            wait_for(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
             cluster.broker_down(1)
 
             def told(text: str) -> int:
                 return sum(f"{cluster_address}/1: " in error.str() and text in error.str() for error in errors)
 
             closed = "the peer closed the connection with 1 requests unanswered"
-            until(lambda: [consumer.poll(0.01), told(closed) and told("refused")][1], lambda: f"{errors}")
+            wait_for(lambda: [consumer.poll(0.01), told(closed) and told("refused")][1], lambda: f"{errors}")
             assert (told(closed), told("refused")) == (1, 1)
 
 
@@ -100,7 +101,7 @@ def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockClu
         cluster.delay_responses(leader, 3600, api_key=ApiKey.PRODUCE)
         try:
             producer.produce(topic, b"x")
-            until(lambda: [producer.poll(0.01), any(f"/{leader}: " in error.str() for error in errors)][1])
+            wait_for(lambda: [producer.poll(0.01), any(f"/{leader}: " in error.str() for error in errors)][1])
         finally:
             cluster.delay_responses(leader, 0, api_key=ApiKey.PRODUCE)
         assert producer.flush(30) == 0
@@ -120,7 +121,7 @@ def test_error_cb_that_raises_raises_in_poll_and_is_called_again() -> None:
     producer.produce("t", b"x")
     for name in ("_TRANSPORT", "_ALL_BROKERS_DOWN"):
         with pytest.raises(ZeroDivisionError, match=name):
-            until(lambda: producer.poll(0.01) < 0)
+            wait_for(lambda: producer.poll(0.01) < 0)
     producer.close(0)
     assert len(calls) == 2
 
@@ -130,7 +131,7 @@ def test_callbacks_are_made_by_the_thread_that_polls() -> None:
     note = lambda error: threads.add(threading.current_thread().name)  # noqa: E731
     with Producer({**NOWHERE, "error_cb": note}) as producer:
         producer.produce("t", b"x")
-        until(lambda: [producer.poll(0.01), threads][1])
+        wait_for(lambda: [producer.poll(0.01), threads][1])
         producer.close(0)
     assert threads == {threading.current_thread().name}
 
@@ -140,7 +141,7 @@ def test_with_an_error_cb_the_log_does_not_say_it_once_more() -> None:
     errors: list[KafkaError] = []
     with Producer({**NOWHERE, "error_cb": errors.append, "logger": logger}) as producer:
         producer.produce("t", b"x")
-        until(lambda: [producer.poll(0.01), len(errors) == 2][1])
+        wait_for(lambda: [producer.poll(0.01), len(errors) == 2][1])
         producer.close(0)
     assert not [text for text in logger.texts() if "refused" in text or "brokers are down" in text]
 

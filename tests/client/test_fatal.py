@@ -11,6 +11,7 @@ from kafka_native import KafkaError, KafkaException, Message, Producer
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
 from .support import Client
 
@@ -50,9 +51,7 @@ def stored(cluster: MockCluster, topic: str) -> list[int]:
 
 def check_over(producer: Producer, reports: Reports, topic: str, code: int) -> None:
     """The fatal error is told everywhere where it must be."""
-    deadline = time.monotonic() + 10
-    while producer.fatal_error() is None and time.monotonic() < deadline:
-        time.sleep(0.005)  # the last report may be here a moment before the reason
+    wait_for(producer.fatal_error, "the reason: the last report may be here a moment before it")
     producer.poll(0)
     [told] = [error for error in reports.told if error.fatal()]
     assert told.code() == code

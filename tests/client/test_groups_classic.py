@@ -11,8 +11,9 @@ import pytest
 from kafka_native import Consumer, KafkaError, TopicPartition
 from kafka_native.control.assignors import Assignor
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
-from .classic_support import Readers, until
+from .classic_support import Readers
 from .support import Client
 
 
@@ -43,13 +44,13 @@ def test_members_share_come_and_go(client: Client, strategy: Any):
         group.settle()
         third = group.add()
         group.settle()
-        until(lambda: len(set(group.values())) == 600, lambda: repr(len(group.values())))
+        wait_for(lambda: len(set(group.values())) == 600, lambda: repr(len(group.values())))
         seen = group.values() and [reader.messages for reader in group.readers]
         second.stop()
         group.settle()
         group.fill(600, start=600)
         kept = {int(message.value()) for messages in seen for message in messages}
-        until(lambda: len(kept | set(group.values())) == 1200)
+        wait_for(lambda: len(kept | set(group.values())) == 1200)
         assert first.failure is third.failure is None
         assert first.errors == third.errors == []
 
@@ -59,16 +60,16 @@ def test_stored_offsets_go_over_with_the_partitions(client: Client, strategy: st
     with Readers(client, strategy, **{"auto.commit.interval.ms": 60_000}) as group:
         group.fill(300)
         first = group.add()
-        until(lambda: len(first.messages) == 300)
+        wait_for(lambda: len(first.messages) == 300)
         second = group.add()
         group.settle()
         group.fill(300, start=300)
-        until(lambda: len(group.values()) >= 600)
+        wait_for(lambda: len(group.values()) >= 600)
         assert group.values() == list(range(600))  # nothing twice, though nothing was committed by the timer
         first.stop()
         group.settle()
         group.fill(300, start=600)
-        until(lambda: len(first.messages) + len(second.messages) >= 900)
+        wait_for(lambda: len(first.messages) + len(second.messages) >= 900)
         assert sorted(int(message.value()) for message in (*first.messages, *second.messages)) == list(range(900))
 
 
@@ -113,7 +114,7 @@ def test_rebalance_that_the_coordinator_asks_for(client: Client):
         group.settle()
         generation = client.cluster.group(group.id).generation
         client.cluster.rebalance_group(group.id)
-        until(lambda: reader.events[1:] == [("assign", [])], lambda: repr(reader))
+        wait_for(lambda: reader.events[1:] == [("assign", [])], lambda: repr(reader))
         assert client.cluster.group(group.id).generation > generation
 
 
@@ -124,7 +125,7 @@ def test_expelled_member_hears_that_its_partitions_are_lost(client: Client, stra
         group.settle()
         [member] = client.cluster.group(group.id).members
         client.cluster.expel_member(group.id, member)
-        until(lambda: len(reader.events) == 3 and group.shared(), lambda: repr(reader))
+        wait_for(lambda: len(reader.events) == 3 and group.shared(), lambda: repr(reader))
         assert reader.events[1] == ("lose", sorted(group.all))
         assert member not in client.cluster.group(group.id).members
 
@@ -142,10 +143,10 @@ def test_coordinator_that_moves_is_no_rebalance(client: Client):
         cluster.clear_requests()
         other = 1 + coordinator.id % 3
         cluster.move_coordinator(group.id, other)
-        until(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT, other)) >= 3)
+        wait_for(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT, other)) >= 3)
         assert [kind for kind, _ in reader.events] == ["assign"]
         group.fill(60)
-        until(lambda: len(reader.messages) == 60)
+        wait_for(lambda: len(reader.messages) == 60)
         cluster.move_coordinator(group.id, None)
 
 
@@ -159,7 +160,7 @@ def test_broken_connection_is_no_rebalance(client: Client):
         for _ in range(3):
             cluster.clear_requests()
             cluster.disconnect(coordinator.id)
-            until(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT)) >= 3)
+            wait_for(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT)) >= 3)
         assert [kind for kind, _ in reader.events] == ["assign"]
         assert cluster.group(group.id).generation == 1
 
@@ -178,7 +179,7 @@ def test_session_ends_while_no_coordinator_answers(client: Client):
         reader = group.add()
         group.settle()
         cluster.push_request_errors(ApiKey.HEARTBEAT, [KafkaError.COORDINATOR_NOT_AVAILABLE] * 10_000)
-        until(lambda: ("lose", sorted(group.all)) in reader.events, lambda: repr(reader))
+        wait_for(lambda: ("lose", sorted(group.all)) in reader.events, lambda: repr(reader))
         cluster.faults.clear()
         group.settle()
 
@@ -192,12 +193,12 @@ def test_static_member_that_comes_back_causes_no_rebalance(client: Client):
         first = group.add(**{"group.instance.id": "one"})
         second = group.add(**{"group.instance.id": "two"})
         group.settle()
-        until(lambda: cluster.group(group.id).state == "Stable")
+        wait_for(lambda: cluster.group(group.id).state == "Stable")
         second.do(lambda consumer: None)
         generation, owned, count = cluster.group(group.id).generation, set(first.owned), len(second.events)
         first.stop()
         again = group.add(**{"group.instance.id": "one"})
-        until(lambda: again.owned == owned, lambda: repr(group.readers))
+        wait_for(lambda: again.owned == owned, lambda: repr(group.readers))
         assert cluster.group(group.id).generation == generation
         assert len(second.events) == count
 
@@ -207,9 +208,9 @@ def test_second_member_of_the_same_instance_id_fences_the_first(client: Client):
         first = group.add(**{"group.instance.id": "one"})
         group.settle()
         second = group.add(**{"group.instance.id": "one"})
-        until(lambda: ("lose", sorted(group.all)) in first.events, lambda: repr(group.readers))
-        until(lambda: second.owned == group.all, lambda: repr(group.readers))
-        until(lambda: first.failure is not None or any(error.fatal() for error in first.errors), lambda: repr(first))
+        wait_for(lambda: ("lose", sorted(group.all)) in first.events, lambda: repr(group.readers))
+        wait_for(lambda: second.owned == group.all, lambda: repr(group.readers))
+        wait_for(lambda: first.failure is not None or any(error.fatal() for error in first.errors), lambda: repr(first))
         group.owners.twice.clear()  # the one that is fenced hears of it last
 
 
@@ -222,7 +223,7 @@ def test_member_that_does_not_poll_is_out_until_it_polls(client: Client):
         first, second = group.add(), group.add()
         group.settle()
         first.pause.set()
-        until(lambda: second.owned == group.all, lambda: repr(group.readers))
+        wait_for(lambda: second.owned == group.all, lambda: repr(group.readers))
         [left] = client.cluster.group(group.id).left
         assert "max.poll.interval.ms" in str(left)
         group.owners.twice.clear()  # a member that doesn't poll doesn't hear of its loss
@@ -240,9 +241,9 @@ def test_pattern_finds_topics_that_come_later(client: Client):
         prefix = f"^{group.topic}-"
         reader = group.add(prefix)
         client.cluster.create_topic(f"{group.topic}-a", 2)
-        until(lambda: len(reader.owned) == 2, lambda: repr(reader))
+        wait_for(lambda: len(reader.owned) == 2, lambda: repr(reader))
         client.cluster.create_topic(f"{group.topic}-b", 1)
-        until(lambda: len(reader.owned) == 3, lambda: repr(reader))
+        wait_for(lambda: len(reader.owned) == 3, lambda: repr(reader))
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -263,7 +264,7 @@ def test_subscription_that_is_replaced(client: Client, strategy: str):
         reader = group.add()
         group.settle()
         reader.do(lambda consumer: reader.subscribe([other]))
-        until(lambda: reader.owned == {(other, 0), (other, 1)}, lambda: repr(reader))
+        wait_for(lambda: reader.owned == {(other, 0), (other, 1)}, lambda: repr(reader))
         assert ("revoke", sorted(group.all)) in reader.events
         assert not any(kind == "lose" for kind, _ in reader.events)
 
@@ -277,16 +278,16 @@ def test_unsubscribe_and_subscribe_again_quickly(client: Client):
         group.settle()
         reader.do(lambda consumer: consumer.unsubscribe())
         assert reader.owned == set()
-        until(lambda: client.cluster.group(group.id).state == "Empty")
+        wait_for(lambda: client.cluster.group(group.id).state == "Empty")
 
 
 def test_topic_that_does_not_exist_yet(client: Client):
     name = "topic-that-comes-later"
     with Readers(client, **{"topic.metadata.refresh.interval.ms": 200}) as group:
         reader = group.add(group.topic, name, **{"allow.auto.create.topics": False})
-        until(lambda: reader.owned == group.all, lambda: repr(reader))
+        wait_for(lambda: reader.owned == group.all, lambda: repr(reader))
         client.cluster.create_topic(name, 1)
-        until(lambda: (name, 0) in reader.owned, lambda: repr(reader))
+        wait_for(lambda: (name, 0) in reader.owned, lambda: repr(reader))
 
 
 # --- leaving ---
@@ -297,7 +298,7 @@ def test_close_says_why_and_others_take_over_at_once(client: Client):
         first, second = group.add(), group.add()
         group.settle()
         first.stop()
-        until(lambda: second.owned == group.all, timeout=20)
+        wait_for(lambda: second.owned == group.all, timeout_s=20)
         [left] = client.cluster.group(group.id).left
         assert "close" in str(left)
 
@@ -308,7 +309,7 @@ def test_close_while_a_join_waits_for_others(client: Client):
         group.settle()
         first.pause.set()  # it doesn't give its partitions up: whoever joins waits
         second = group.add()
-        until(lambda: client.cluster.group(group.id).state == "PreparingRebalance")
+        wait_for(lambda: client.cluster.group(group.id).state == "PreparingRebalance")
         started = time.monotonic()
         second.stop()
         assert time.monotonic() - started < 15
@@ -322,16 +323,16 @@ def test_leader_that_closes_assigns_first(client: Client):
     with Readers(client, "cooperative-sticky", **conf) as group:
         group.fill(300)
         first = group.add()
-        until(lambda: len(first.messages) == 300)
+        wait_for(lambda: len(first.messages) == 300)
         other = client.topic(1)
         client.cluster.delay_responses(None, 4.0, ApiKey.METADATA)  # the leader asks for a topic that is new to it
         second = group.add(other)
-        until(lambda: client.cluster.group(group.id).state == "CompletingRebalance", timeout=20)
+        wait_for(lambda: client.cluster.group(group.id).state == "CompletingRebalance", timeout_s=20)
         first.stop()  # which fails after 30 s
         client.cluster.delay_responses(None, 0.0, ApiKey.METADATA)
         committed = client.cluster.group(group.id).offsets
         assert sum(each.offset for each in committed.values()) == 300
-        until(lambda: second.owned == {(other, 0)})
+        wait_for(lambda: second.owned == {(other, 0)})
 
 
 def test_close_before_the_first_poll(client: Client):
@@ -379,7 +380,7 @@ def test_wrong_assignor_is_reported_and_the_group_goes_on(client: Client, way: s
     with Readers(client, [wrong]) as group:
         group.add()
         group.add()
-        until(lambda: any(reader.errors for reader in group.readers), lambda: repr(group.readers))
+        wait_for(lambda: any(reader.errors for reader in group.readers), lambda: repr(group.readers))
         if way == "raises":
             assert group.owners.of == {}
         errors = [error for reader in group.readers for error in reader.errors]
@@ -402,10 +403,10 @@ def test_hostile_metadata_of_another_member(client: Client, metadata: bytes):
         client.cluster.edit_member_metadata(group.id, edit)
         known = set(client.cluster.group(group.id).members)
         second = group.add()
-        until(lambda: len(client.cluster.group(group.id).members) == 2)
+        wait_for(lambda: len(client.cluster.group(group.id).members) == 2)
         evil.extend(set(client.cluster.group(group.id).members) - known)
         client.cluster.rebalance_group(group.id)
-        until(lambda: first.owned == group.all and not second.owned, lambda: repr(group.readers))
+        wait_for(lambda: first.owned == group.all and not second.owned, lambda: repr(group.readers))
         client.cluster.edit_member_metadata(group.id, None)
         client.cluster.rebalance_group(group.id)
         group.settle()
@@ -418,7 +419,7 @@ def test_group_that_is_full(client: Client):
             first = group.add()
             group.settle()
             second = group.add()
-            until(lambda: second.errors, lambda: repr(second))
+            wait_for(lambda: second.errors, lambda: repr(second))
             assert second.errors[0].code() == KafkaError.GROUP_MAX_SIZE_REACHED
             assert first.owned == group.all
             client.cluster.set_group_max_size(None)
@@ -431,7 +432,7 @@ def test_group_that_is_denied(client: Client):
     with Readers(client) as group:
         client.cluster.deny_group(group.id)
         reader = group.add()
-        until(lambda: reader.errors, lambda: repr(reader))
+        wait_for(lambda: reader.errors, lambda: repr(reader))
         assert reader.errors[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
         client.cluster.deny_group(group.id, False)
         group.settle()
@@ -442,7 +443,7 @@ def test_members_without_a_common_assignor(client: Client):
         first = group.add()
         group.settle()
         second = group.add(**{"partition.assignment.strategy": "roundrobin"})
-        until(lambda: second.errors, lambda: repr(second))
+        wait_for(lambda: second.errors, lambda: repr(second))
         assert second.errors[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
         assert first.owned == group.all
         second.stop()

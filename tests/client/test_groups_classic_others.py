@@ -18,8 +18,9 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from kafka_native import Consumer, Producer
+from tests.waiting import wait_for
 
-from .classic_support import Key, Readers, until
+from .classic_support import Key, Readers
 from .support import Client
 
 
@@ -80,21 +81,21 @@ def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours
             return sorted(owned) == sorted(group.all) and all(one.owned for one in (*group.readers, *others))
 
         def settled() -> None:
-            until(shared, lambda: f"{group.readers}, {[sorted(one.owned) for one in others]}")
+            wait_for(shared, lambda: f"{group.readers}, {[sorted(one.owned) for one in others]}")
 
         try:
             if ours_first:  # who comes first leads: both have to
                 group.add()
-                until(shared)
+                wait_for(shared)
             others.append(Confluent(group, strategy))
-            until(lambda: others[0].owned)
+            wait_for(lambda: others[0].owned)
             group.add()
             settled()
             group.add()
             settled()
             others.append(Confluent(group, strategy))
             settled()
-            until(lambda: len({*group.values(), *others[0].values, *others[1].values}) == 600)
+            wait_for(lambda: len({*group.values(), *others[0].values, *others[1].values}) == 600)
             others.pop(0).stop()
             settled()
         finally:
@@ -119,7 +120,7 @@ class KafkaPython:
             partition_assignment_strategy=[assignor],
         )
         # As the leader it would give nobody anything while it doesn't know the topic, and not notice later.
-        until(lambda: self.consumer.partitions_for_topic(group.topic))
+        wait_for(lambda: self.consumer.partitions_for_topic(group.topic))
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -152,17 +153,17 @@ def test_kafka_python_members_in_the_same_group(client: Client, strategy: str, t
             return sorted(owned) == sorted(group.all) and all(one.owned for one in (*group.readers, other))
 
         try:
-            until(shared)  # theirs leads
+            wait_for(shared)  # theirs leads
             first = group.add()
-            until(shared, lambda: f"{group.readers} {other.owned}")
+            wait_for(shared, lambda: f"{group.readers} {other.owned}")
             group.add()
-            until(shared, lambda: f"{group.readers} {other.owned}")
+            wait_for(shared, lambda: f"{group.readers} {other.owned}")
         finally:
             other.stop()
         group.settle()  # ours leads
         other = KafkaPython(group, theirs)
         try:
-            until(shared, lambda: f"{group.readers} {other.owned}")
+            wait_for(shared, lambda: f"{group.readers} {other.owned}")
         finally:
             other.stop()
         group.settle()

@@ -8,8 +8,9 @@ import time
 import pytest
 
 from kafka_native import TopicPartition
+from tests.waiting import wait_for
 
-from .classic_support import Readers, until
+from .classic_support import Readers
 from .support import Client
 
 
@@ -46,7 +47,7 @@ def test_storm(client: Client, strategy: str):
         def handed_out() -> set[int]:
             return {int(message.value()) for reader in everybody for message in tuple(reader.messages)}
 
-        until(lambda: len(handed_out()) == produced, lambda: f"{len(handed_out())} of {produced}, {group.readers}")
+        wait_for(lambda: len(handed_out()) == produced, lambda: f"{len(handed_out())} of {produced}, {group.readers}")
         for reader in everybody:
             assert reader.failure is None
             assert reader.errors == []
@@ -57,4 +58,4 @@ def test_storm(client: Client, strategy: str):
             partitions = [TopicPartition(group.topic, number) for number in range(8)]
             return [max(each.offset, 0) for each in keeper.do(lambda consumer: consumer.committed(partitions, 10))]
 
-        until(lambda: committed() == ends_at, lambda: f"{committed()} {ends_at}")
+        wait_for(lambda: committed() == ends_at, lambda: f"{committed()} {ends_at}")

@@ -15,10 +15,10 @@ from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.mock.mechanisms import AuthenticationFault
 from kafka_native.protocol import ApiKey
 from tests.proxy import Proxy
+from tests.waiting import WAIT_S
 
 from .hostile import Flips, Memory, Siege
 
-SECONDS = 60.0
 MOST_BYTES = 64 << 20
 HASTY = {
     "reconnect.backoff.ms": 1,
@@ -60,7 +60,7 @@ def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str,
 
     A lie that the protocol allows, such as a throttle time of hours, is believed: another client goes on then.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     own = {"linger.ms": 0, "enable.idempotence": False, "message.timeout.ms": 2000}
     while True:
         with Producer({**conf, **own}) as producer:
@@ -69,7 +69,7 @@ def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str,
                 at_peace = siege.left == 0
                 reports: list[KafkaError | None] = []
                 producer.produce("a", b"x", on_delivery=lambda error, _, reports=reports: reports.append(error))
-                assert producer.flush(SECONDS) == 0
+                assert producer.flush(WAIT_S) == 0
                 (report,) = reports
                 if at_peace and report is None:
                     return
@@ -80,7 +80,7 @@ def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str,
 
 def endure_consuming(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -> None:
     """Consume, in one group after the other, until the attacks are over and messages come through."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     with Producer(settings(cluster)) as producer:
         producer.produce("a", b"x")
         assert producer.flush(10) == 0
@@ -173,7 +173,7 @@ def test_login_is_tried_again_after(how: AuthenticationFault, guarded: MockClust
     reports: list[KafkaError | None] = []
     with Producer(conf) as producer:
         producer.produce("a", b"x", on_delivery=lambda error, _: reports.append(error))
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
         producer.poll(0)
     assert reports == [None]
     wanted = KafkaError.MSG_SIZE_TOO_LARGE if how == "oversized" else KafkaError._AUTHENTICATION

@@ -21,10 +21,10 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.interceptors import notify_commit
+from tests.waiting import WAIT_S
 
 from .support import Client, fill, without_addresses
 
-DEADLINE_S = 20.0
 Heard = list[tuple[Any, ...]]
 
 
@@ -96,7 +96,7 @@ def test_interceptors_are_called_in_order_and_before_the_callbacks(client: Clien
     with client.producer(interceptors=[Sending("a", heard), Sending("b", heard)]) as producer:
         producer.produce(topic, "v", on_delivery=lambda error, message: heard.append(("own", error, message.value())))
         assert heard == [("a", "send", "v"), ("b", "send", "va")]
-        producer.flush(DEADLINE_S)
+        producer.flush(WAIT_S)
     assert heard[2:] == [
         ("a", "ack", None, b"vab", 0),
         ("b", "ack", None, b"vab", 0),
@@ -120,7 +120,7 @@ def test_record_that_is_returned_is_sent(client: Client) -> None:
     assert (message.topic(), message.partition(), message.value()) == (other, 1, b"new")
     with client.consumer() as consumer:
         consumer.assign([TopicPartition(other, 1, OFFSET_BEGINNING)])
-        [read] = consumer.consume(1, DEADLINE_S)
+        [read] = consumer.consume(1, WAIT_S)
     assert (read.key(), read.headers(), read.timestamp()[1]) == (b"key", [("h", b"1")], 12345)
 
 
@@ -308,13 +308,13 @@ def test_every_way_of_reading_shows_each_message_once(client: Client) -> None:
     fill(client, topic, 6)
     heard: Heard = []
     with opened(client, topic, Reading("a", heard), Reading("b", heard)) as consumer:
-        polled = consumer.poll(DEADLINE_S)
+        polled = consumer.poll(WAIT_S)
         assert polled is not None
         assert polled.value() == b"0"
-        assert len(consumer.consume(2, DEADLINE_S)) == 2
+        assert len(consumer.consume(2, WAIT_S)) == 2
         assert next(consumer).value() == b"3"
         seen: list[Any] = []
-        assert consumer.consume_callback(lambda message: seen.append((message.value(), len(heard))), 2, DEADLINE_S) == 2
+        assert consumer.consume_callback(lambda message: seen.append((message.value(), len(heard))), 2, WAIT_S) == 2
         assert consumer.poll(0) is None
         assert consumer.consume(5, 0) == []
     expected = [[b"0"], [b"1", b"2"], [b"3"], [b"4"], [b"5"]]
@@ -328,7 +328,7 @@ def test_errors_and_ends_of_partitions_are_not_shown(client: Client) -> None:
     heard: Heard = []
     with opened(client, topic, Reading("a", heard), **{"enable.partition.eof": True}) as consumer:
         messages: list[Message] = []
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + WAIT_S
         while len(messages) < 2:
             assert time.monotonic() < deadline
             messages += consumer.consume(2, 0.2)
@@ -348,7 +348,7 @@ def test_values_may_be_changed_on_the_way(client: Client) -> None:
     fill(client, topic, 1)
     heard: Heard = []
     with opened(client, topic, Upper(), Reading("a", heard)) as consumer:
-        [message] = consumer.consume(1, DEADLINE_S)
+        [message] = consumer.consume(1, WAIT_S)
     assert message.value() == "0"
     assert heard[0] == ("a", ["0"])
 
@@ -358,7 +358,7 @@ def test_reader_that_raises_is_logged_and_nothing_is_lost(client: Client, caplog
     fill(client, topic, 3)
     heard: Heard = []
     with opened(client, topic, Broken(), Reading("a", heard)) as consumer:
-        assert len(consumer.consume(3, DEADLINE_S)) == 3
+        assert len(consumer.consume(3, WAIT_S)) == 3
     assert heard == [("a", [b"0", b"1", b"2"]), ("a", "close")]
     assert "interceptor Broken: on_consume() raised" in caplog.text
     assert "interceptor Broken: close() raised" in caplog.text
@@ -390,9 +390,9 @@ def test_commits_of_a_group_are_told_with_and_without_on_commit(client: Client) 
         "on_commit": lambda error, offsets: heard.append(("own",)),
     }
     with opened(client, topic, Broken(), Reading("a", heard), **conf) as consumer:
-        [*_, last] = consumer.consume(3, DEADLINE_S)
+        [*_, last] = consumer.consume(3, WAIT_S)
         consumer.commit(last, asynchronous=True)
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + WAIT_S
         while ("own",) not in heard:
             assert time.monotonic() < deadline
             consumer.poll(0.1)

@@ -26,8 +26,9 @@ from kafka_native.config import PROPERTIES
 from kafka_native.logs import CONTEXTS, LEVELS, Logs, contexts_of, default_sink, mask_of
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
-from .log_support import Plain, heard, until
+from .log_support import Plain, heard
 from .support import Client
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ class Seeing(ProducerInterceptor):
 def in_vain(producer: Producer) -> None:
     """Until it has found out that nobody is there."""
     producer.produce("t", VALUE)
-    until(lambda: producer._client.main.pool.all_down())
+    wait_for(lambda: producer._client.main.pool.all_down())
 
 
 def produces(client: Client, topic: str, **conf: Any) -> None:
@@ -165,7 +166,7 @@ def test_log_thread_name_off_leaves_the_thread_out() -> None:
     logger = Plain()
     with Producer({**NOWHERE, "logger": logger, "log.thread.name": False}) as producer:
         in_vain(producer)
-        until(lambda: logger.calls)
+        wait_for(lambda: logger.calls)
         producer.close(0)
     assert not [text for text in logger.texts() if "thrd:" in text]
 
@@ -238,7 +239,7 @@ def test_with_log_queue_the_applications_poll_tells_the_logger(client: Client) -
     own = threading.current_thread().name
     with client.producer(**{"log.queue": True, "logger": Naming(), "debug": "all"}) as producer:
         producer.produce(client.topic(), VALUE)
-        until(lambda: [producer.poll(0.01), len(threads) > 20][1])
+        wait_for(lambda: [producer.poll(0.01), len(threads) > 20][1])
     assert set(threads) == {own}
 
 
@@ -252,7 +253,7 @@ def test_with_log_queue_what_the_logger_raises_comes_out_of_poll() -> None:
     producer = Producer({**NOWHERE, "log.queue": True, "logger": logger})
     producer.produce("t", VALUE)
     with pytest.raises(ZeroDivisionError, match="of the logger"):
-        until(lambda: producer.poll(0.01) == -1)
+        wait_for(lambda: producer.poll(0.01) == -1)
     assert len(logger.calls) == 1
     producer.close(0)
 
@@ -351,7 +352,7 @@ def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) ->
         try:
             for _ in range(2500):
                 producer.produce(topic, VALUE, on_delivery=lambda error, message: delivered.append(error))
-            until(lambda: [producer.poll(0.05), len(delivered) == 2500][1], timeout=60)
+            wait_for(lambda: [producer.poll(0.05), len(delivered) == 2500][1], timeout_s=60)
         finally:
             go_on.set()
     assert len(logger.calls) < 2500
@@ -465,9 +466,9 @@ def test_broker_that_closes_an_idle_connection_is_not_worth_a_word(client: Clien
     with client.producer(logger=logger, debug="broker", error_cb=errors.append) as producer:
         producer.produce(topic, VALUE)
         assert producer.flush(30) == 0
-        until(lambda: cluster.connection_count(cluster.leader(topic, 0)) == 1)
+        wait_for(lambda: cluster.connection_count(cluster.leader(topic, 0)) == 1)
         cluster.disconnect(cluster.leader(topic, 0))
-        until(lambda: any("closed the idle connection" in text for text in logger.texts()))
+        wait_for(lambda: any("closed the idle connection" in text for text in logger.texts()))
         producer.produce(topic, VALUE)
         assert producer.flush(30) == 0
         producer.poll(0)
@@ -485,10 +486,10 @@ def test_connection_closed_under_a_request_is_a_warning_unless_unwanted(
         with client.consumer(**{"log.connection.close": tells, "fetch.wait.max.ms": 10_000, **conf}) as consumer:
             consumer.assign([TopicPartition(topic, 0, 0)])
             cluster.clear_requests()
-            until(lambda consumer=consumer: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH, leader)][1])  # type: ignore[misc]
+            wait_for(lambda consumer=consumer: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH, leader)][1])  # type: ignore[misc]
             cluster.disconnect(leader)
             # fetched from again: what there was to say has been said
-            until(
+            wait_for(
                 lambda consumer=consumer: [consumer.poll(0.01), len(cluster.requests_of(ApiKey.FETCH, leader)) > 1][1]
             )  # type: ignore[misc]
             consumer.poll(0)
@@ -500,7 +501,7 @@ def test_consumers_lines_are_also_told_without_any_debug() -> None:
     logger = Plain()
     consumer = Consumer({**NOWHERE, "group.id": "g", "logger": logger})
     consumer.subscribe(["t"])
-    until(lambda: len(logger.calls) >= 2)
+    wait_for(lambda: len(logger.calls) >= 2)
     consumer.close()
     assert [call[0] for call in logger.calls] == [logging.ERROR, logging.ERROR]
     assert "refused" in logger.texts()[0]

@@ -27,10 +27,9 @@ from kafka_native.aio import AIOProducer
 from kafka_native.measurements import SPECS, measurements
 from kafka_native.opentelemetry import ConsumerTracing, ProducerTracing, observe, process
 from kafka_native.prometheus import ClientCollector
+from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, fill
-
-WAIT_S = 60.0
 
 
 def samples(collector: ClientCollector) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -312,8 +311,5 @@ def test_observed_clients_are_collected(client: Client) -> None:
         batches = found["kafka_native.topic_batchcnt"][1:]
         assert {point.attributes["stat"] for point in batches} >= {"p50", "p99"}
         assert found["kafka_native.broker_rtt_seconds"][0].unit == "s"
-        deadline = time.monotonic() + WAIT_S
-        while "kafka_native.topic_batchcnt" in collected():  # the next snapshot has an empty window
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: "kafka_native.topic_batchcnt" not in collected(), "the next snapshot: its window is empty")
     provider.shutdown()

@@ -22,10 +22,9 @@ from kafka_native import (
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, fill
-
-TIMEOUT_S = 20.0
 
 
 @pytest.fixture
@@ -42,22 +41,19 @@ def _mended(cluster: MockCluster) -> Iterator[None]:
         cluster.set_rack(broker, None)
 
 
-def wait_for(condition: Callable[[], Any], poll: Consumer | None = None) -> None:
-    """Waits for a condition, polling a consumer if there is one."""
-    deadline = time.monotonic() + TIMEOUT_S
+def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> None:
+    """Polls until a condition is true."""
+    deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, "it has not come to pass"
-        if poll is None:
-            time.sleep(0.01)
-        else:
-            message = poll.poll(0.01)
-            assert message is None or message.error() is None, message
+        message = consumer.poll(0.01)
+        assert message is None or message.error() is None, message
 
 
 def values(consumer: Consumer, count: int) -> list[int]:
     """The numbers of the next messages; any error fails."""
     found: list[int] = []
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None:
@@ -85,7 +81,7 @@ def test_consumer_goes_on_where_the_group_has_committed(client, group):
         [committed] = consumer.commit(asynchronous=False)
         assert (committed.offset, committed.error) == (7, None)
     with manual(client, group) as consumer:
-        [found] = consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)
+        [found] = consumer.committed([TopicPartition(topic, 0)], WAIT_S)
         assert found.offset == 7
         assert found.leader_epoch is not None
         consumer.assign([TopicPartition(topic, 0, OFFSET_STORED)])
@@ -97,7 +93,7 @@ def test_metadata_and_leader_epoch_are_kept_with_an_offset(client, group):
     with manual(client, group) as consumer:
         wanted = [TopicPartition(topic, 0, 5, "my note", 0), TopicPartition(topic, 1, 6)]
         assert [each.error for each in consumer.commit(offsets=wanted, asynchronous=False)] == [None, None]
-        found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], TIMEOUT_S)
+        found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], WAIT_S)
         assert [(each.offset, each.metadata, each.leader_epoch) for each in found] == [
             (5, "my note", 0),
             (6, None, None),
@@ -106,7 +102,7 @@ def test_metadata_and_leader_epoch_are_kept_with_an_offset(client, group):
         with pytest.raises(KafkaException) as caught:
             consumer.commit(offsets=long, asynchronous=False)
         assert caught.value.args[0] == KafkaError.OFFSET_METADATA_TOO_LARGE
-        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 5
+        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 5
 
 
 @pytest.mark.parametrize("version", [9, 8, 7, 2])
@@ -138,7 +134,7 @@ def test_commits_survive_a_coordinator_that_moves_or_is_not_ready(client, cluste
         cluster.push_request_errors(ApiKey.OFFSET_FETCH, codes)
         [committed] = consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
         assert committed.error is None
-        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 5
+        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 5
 
 
 def test_stale_member_epoch_never_leads_to_a_reset(client, cluster, group):
@@ -160,9 +156,9 @@ def test_asynchronous_commits_end_in_their_order_and_the_last_one_counts(client,
         cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 2)
         for offset in range(1, 101):
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)])
-        wait_for(lambda: len(told) == 100, consumer)
+        poll_until(consumer, lambda: len(told) == 100)
         assert told == list(range(1, 101))
-        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 100
+        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 100
         assert len(cluster.requests_of(ApiKey.OFFSET_COMMIT)) < 100
 
 
@@ -181,11 +177,11 @@ def test_what_was_dealt_with_is_committed_by_itself(client, group):
         # The third message is being worked on until poll() is called again.
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
-            assert watcher.committed(where, TIMEOUT_S)[0].offset in (OFFSET_INVALID, 1, 2)
+            assert watcher.committed(where, WAIT_S)[0].offset in (OFFSET_INVALID, 1, 2)
         assert values(consumer, 1) == [3]
-        wait_for(lambda: watcher.committed(where, TIMEOUT_S)[0].offset == 3)
+        wait_for(lambda: watcher.committed(where, WAIT_S)[0].offset == 3)
     with manual(client, group) as consumer:
-        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 4  # close() is the end of it
+        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 4  # close() is the end of it
 
 
 def test_consumer_that_waits_for_more_has_everything_committed(client, group):
@@ -199,7 +195,7 @@ def test_consumer_that_waits_for_more_has_everything_committed(client, group):
     ):
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
-        wait_for(lambda: watcher.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == 3, consumer)
+        poll_until(consumer, lambda: watcher.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 3)
 
 
 def test_offset_of_another_members_partition_is_taken_and_unknown_topics_are_refused(client, group):
@@ -236,9 +232,9 @@ def test_offset_that_is_gone_is_reset(client, cluster, group, reset, first):
         if reset == "earliest":
             assert values(consumer, 5) == [5, 6, 7, 8, 9]
         else:
-            wait_for(lambda: cluster.requests_of(ApiKey.LIST_OFFSETS), consumer)
+            poll_until(consumer, lambda: cluster.requests_of(ApiKey.LIST_OFFSETS))
             start = time.monotonic()
-            wait_for(lambda: time.monotonic() - start > 0.3, consumer)
+            poll_until(consumer, lambda: time.monotonic() - start > 0.3)
             fill(client, topic, 1, start=first)
             assert values(consumer, 1) == [first]
 
@@ -248,7 +244,7 @@ def test_no_committed_offset_and_no_reset_is_an_error_and_a_seek_goes_on(client,
     fill(client, topic, 3)
     with manual(client, group, **{"auto.offset.reset": "error"}) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        message = consumer.poll(TIMEOUT_S)
+        message = consumer.poll(WAIT_S)
         assert message is not None
         assert message.error() == KafkaError._AUTO_OFFSET_RESET
         consumer.seek(TopicPartition(topic, 0, 1))
@@ -292,7 +288,7 @@ def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, clu
         assert values(consumer, 10) == list(range(10))
         cluster.truncate(topic, 0, 6, broker=2)
         message = None
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + WAIT_S
         while message is None and time.monotonic() < deadline:
             message = consumer.poll(0.2)
         assert message is not None
@@ -400,11 +396,11 @@ def test_offsets_for_times_of_many_partitions(client):
                 producer.flush()
     with client.consumer() as consumer:
         wanted = [TopicPartition(topic, number, 1_002_500) for number in range(3)]
-        found = consumer.offsets_for_times(wanted, TIMEOUT_S)
+        found = consumer.offsets_for_times(wanted, WAIT_S)
         assert [each.offset for each in found] == [3, 3, OFFSET_END]
         assert [each.error for each in found] == [None] * 3
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 1), TIMEOUT_S) == (0, 5)
-        some = consumer.offsets_for_times([TopicPartition(topic, 0, 0), TopicPartition(topic, 9, 0)], TIMEOUT_S)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 1), WAIT_S) == (0, 5)
+        some = consumer.offsets_for_times([TopicPartition(topic, 0, 0), TopicPartition(topic, 9, 0)], WAIT_S)
         assert some[0].offset == 0
         assert some[1].error == KafkaError._UNKNOWN_PARTITION
 
@@ -413,9 +409,9 @@ def test_offsets_for_times_follow_a_leader_that_moves(client, cluster):
     topic = client.topic()
     fill(client, topic, 3)
     with client.consumer() as consumer:
-        assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], TIMEOUT_S)[0].offset == 0
+        assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], WAIT_S)[0].offset == 0
         cluster.move_leader(topic, 0, cluster.leader(topic, 0) % 3 + 1)
-        assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], TIMEOUT_S)[0].offset == 0
+        assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], WAIT_S)[0].offset == 0
 
 
 # --- offsets in files ---
@@ -467,4 +463,4 @@ def test_offsets_kept_nowhere_are_not_committed(client, group):
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
     with manual(client, group) as consumer:
-        assert consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)[0].offset == OFFSET_INVALID
+        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == OFFSET_INVALID

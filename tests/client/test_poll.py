@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,17 +12,10 @@ import pytest
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.mock import MockCluster
+from tests.waiting import wait_for
 
 from .support import Client, fill
 from .test_consumer import take, values
-
-
-def until(condition: Callable[[], Any], timeout: float = 20.0) -> None:
-    """Waits for the condition; fails when it doesn't come true."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it has not happened in time"
-        time.sleep(0.005)
 
 
 def call_back(consumer: Consumer, callback: Callable[[], object]) -> None:
@@ -67,7 +59,7 @@ def test_wakeup_ends_the_wait_that_is_on_or_the_next(client: Client, begin, outc
             thread.start()
         else:
             thread.start()
-            until(lambda: consumer.polling)
+            wait_for(lambda: consumer.polling)
             consumer.wakeup()
         thread.join(20)
         assert not thread.is_alive()
@@ -111,7 +103,7 @@ def test_consume_returns_what_it_has_when_woken(client: Client):
         thread = threading.Thread(target=lambda: found.extend(consumer.consume(100, 60)))
         thread.start()
         where = [TopicPartition(topic, 0)]
-        until(lambda: consumer.position(where)[0].offset == 5)
+        wait_for(lambda: consumer.position(where)[0].offset == 5)
         consumer.wakeup()
         thread.join(20)
         assert not thread.is_alive()
@@ -251,7 +243,7 @@ def test_what_a_callback_raises_comes_out_and_nothing_is_lost(client: Client, be
         if waiting:
 
             def later() -> None:
-                until(lambda: consumer.polling)
+                wait_for(lambda: consumer.polling)
                 call_back(consumer, broken)
 
             thread = threading.Thread(target=later)
@@ -289,7 +281,7 @@ def test_consume_hands_out_what_it_has_before_a_callback_is_made(client: Client)
 
         thread = threading.Thread(target=consume)
         thread.start()
-        until(lambda: consumer.position([TopicPartition(topic, 0)])[0].offset == 5)
+        wait_for(lambda: consumer.position([TopicPartition(topic, 0)])[0].offset == 5)
         call_back(consumer, lambda: order.append("callback"))
         thread.join(20)
         assert order == [0, 1, 2, 3, 4, "callback"]
@@ -390,7 +382,7 @@ def test_no_message_is_taken_while_another_thread_is_in_a_callback(full: Consume
     assert full.consume(3, 0) == []
     second = threading.Thread(target=lambda: outcomes.append(full.poll(1)))
     second.start()
-    until(lambda: full.polling)
+    wait_for(lambda: full.polling)
     leave.set()
     first.join(20)
     second.join(20)
@@ -450,7 +442,7 @@ def test_close_in_another_thread_ends_waits(client: Client, begin):
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(begin(consumer)))
     thread.start()
-    until(lambda: consumer.position([TopicPartition(topic, 0)])[0].offset == 5)
+    wait_for(lambda: consumer.position([TopicPartition(topic, 0)])[0].offset == 5)
     consumer.close()
     thread.join(20)
     assert not thread.is_alive()

@@ -12,24 +12,16 @@ import pyarrow as pa
 import pytest
 
 from kafka_native import ArrowReport, KafkaError, Producer
+from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, read_all
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
 SMALL = {"queue.buffering.max.messages": 100}
-LIMIT_S = 30.0
 
 
 def rows(count: int) -> pa.Table:
     return pa.table({"value": [str(number) for number in range(count)]})
-
-
-def until(condition: Any) -> None:
-    """Waits for it."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
 
 
 class Waiting:
@@ -47,7 +39,7 @@ class Waiting:
             self.outcome = error
 
     def join(self) -> Any:
-        self._thread.join(LIMIT_S)
+        self._thread.join(WAIT_S)
         assert not self._thread.is_alive(), "produce_arrow() doesn't end"
         return self.outcome
 
@@ -103,15 +95,15 @@ def test_bytes_are_waited_for_too_and_a_row_larger_than_the_queue_is_not(client:
 
 def test_what_waits_does_not_linger(client: Client):
     with client.producer(**SMALL, **{"linger.ms": 60_000}) as producer:
-        assert producer.produce_arrow(client.topic(), rows(2000), timeout=LIMIT_S) == 2000
-        assert producer.flush(LIMIT_S) == 0
+        assert producer.produce_arrow(client.topic(), rows(2000), timeout=WAIT_S) == 2000
+        assert producer.flush(WAIT_S) == 0
 
 
 def test_other_threads_run_meanwhile():
     producer = Producer({**NOWHERE, **SMALL})
     waiting = Waiting(producer, rows(1000))
     try:
-        until(lambda: len(producer) == 100)
+        wait_for(lambda: len(producer) == 100)
         assert waiting.outcome is None
         others = [Waiting(producer, rows(10)) for _ in range(3)]
 
@@ -120,7 +112,7 @@ def test_other_threads_run_meanwhile():
             producer.poll(0)
             return waiting.outcome is not None and all(each.outcome is not None for each in others)
 
-        until(done)
+        wait_for(done)
         assert waiting.join() == 1000
         assert [each.join() for each in others] == [10] * 3
     finally:
@@ -131,7 +123,7 @@ def test_close_from_another_thread_ends_it_and_the_report_is_made():
     reports: list[ArrowReport] = []
     producer = Producer({**NOWHERE, **SMALL})
     waiting = [Waiting(producer, rows(1000), on_delivery=reports.append) for _ in range(3)]
-    until(lambda: len(producer) == 100)
+    wait_for(lambda: len(producer) == 100)
     producer.close(0)
     outcomes = [each.join() for each in waiting]
     assert all(isinstance(outcome, RuntimeError) for outcome in outcomes)
@@ -152,7 +144,7 @@ def test_close_while_rows_are_appended(client: Client, rounds: int):
         reports: list[ArrowReport] = []
         producer = client.producer()
         waiting = Waiting(producer, table, on_delivery=reports.append)
-        until(lambda producer=producer: len(producer) > 0)
+        wait_for(lambda producer=producer: len(producer) > 0)
         producer.close(0)
         outcome = waiting.join()
         taken = outcome if isinstance(outcome, int) else outcome.rows
@@ -218,6 +210,6 @@ def test_many_threads_at_once(client: Client):
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
-        assert producer.flush(LIMIT_S) == 0
+        assert producer.flush(WAIT_S) == 0
     assert [(report.rows, report.delivered) for report in reports] == [(1000, 1000)] * 40
     assert len(read_all(client, topic, 40_000)) == 40_000

@@ -12,9 +12,10 @@ import pytest
 from kafka_native import KafkaError, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.mock import ListenerSecurity, MockCluster
-from tests.client.log_support import Plain, until
+from tests.client.log_support import Plain
 from tests.client.support import Client, read_all
 from tests.tunnels import Canned, HttpConnect, Socks5, Tunnels
+from tests.waiting import wait_for
 
 USER, SECRET = "alice", "s3cret-w%rd"
 QUOTED = "s3cret-w%25rd"
@@ -104,7 +105,7 @@ def test_nothing_is_lost_when_the_proxy_breaks_and_is_gone_for_a_while(kind: typ
                     topic, b"%d" % number, partition=number % 2, on_delivery=lambda error, _: reports.append(error)
                 )
                 if number % 500 == 250:
-                    until(lambda: [producer.poll(0.005), len(proxy.asked)][1])
+                    wait_for(lambda: [producer.poll(0.005), len(proxy.asked)][1])
                     proxy.cut_all()
                 if number == count // 2:
                     proxy.__exit__(None, None, None)
@@ -123,7 +124,7 @@ def first_error(conf: dict[str, Any]) -> KafkaError:
     errors: list[KafkaError] = []
     with Producer({**QUICK, **conf, "error_cb": errors.append}) as producer:
         producer.produce("t", b"a reason to connect")
-        until(lambda: [producer.poll(0.01), errors][1])
+        wait_for(lambda: [producer.poll(0.01), errors][1])
         producer.purge()
     return errors[0]
 
@@ -245,7 +246,7 @@ def test_hostile_proxy_is_refused_and_the_client_goes_on(
         told = error_behind(f"{scheme}://{proxy.address}")
         assert f"proxy {proxy.address}: " in told
         assert proxy.heard, "the client has spoken"
-    until(lambda: threading.active_count() <= threads)
+    wait_for(lambda: threading.active_count() <= threads)
 
 
 def everything_said(conf: dict[str, Any]) -> list[str]:
@@ -254,9 +255,9 @@ def everything_said(conf: dict[str, Any]) -> list[str]:
     conf = {**QUICK, **conf, "statistics.interval.ms": 50, "stats_cb": told.append, "error_cb": told.append}
     with Producer(conf) as producer:
         producer.produce("t", b"x")
-        until(lambda: [producer.poll(0.01), not len(producer) or any(type(each) is KafkaError for each in told)][1])
+        wait_for(lambda: [producer.poll(0.01), not len(producer) or any(type(each) is KafkaError for each in told)][1])
         before = len(told)
-        until(lambda: [producer.poll(0.01), len(told) > before][1])
+        wait_for(lambda: [producer.poll(0.01), len(told) > before][1])
         told += [producer, producer.metrics()]
         producer.purge()
     return [text for each in told for text in (str(each), repr(each))]

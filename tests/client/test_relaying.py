@@ -12,10 +12,9 @@ from kafka_native._native.records import batch_headers
 from kafka_native._native.relaying import FetchedBatches, Relay, take_batches
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 from .support import Client, fill
-
-WAIT_S = 20.0
 
 
 def keeping(client: Client, topic: str, offset: int = 0, **conf: object) -> Consumer:

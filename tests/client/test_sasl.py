@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,11 +19,11 @@ from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockClu
 from kafka_native.protocol import ApiKey
 from tests.client.log_support import Plain
 from tests.mock.secured import unsecured_jwt
+from tests.waiting import WAIT_S, wait_for
 
 SECRET = "s3cret-word"
 AWS_SECRET = "s3cret-aws"
 TOKEN_SECRET = "s3cret-hmac"
-SECONDS = 60.0
 SECURITY = ListenerSecurity(
     "sasl_plaintext",
     mechanisms=["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"],
@@ -50,20 +50,13 @@ def conf(cluster: MockCluster, mechanism: str, **more: Any) -> dict[str, Any]:
     return {**found, **more}
 
 
-def until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not in {SECONDS} s"
-        time.sleep(0.01)
-
-
 def sends(config: dict[str, Any], count: int = 1) -> None:
     """A producer gets in and its messages are written."""
     errors: list[Any] = []
     with kafka_native.Producer(config) as producer:
         for _ in range(count):
             producer.produce("t", b"x", on_delivery=lambda error, message: errors.append(error))
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
     assert errors == [None] * count
 
 
@@ -77,9 +70,9 @@ def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> 
             producer.poll(0.05)
             return any(error.code() == code for error in errors)
 
-        until(is_told, "an authentication error")
+        wait_for(is_told, "an authentication error")
         producer.purge()
-        producer.flush(SECONDS)
+        producer.flush(WAIT_S)
     return [error for error in errors if error.code() == code]
 
 
@@ -127,9 +120,9 @@ def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
     with kafka_native.Consumer({**config, "group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe(["t"])
         found: list[Any] = []
-        until(lambda: found.extend(consumer.consume(10, 0.1)) or len(found) == 3, "three messages")
+        wait_for(lambda: found.extend(consumer.consume(10, 0.1)) or len(found) == 3, "three messages")
     with AdminClient(config) as admin:
-        assert "t" in admin.list_topics(timeout=SECONDS).topics
+        assert "t" in admin.list_topics(timeout=WAIT_S).topics
 
     async def coroutines() -> None:
         async with AIOProducer({**config, "sasl.password": "another"}) as producer:
@@ -181,9 +174,9 @@ def test_who_was_refused_gets_in_once_the_password_is_mended(cluster: MockCluste
         conf(cluster, "PLAIN", **{"sasl.password": "another", "error_cb": errors.append})
     ) as producer:
         producer.produce("t", b"x", on_delivery=lambda error, message: reports.append(error))
-        until(lambda: [producer.poll(0.05), *errors][1:], "a refusal")
+        wait_for(lambda: [producer.poll(0.05), *errors][1:], "a refusal")
         cluster.set_password("alice", "another")
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
     assert reports == [None]
     assert [error.code() for error in errors].count(KafkaError._AUTHENTICATION) == 1
 
@@ -191,13 +184,13 @@ def test_who_was_refused_gets_in_once_the_password_is_mended(cluster: MockCluste
 def test_other_credentials_are_taken_by_the_next_connection_and_checked(cluster: MockCluster) -> None:
     with kafka_native.Producer(conf(cluster, "SCRAM-SHA-512", **{"sasl.password": "another"})) as producer:
         producer.produce("t", b"x")
-        until(lambda: any(login.error for login in cluster.logins), "a refusal")
+        wait_for(lambda: any(login.error for login in cluster.logins), "a refusal")
         with pytest.raises(TypeError, match="argument 1 must be str, not None"):
             producer.set_sasl_credentials(None, "b")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="argument 2 must be str, not int"):
             producer.set_sasl_credentials("a", 5)  # type: ignore[arg-type]
         producer.set_sasl_credentials("alice", SECRET)
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
     with pytest.raises(RuntimeError):
         producer.set_sasl_credentials("alice", SECRET)
     with kafka_native.Producer({"bootstrap.servers": "127.0.0.1:1"}) as plaintext:
@@ -246,12 +239,12 @@ def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(clus
 
     config = conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, **{"sasl.oauthbearer.config": "for the callback"})
     with kafka_native.Producer(config) as producer:
-        until(lambda: len(threads) == 1, "a token although nothing is sent")
+        wait_for(lambda: len(threads) == 1, "a token although nothing is sent")
         producer.produce("t", b"x")
-        assert producer.flush(SECONDS) == 0
-        until(lambda: len(threads) >= 2 and any(login.again for login in cluster.logins), "a renewal without poll()")
+        assert producer.flush(WAIT_S) == 0
+        wait_for(lambda: len(threads) >= 2 and any(login.again for login in cluster.logins), "a renewal without poll()")
         producer.produce("t", b"y")
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
     assert all(name.startswith("kafka-native security ") for name in threads)
     assert set(given) == {"for the callback"}
 
@@ -268,7 +261,7 @@ def test_an_oauth_cb_that_raises_is_told_and_asked_again(cluster: MockCluster) -
 
     with kafka_native.Producer(conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, error_cb=errors.append)) as producer:
         producer.produce("t", b"x")
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
     assert errors[0].code() == KafkaError._AUTHENTICATION
     assert "ValueError: the provider is away" in errors[0].str()
     assert not any(error.fatal() for error in errors)
@@ -279,16 +272,16 @@ def test_an_oauth_cb_that_hangs_holds_up_neither_poll_nor_close(cluster: MockClu
 
     def oauth_cb(config: str | None) -> tuple[str, float]:
         called.set()
-        released.wait(SECONDS)
+        released.wait(WAIT_S)
         return unsecured_jwt(), time.time() + 600
 
     producer = kafka_native.Producer(conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb))
-    assert called.wait(SECONDS)
+    assert called.wait(WAIT_S)
     assert producer.poll(0) == 0
     assert producer.metrics() is not None, "the control thread answers"
     closer = threading.Thread(target=producer.close)
     closer.start()
-    closer.join(SECONDS)
+    closer.join(WAIT_S)
     assert not closer.is_alive()
     released.set()
 
@@ -304,7 +297,7 @@ def test_a_token_that_the_broker_refuses_is_quoted_and_replaced(cluster: MockClu
     )
     with kafka_native.Producer(config) as producer:
         producer.produce("t", b"x")
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
     assert "status: invalid_token" in errors[0].str()
 
 
@@ -318,10 +311,10 @@ def test_sessions_are_renewed_and_statistics_say_so(cluster: MockCluster) -> Non
             producer.poll(0.005)
             return sum(login.again for login in cluster.logins) >= 2
 
-        until(is_renewed, "renewed sessions")
+        wait_for(is_renewed, "renewed sessions")
         cluster.delay_responses(1, 0.5, ApiKey.SASL_HANDSHAKE)
-        until(lambda: "REAUTH" in {each.state for each in producer.metrics().brokers.values()}, "the state REAUTH")
-        assert producer.flush(SECONDS) == 0
+        wait_for(lambda: "REAUTH" in {each.state for each in producer.metrics().brokers.values()}, "the state REAUTH")
+        assert producer.flush(WAIT_S) == 0
     assert set(delivered) == {None}
     assert not any(login.error for login in cluster.logins)
 
@@ -360,7 +353,7 @@ def test_no_output_has_a_secret(
                 note(producer)
                 note(producer.metrics())
                 try:
-                    note(producer.list_topics(timeout=SECONDS))
+                    note(producer.list_topics(timeout=WAIT_S))
                 except KafkaException as error:
                     note(error)
                     note(error.args[0])

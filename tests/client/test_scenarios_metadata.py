@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from kafka_native import KafkaError, Message, Producer
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
 from .support import Client
 
@@ -49,13 +50,6 @@ class Reports:
 
 def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
     return [record.value.decode() for record in cluster.messages(topic, partition)]
-
-
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("idempotence", [False, True])

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.proxy import Proxy
+from tests.waiting import WAIT_S, wait_for
 
-from .support import Client
+from .support import Client, fill
 
 CONF = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "error_cb": lambda error: None}
-
-
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.005)
 
 
 @dataclass
@@ -211,6 +205,27 @@ def test_broker_that_leaves_metadata_is_disconnected_and_its_partitions_are_serv
     for partition in range(3):
         values = [record.value for record in cluster.messages(topic, partition)]
         assert values == [b"1", b"2", b"3"][: 2 + (partition == 2)]
+
+
+def test_what_a_broker_was_asked_when_it_left_is_asked_of_another(cluster: MockCluster, client: Client) -> None:
+    """Brokers leave for a moment, too: when they are slow to tell the controller that they live."""
+    topic = client.topic(partitions=3)
+    for partition in range(3):
+        fill(client, topic, 5, partition=partition)
+    cluster.delay_responses(3, 5.0, ApiKey.LIST_OFFSETS)
+    try:
+        with client.consumer(**{"topic.metadata.refresh.interval.ms": 50}) as consumer:
+            consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
+            assert len(consumer.consume(10, WAIT_S)) == 10  # of two brokers, who can be asked for metadata
+            cluster.clear_requests()
+            consumer.assign([TopicPartition(topic, 2, OFFSET_BEGINNING)])
+            cluster.wait_for_requests(ApiKey.LIST_OFFSETS, broker=3)
+            cluster.remove_broker(3)
+            found = consumer.consume(5, WAIT_S)
+            assert [message.error() for message in found] == [None] * 5
+    finally:
+        cluster.delay_responses(3, 0, ApiKey.LIST_OFFSETS)
+        cluster.broker_up(3)
 
 
 def test_broker_that_comes_back_on_another_port_is_connected_there(cluster: MockCluster, client: Client) -> None:

@@ -20,8 +20,9 @@ from kafka_native import (
 )
 from kafka_native.mock.share_partitions import State
 from kafka_native.protocol import ApiKey
-from tests.client.share_support import done_up_to, new_group, sharing, take, until, values
+from tests.client.share_support import done_up_to, new_group, sharing, take, values
 from tests.client.support import Client, fill
+from tests.waiting import wait_for
 
 EXPLICIT = {"share_acknowledgement_mode": "explicit"}
 
@@ -34,7 +35,7 @@ def test_everything_is_delivered_once_and_accepted_by_polling_on(client: Client)
         assert sorted(map(int, values(found))) == list(range(3000))
         assert {each.delivery_count() for each in found} == {1}
         assert consumer.poll(0.1).count() == 0
-        until(lambda: sum(done_up_to(client.cluster, group, topic, n) for n in range(3)) == 3000, "accepted")
+        wait_for(lambda: sum(done_up_to(client.cluster, group, topic, n) for n in range(3)) == 3000, "accepted")
 
 
 def test_a_poll_returns_a_container_of_messages(client: Client) -> None:
@@ -195,7 +196,7 @@ def test_iterating_takes_everything_and_wakeup_ends_it(client: Client) -> None:
             if len(found) == 500:
                 consumer.wakeup()
         assert sorted(found) == list(range(500))
-        until(lambda: done_up_to(client.cluster, group, topic) == 500, "accepted")
+        wait_for(lambda: done_up_to(client.cluster, group, topic) == 500, "accepted")
 
 
 def test_wakeup_from_another_thread_ends_a_poll(client: Client) -> None:
@@ -210,7 +211,7 @@ def test_two_threads_at_once_are_refused(client: Client) -> None:
     with sharing(client, group, topic) as consumer:
         thread = threading.Thread(target=consumer.poll)
         thread.start()
-        until(lambda: consumer._inbox.inside, "the thread polls")
+        wait_for(lambda: consumer._inbox.inside, "the thread polls")
         with pytest.raises(ConcurrentModificationException):
             consumer.poll(0)
         consumer.wakeup()
@@ -336,7 +337,7 @@ def test_acknowledgements_travel_with_the_next_fetch(client: Client) -> None:
     with sharing(client, group, topic, max_poll_records=10) as consumer:
         take(consumer, 30)
         consumer.poll(0.1)
-        until(lambda: done_up_to(client.cluster, group, topic) == 30, "accepted")
+        wait_for(lambda: done_up_to(client.cluster, group, topic) == 30, "accepted")
         assert client.cluster.requests_of(ApiKey.SHARE_ACKNOWLEDGE) == []
 
 

@@ -12,8 +12,9 @@ from kafka_native import AcknowledgeType, KafkaError, Message, ShareConsumer
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.share_partitions import State
 from kafka_native.protocol import ApiKey
-from tests.client.share_support import WAIT_S, done_up_to, new_group, sharing, take, until, values
+from tests.client.share_support import done_up_to, new_group, sharing, take, values
 from tests.client.support import Client, fill
+from tests.waiting import WAIT_S, wait_for
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_a_refused_piggybacked_acknowledgement_is_told_to_the_callback(client: C
         take(consumer, 2)
         code = KafkaError.KAFKA_STORAGE_ERROR
         client.cluster.push_request_errors(ApiKey.SHARE_ACKNOWLEDGE, [code], topic=topic)
-        until(lambda: consumer.poll(0.05) is None or heard, "the callback")
+        wait_for(lambda: consumer.poll(0.05) is None or heard, "the callback")
         assert heard[0].args[0].code() == code
 
 
@@ -136,7 +137,7 @@ def test_a_broker_that_goes_takes_nothing_with_it(client: Client) -> None:
         rest = take_all(consumer, 200)
         client.cluster.broker_up(1)
         fill(client, topic, 10, start=600)
-        until(lambda: consumer.poll(0.2).is_empty() and _done(client, group, topic) == 610, "all are accepted")
+        wait_for(lambda: consumer.poll(0.2).is_empty() and _done(client, group, topic) == 610, "all are accepted")
     assert len(first) + len(rest) >= 300
 
 
@@ -177,7 +178,7 @@ def test_another_coordinator_is_found(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     with sharing(client, group, topic) as consumer:
         consumer.poll(0.1)
-        until(lambda: consumer.poll(0) is not None and client.cluster.share.members(group), "the member")
+        wait_for(lambda: consumer.poll(0) is not None and client.cluster.share.members(group), "the member")
         client.cluster.push_request_errors(ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.NOT_COORDINATOR] * 2)
         client.cluster.clear_requests()
         client.cluster.wait_for_requests(ApiKey.FIND_COORDINATOR, 1)
@@ -270,7 +271,7 @@ def test_records_that_come_after_a_poll_has_ended_are_for_the_next_one(client: C
         consumer.poll(0.5)
         client.cluster.wait_for_requests(ApiKey.SHARE_FETCH, 1)
         fill(client, topic, 5)
-        until(lambda: consumer._inbox.fetched, "records")
+        wait_for(lambda: consumer._inbox.fetched, "records")
         assert consumer.poll(0).count() == 5
 
 
@@ -281,9 +282,9 @@ def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever
         consumer.poll(0.5)
         client.cluster.wait_for_requests(ApiKey.SHARE_FETCH, 1)
         fill(client, topic, 5)
-        until(lambda: consumer._inbox.fetched, "records")
-        until(lambda: client.cluster.share.record(group, topic, 0, 0)[0] is State.AVAILABLE, "the locks' end")
-        until(lambda: time.monotonic() >= consumer._inbox.fetched[0].until, "the same by the client's clock")
+        wait_for(lambda: consumer._inbox.fetched, "records")
+        wait_for(lambda: client.cluster.share.record(group, topic, 0, 0)[0] is State.AVAILABLE, "the locks' end")
+        wait_for(lambda: time.monotonic() >= consumer._inbox.fetched[0].until, "the same by the client's clock")
         client.cluster.share.settings.lock_seconds = 30
         assert {each.delivery_count() for each in take(consumer, 5)} == {2}
 
@@ -291,8 +292,8 @@ def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever
 def test_an_application_that_does_not_poll_leaves_and_comes_back(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     with sharing(client, group, topic, max_poll_interval_ms=300) as consumer:
-        until(lambda: consumer.poll(0.01) is not None and client.cluster.share.members(group), "the member")
-        until(lambda: not client.cluster.share.members(group), "it is out")
+        wait_for(lambda: consumer.poll(0.01) is not None and client.cluster.share.members(group), "the member")
+        wait_for(lambda: not client.cluster.share.members(group), "it is out")
         fill(client, topic, 5)
         found = take(consumer, 6)
         errors = [each.error() for each in found if each.error()]

@@ -18,10 +18,10 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.statistics import ClientMetrics, Window, to_json
 from tests.oracle.statistics import check_level
+from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, fill
 
-WAIT_S = 60.0
 OFTEN_MS = 10
 WINDOWS = ("int_latency", "outbuf_latency", "rtt", "throttle")
 
@@ -53,14 +53,6 @@ def poll_until(client: Any, condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         client.poll(0.05)
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    """Waits for something that no callback is needed for."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
 
 
 def next_document(client: Any, documents: Documents) -> dict[str, Any]:

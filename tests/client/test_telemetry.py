@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,13 +18,13 @@ from kafka_native.client import LAST_PUSH_S
 from kafka_native.control.client_metrics import SPECS, full_name
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster, PushedMetrics
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S, wait_for
 
 from .log_support import heard
 from .support import Client, fill
 
 GET, PUSH = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY
 OFTEN_MS = 100
-WAIT_S = 30.0
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
@@ -34,14 +34,6 @@ def cluster() -> Iterator[MockCluster]:
     with MockCluster(brokers=2, client_metrics=True) as running:
         running.subscribe_metrics(["*"], OFTEN_MS)
         yield running
-
-
-def wait_for(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + WAIT_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
-    return found
 
 
 def asked(cluster: MockCluster, *keys: int) -> list[int]:

@@ -15,8 +15,7 @@ from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.client.support import Client, fill, read_all
 from tests.proxy import Fates, Proxy, harmless
-
-SECONDS = 20.0
+from tests.waiting import WAIT_S
 
 
 class Secured(Client):
@@ -46,7 +45,7 @@ def client() -> Iterator[Secured]:
 
 def until(producer: Producer, condition: Callable[[], bool]) -> None:
     """Serves callbacks until something has come to be, with a reason to connect all the while."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, "it didn't come to be"
         with suppress(KafkaException):
@@ -136,7 +135,7 @@ def test_a_handshake_that_breaks_off_is_explained_and_tried_again(client: Secure
     client.cluster.break_handshakes(how, count=1)
     errors: list[KafkaError] = []
     with client.producer(error_cb=errors.append) as producer:
-        producer.list_topics(timeout=SECONDS)
+        producer.list_topics(timeout=WAIT_S)
         until(producer, lambda: any(words in error.str() for error in errors))
 
 
@@ -145,7 +144,7 @@ def test_a_handshake_without_an_answer_ends_with_the_setup_timeout(client: Secur
     errors: list[KafkaError] = []
     conf = {"socket.connection.setup.timeout.ms": 1000, "error_cb": errors.append}
     with client.producer(**conf) as producer:
-        producer.list_topics(timeout=SECONDS)
+        producer.list_topics(timeout=WAIT_S)
         until(producer, lambda: any("no answer within 1000 ms" in error.str() for error in errors))
 
 
@@ -186,12 +185,12 @@ def test_a_session_is_resumed_at_reconnect(client: Secured) -> None:
     topic = client.topic()
     with client.producer() as producer:
         producer.produce(topic, b"1", partition=0)
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
         before = len(client.cluster.handshakes)
         for broker in client.cluster.broker_ids:
             client.cluster.disconnect(broker)
         producer.produce(topic, b"2", partition=0)
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
         until(producer, lambda: any(seen.resumed for seen in client.cluster.handshakes[before:]))
 
 
@@ -202,18 +201,18 @@ def test_rotated_files_are_used_at_reconnect_without_a_restart(tmp_path: Path) -
         topic = client.topic()
         with client.producer(**{"ssl.ca.pem": None, "ssl.ca.location": str(path)}) as producer:
             producer.produce(topic, b"1")
-            assert producer.flush(SECONDS) == 0
+            assert producer.flush(WAIT_S) == 0
             path.write_text("half written")
             client.cluster.disconnect(1)
             producer.produce(topic, b"2")
-            assert producer.flush(SECONDS) == 0  # the files that were good are used on
+            assert producer.flush(WAIT_S) == 0  # the files that were good are used on
             new = tmp_path / "new.pem"
             new.write_text(other.cluster.ca_pem)
             os.replace(new, path)
             client.cluster.rotate_certificate(other.cluster.certificates.broker())
             client.cluster.disconnect(1)
             producer.produce(topic, b"3")
-            assert producer.flush(SECONDS) == 0
+            assert producer.flush(WAIT_S) == 0
         assert [seen.error for seen in client.cluster.handshakes][-1] is None
 
 

@@ -20,8 +20,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kafka_native import KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
+from tests.waiting import wait_for
 
-from .log_support import Plain, until
+from .log_support import Plain
 
 PASSWORD = "s3cret-word"
 LOCKED = BestAvailableEncryption(PASSWORD.encode())
@@ -80,10 +81,10 @@ def test_secrets_are_in_nothing_that_comes_out(
         cluster.present_certificate("expired")
         cluster.disconnect(1)
         producer.produce("t", b"x")
-        until(lambda: [producer.poll(0.01), any("expired on" in str(each) for each in said)][1])
+        wait_for(lambda: [producer.poll(0.01), any("expired on" in str(each) for each in said)][1])
         cluster.present_certificate("good")
         assert producer.flush(60) == 0
-        until(lambda: [producer.poll(0.01), any(isinstance(each, str) for each in said)][1])
+        wait_for(lambda: [producer.poll(0.01), any(isinstance(each, str) for each in said)][1])
         said += [repr(producer), producer.metrics()]
     name = "ssl.keystore.password" if way == "keystore" else "ssl.key.password"
     for line in (f"{name} = [redacted]", "TlsContext("):

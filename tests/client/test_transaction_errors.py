@@ -14,8 +14,9 @@ from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
 from kafka_native.serialization import StringSerializer
+from tests.waiting import WAIT_S
 
-from .bank import SOON, WAIT_S, Bank, error_of
+from .bank import SOON, Bank, error_of
 
 E = KafkaError
 TRANSACTION_ABORTABLE = 120

@@ -14,8 +14,9 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S, wait_for
 
-from .bank import WAIT_S, Bank, error_of
+from .bank import Bank, error_of
 
 
 @pytest.fixture(params=[1, 2], scope="module")
@@ -215,11 +216,7 @@ def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
     producer.begin_transaction()
     producer.produce(bank.topic, "late")
     assert producer.flush(WAIT_S) == 0
-    deadline = time.monotonic() + WAIT_S
-    while bank.state() is State.ONGOING:
-        assert time.monotonic() < deadline
-        bank.seen("read_uncommitted")
-        time.sleep(0.05)
+    wait_for(lambda: (bank.seen("read_uncommitted"), bank.state() is not State.ONGOING)[1], "its end")
     error = error_of(producer.commit_transaction, WAIT_S)
     assert bank.seen() == []
     if bank.cluster.transaction_version < 2:

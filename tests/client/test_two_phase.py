@@ -12,8 +12,9 @@ from kafka_native import Consumer, KafkaError, KafkaException, PreparedTxnState,
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
-from .bank import SOON, WAIT_S, Bank, error_of
+from .bank import SOON, Bank, error_of
 
 E = KafkaError
 TWO_PHASE = "transaction.two.phase.commit.enable"

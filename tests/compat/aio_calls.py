@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.compat.sides import BASE_MS, WAIT_S, Side
+from tests.compat.sides import BASE_MS, Side
+from tests.waiting import WAIT_S
 
 Call = Callable[[Any, Side], Awaitable[Any]]
 

@@ -10,9 +10,9 @@ import confluent_kafka
 
 import kafka_native
 from tests.mock.secured import unsecured_jwt
+from tests.waiting import WAIT_S
 
 Lib = Any
-SECONDS = 30.0
 DELIVERS = "delivers"
 HASTY = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "log_level": 0}
 
@@ -44,7 +44,7 @@ def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
     reports: list[Any] = []
     producer = lib.Producer({**HASTY, "error_cb": errors.append, **conf})
     producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     found = ""
     while not found:
         assert time.monotonic() < deadline, f"{lib.__name__}: {errors}, {reports}"
@@ -53,7 +53,7 @@ def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
         heard = wanted in [error.name() for error in errors]
         found = DELIVERS if reports == [None] else wanted if heard else ""
     producer.purge()
-    producer.flush(SECONDS)
+    producer.flush(WAIT_S)
     return found
 
 

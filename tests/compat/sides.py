@@ -13,10 +13,10 @@ import confluent_kafka
 
 import kafka_native
 from tests.broker.support import dotted
+from tests.waiting import WAIT_S
 
 Lib = Any
 BOTH = (confluent_kafka, kafka_native)
-WAIT_S = 60
 BASE_MS = 1_700_000_000_000
 METADATA = "some metadata"
 """Of an offset. librdkafka's has no end: what happens to be behind it may be shown as well."""

@@ -18,7 +18,8 @@ import pytest
 import kafka_native
 import kafka_native.admin
 from kafka_native.mock import MockCluster
-from tests.compat.sides import BOTH, WAIT_S, Stage
+from tests.compat.sides import BOTH, Stage
+from tests.waiting import WAIT_S
 
 _RUN = uuid.uuid4().hex[:8]
 THERE, NOWHERE, TRIED, BIG, NEVER = (f"{name}-{_RUN}" for name in ("there", "nowhere", "tried", "big", "never"))

@@ -18,7 +18,8 @@ import kafka_native.aio
 from kafka_native.mock import MockCluster
 from tests.aio.support import run
 from tests.compat.aio_calls import CONSUMER_CALLS, MESSAGES, OTHERWISE_CALLED, OTHERWISE_PRODUCED, PRODUCER_CALLS
-from tests.compat.sides import BASE_MS, BOTH, WAIT_S, Side, Stage, assert_same
+from tests.compat.sides import BASE_MS, BOTH, Side, Stage, assert_same
+from tests.waiting import WAIT_S
 
 pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
 

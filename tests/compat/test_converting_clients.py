@@ -16,10 +16,10 @@ import kafka_native.error
 import kafka_native.serialization
 from kafka_native.mock import MockCluster
 from kafka_native.serialization import DeserializerBuilder, SerializerBuilder
+from tests.waiting import WAIT_S
 
 Lib = Any
 BOTH = pytest.mark.parametrize("lib", [confluent_kafka, kafka_native], ids=["confluent_kafka", "kafka_native"])
-WAIT_S = 30
 _numbers = itertools.count()
 
 

@@ -12,7 +12,8 @@ import pytest
 import kafka_native
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.client.log_support import Plain, until
+from tests.client.log_support import Plain
+from tests.waiting import wait_for
 
 BOTH = [confluent_kafka, kafka_native]
 QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2}
@@ -34,7 +35,7 @@ def test_given_logger_is_called_as_confluent_kafka_calls_it(module: Any) -> None
         logger = given.get("logger", keyword)
         producer = module({**NOWHERE, **given}, **({} if given else {"logger": keyword}))
         producer.produce("t", b"v")
-        until(lambda: [producer.poll(0.01), logger.matching("refused")][1])  # noqa: B023
+        wait_for(lambda: [producer.poll(0.01), logger.matching("refused")][1])  # noqa: B023
         assert shape_of(logger.matching("refused")[0]) == (
             logging.ERROR,
             "%s [%s] %s",
@@ -56,7 +57,7 @@ def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
         errors: list[Any] = []
         producer = module({**NOWHERE, "error_cb": errors.append, "logger": Plain()})
         producer.produce("t", b"x")
-        until(lambda: [producer.poll(0.01), len({error.name() for error in errors}) > 1][1])  # noqa: B023
+        wait_for(lambda: [producer.poll(0.01), len({error.name() for error in errors}) > 1][1])  # noqa: B023
         seen[module] = {flags(error) for error in errors}
         assert all("127.0.0.1:1" in error.str() for error in errors if error.name() == "_TRANSPORT")
         producer.purge()
@@ -73,10 +74,10 @@ def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> No
         conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK, "group.id": "g", "logger": Plain()}
         consumer = module.Consumer({**conf, "error_cb": errors.append})
         consumer.assign([module.TopicPartition("t", 0, 0)])
-        until(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
+        wait_for(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
         assert errors == []
         cluster.broker_down(1)
-        until(lambda: [consumer.poll(0.01), {"_TRANSPORT", "_ALL_BROKERS_DOWN"} <= {e.name() for e in errors}][1])
+        wait_for(lambda: [consumer.poll(0.01), {"_TRANSPORT", "_ALL_BROKERS_DOWN"} <= {e.name() for e in errors}][1])
         consumer.close()
     assert {flags(error) for error in errors} == {
         ("_TRANSPORT", False, False, False),

@@ -12,7 +12,8 @@ import confluent_kafka
 import pytest
 
 import kafka_native
-from tests.compat.sides import BASE_MS, BOTH, METADATA, WAIT_S, Side, Stage, assert_same, next_message, outcomes
+from tests.compat.sides import BASE_MS, BOTH, METADATA, Side, Stage, assert_same, next_message, outcomes
+from tests.waiting import WAIT_S
 
 # --- producing ---
 

@@ -17,7 +17,8 @@ from kafka_native.mock import MockCluster
 from kafka_native.share_consumer import NOT_APPLICABLE
 from tests.broker.support import dotted
 from tests.client.share_support import take
-from tests.compat.sides import BOTH, WAIT_S, Side, Stage, assert_same
+from tests.compat.sides import BOTH, Side, Stage, assert_same
+from tests.waiting import WAIT_S
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
 Begin = Callable[[str], None]

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kafka_native.mock import MockCluster
-from tests.compat.sides import BASE_MS, WAIT_S, Side, Stage, assert_same, next_message, outcomes
+from tests.compat.sides import BASE_MS, Side, Stage, assert_same, next_message, outcomes
+from tests.waiting import WAIT_S, wait_for
 
 COMMITTED, ALL = "read_committed", "read_uncommitted"
 
@@ -114,10 +114,7 @@ def end(side: Side, isolation: str) -> list[int]:
 
 def settled(side: Side) -> list[Any]:
     """What both kinds of readers get once the coordinator has written all markers: it answers before it has."""
-    deadline = time.monotonic() + WAIT_S
-    while end(side, COMMITTED) != end(side, ALL):
-        assert time.monotonic() < deadline, "a transaction is still open"
-        time.sleep(0.05)
+    wait_for(lambda: end(side, COMMITTED) == end(side, ALL), "the end of every transaction")
     return [values(side, COMMITTED), values(side, ALL)]
 
 

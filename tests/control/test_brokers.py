@@ -15,7 +15,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsRespon
 
 from .fakes import Cluster, api_versions, call_to, event
 
-TRANSPORT, STALE = -10, -16  # enum kn_status
+TRANSPORT, CLOSED, STALE = -10, -11, -16  # enum kn_status
 
 
 def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
@@ -197,6 +197,26 @@ def test_broker_that_moved_gets_a_new_connection_and_keeps_its_calls():
     cluster.bring_up(2)
     assert [sent.handle for sent in cluster.engine.submitted] == [2]
     assert replies == []
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves):
+    """Nobody is to be told that the client is closed: it isn't, and asking again helps."""
+    cluster = Cluster()
+    cluster.pool.update(7, "old", 9092, None)
+    replies = []
+    cluster.bring_up(1)
+    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    if moves:
+        cluster.pool.update(7, "new", 9093, None)
+    else:
+        cluster.pool.remove_missing({8})
+    assert cluster.engine.stopped == [1]
+    assert replies == []
+    cluster.pool.on_reply(event(broker=1, token=cluster.engine.submitted.pop().token, status=CLOSED))
+    assert replies == [KafkaError._TRANSPORT]
+    assert "old:9092/7" in replies[0].str()
+    assert "left" in replies[0].str()
 
 
 def test_bootstrap_connection_closes_once_a_real_broker_is_up():

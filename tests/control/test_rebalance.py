@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kafka_native.control.rebalance import Key, Kind, Rebalance
+from tests.waiting import wait_for
 
 A, B, C = ("t", 0), ("t", 1), ("u", 0)
 
@@ -65,13 +65,6 @@ class Group:
 
     def done(self, what: str) -> Callable[[], None]:
         return lambda: self.log.append(what)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_without_callbacks_assignments_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> None:
@@ -204,7 +197,7 @@ def test_the_application_goes_on_only_when_what_it_gave_up_is_stopped(kind: Kind
 
     thread = threading.Thread(target=application)
     thread.start()
-    wait_until(lambda: bool(posted))
+    wait_for(lambda: bool(posted))
     assert thread.is_alive()
     assert not owned_afterwards
     posted.pop()()

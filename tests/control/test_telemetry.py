@@ -19,10 +19,10 @@ from kafka_native.protocol.telemetry import (
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
+from tests.waiting import WAIT_S
 
 ID = bytes(range(16))
 INTERVAL_S = 10.0
-TIMEOUT_S = 60.0
 TRANSPORT = KafkaError(KafkaError._TRANSPORT)
 
 
@@ -100,7 +100,7 @@ class Rig:
             sampler,  # type: ignore[arg-type]
             resource={"client_rack": "r"},
             scope=("name", "1"),
-            timeout_s=TIMEOUT_S,
+            timeout_s=WAIT_S,
             log=log,  # type: ignore[arg-type]
             clock=lambda: self.now,
             uniform=uniform,
@@ -111,7 +111,7 @@ class Rig:
         """The request that is due now."""
         calls, wake_up = self.telemetry.poll(self.now)
         [call] = calls
-        assert call.deadline == self.now + TIMEOUT_S
+        assert call.deadline == self.now + WAIT_S
         assert wake_up > self.now
         return call
 

@@ -1,6 +1,6 @@
 /* How fast base and records are: append, iterate, checksum, compress; the best of several rounds, in nanoseconds a record or GB/s.
  *
- * A program of its own, which tests/native/test_speed.py builds as a release is built, runs, and checks against loose limits.
+ * A program of its own, which tests/native/test_bench_records.py builds as a release is built, and runs.
  */
 #include <stdio.h>
 #include <stdlib.h>

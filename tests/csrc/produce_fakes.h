@@ -33,6 +33,7 @@ static struct {
     int64_t delivered_messages;
     size_t unsent_bytes;
     int unsent_requests;
+    atomic_int wakes;         /* from the crew's threads */
     void (*on_deliver)(void); /* what an application does as soon as it hears of a batch; once */
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -41,6 +42,12 @@ void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulat
     pthread_mutex_lock(&fake.lock);
     fake.notices[fake.notice_count++ % 4096] = (struct fake_notice){broker, accumulator, at_us};
     pthread_mutex_unlock(&fake.lock);
+}
+
+void kn_broker_wake(struct kn_broker *broker)
+{
+    (void)broker;
+    atomic_fetch_add(&fake.wakes, 1);
 }
 
 void kn_broker_send(struct kn_broker *broker, struct kn_request *request, int64_t now_us)
@@ -114,6 +121,7 @@ UNUSED static struct kn_engine *fake_engine(void)
     fake.delivered_messages = 0;
     fake.unsent_bytes = 0;
     fake.unsent_requests = 0;
+    atomic_store(&fake.wakes, 0);
     return engine;
 }
 

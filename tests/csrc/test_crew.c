@@ -1,86 +1,125 @@
-/* Helping threads: every piece once, several who run at a time, and an end. */
-#include <stdatomic.h>
+/* Helping threads: every task once, several owners at a time, and an end. */
 #include <stdlib.h>
 #include <unistd.h>
 #include "check.h"
 #include "engine/crew.h"
 
-enum { PIECES = 7, ROUNDS = 300, RUNNERS = 3 };
+enum { TASKS = 5, ROUNDS = 300, OWNERS = 3 };
 
-struct tally {
-    atomic_int times[PIECES];
-    atomic_int helped;   /* pieces done by another thread than who runs */
-    pthread_t runner;
+struct job {
+    struct kn_task task;
+    int times;          /* plain: `done` says that it may be read */
+    int by_owner;
+    pthread_t owner;
     int sleep_us;
 };
 
-static void count_piece(void *context, int32_t index)
+static struct kn_crew crew;
+static atomic_int told;
+
+static void work(struct kn_task *task)
 {
-    struct tally *tally = context;
-    CHECK(index >= 0 && index < PIECES);
-    atomic_fetch_add(&tally->times[index], 1);
-    if (!pthread_equal(pthread_self(), tally->runner)) atomic_fetch_add(&tally->helped, 1);
-    if (tally->sleep_us) usleep((useconds_t)tally->sleep_us);
+    struct job *job = KN_LIST_ENTRY(task, struct job, task);
+    job->times++;
+    job->by_owner = pthread_equal(pthread_self(), job->owner);
+    if (job->sleep_us) usleep((useconds_t)job->sleep_us);
 }
 
-static struct kn_crew crew;
+static void tell(void *whom) { atomic_fetch_add((atomic_int *)whom, 1); }
 
-static void *runner_main(void *argument)
+static struct job job_of(int sleep_us)
 {
-    struct tally *tally = argument;
-    tally->runner = pthread_self();
+    return (struct job){.task = {.work = work, .tell = tell, .whom = &told}, .owner = pthread_self(), .sleep_us = sleep_us};
+}
+
+static void *owner_main(void *argument)
+{
+    struct job jobs[TASKS];
+    (void)argument;
+    for (int i = 0; i < TASKS; i++) jobs[i] = job_of(0);
     for (int round = 0; round < ROUNDS; round++) {
-        kn_crew_run(&crew, count_piece, tally, 1 + round % PIECES);
-        for (int i = 0; i <= round % PIECES; i++) CHECK_EQ(atomic_exchange(&tally->times[i], 0), 1);
-        for (int i = 1 + round % PIECES; i < PIECES; i++) CHECK_EQ(atomic_load(&tally->times[i]), 0);
+        for (int i = 0; i < TASKS; i++) kn_crew_begin(&crew, &jobs[i].task);
+        /* Every other round from the end on, where none has begun yet. */
+        for (int i = 0; i < TASKS; i++) kn_crew_finish(&crew, &jobs[round % 2 ? TASKS - 1 - i : i].task);
+        for (int i = 0; i < TASKS; i++) CHECK_EQ(jobs[i].times, round + 1);
     }
     return NULL;
 }
 
-static void test_each_piece_is_done_once_whoever_runs_beside(void)
+static void test_each_task_is_done_once_whoever_owns_others(void)
 {
-    struct tally *tallies = calloc(RUNNERS, sizeof *tallies);
-    pthread_t threads[RUNNERS];
+    pthread_t threads[OWNERS];
     kn_crew_init(&crew, 2);
-    for (int i = 0; i < RUNNERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, runner_main, &tallies[i]), 0);
-    for (int i = 0; i < RUNNERS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < OWNERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, owner_main, NULL), 0);
+    for (int i = 0; i < OWNERS; i++) pthread_join(threads[i], NULL);
+    CHECK_EQ(crew.started, 2);
     kn_crew_stop(&crew);
     kn_crew_deinit(&crew);
-    free(tallies);
 }
 
-static void test_pieces_are_done_side_by_side(void)
+static void test_tasks_are_done_side_by_side_and_their_end_is_told(void)
 {
-    struct tally tally = {.runner = pthread_self(), .sleep_us = 20000};
+    struct job jobs[TASKS];
+    atomic_store(&told, 0);
     kn_crew_init(&crew, KN_CREW_MAX + 9); /* more than there may be */
     CHECK_EQ(crew.size, KN_CREW_MAX);
-    kn_crew_run(&crew, count_piece, &tally, PIECES);
-    CHECK(atomic_load(&tally.helped) > 0);
-    CHECK_EQ(crew.started, KN_CREW_MAX);
+    for (int i = 0; i < TASKS; i++) {
+        jobs[i] = job_of(50000);
+        kn_crew_begin(&crew, &jobs[i].task);
+    }
+    CHECK_EQ(crew.started, TASKS); /* none waits for another */
+    for (int tries = 0; tries < 5000 && atomic_load(&told) < TASKS; tries++) usleep(1000);
+    CHECK_EQ(atomic_load(&told), TASKS);
+    for (int i = 0; i < TASKS; i++) {
+        CHECK(kn_task_is_done(&jobs[i].task));
+        CHECK_EQ(jobs[i].by_owner, 0);
+    }
+    kn_crew_begin(&crew, &jobs[0].task); /* a worker is idle: no other is started */
+    kn_crew_finish(&crew, &jobs[0].task);
+    CHECK_EQ(crew.started, TASKS);
     kn_crew_stop(&crew);
     kn_crew_deinit(&crew);
 }
 
-static void test_without_workers_or_for_one_piece_nobody_is_woken(void)
+static void test_what_nobody_has_begun_is_done_by_who_wants_it_finished(void)
 {
-    struct tally tally = {.runner = pthread_self()};
+    struct job busy, job;
+    kn_crew_init(&crew, 1);
+    busy = job_of(50000);
+    job = job_of(0);
+    kn_crew_begin(&crew, &busy.task);
+    kn_crew_begin(&crew, &job.task);
+    kn_crew_finish(&crew, &job.task);
+    CHECK_EQ(job.times, 1);
+    kn_crew_finish(&crew, &busy.task); /* waits */
+    CHECK_EQ(busy.times, 1);
+    kn_crew_stop(&crew);
+    kn_crew_deinit(&crew);
+}
+
+static void test_without_workers_it_is_done_at_once(void)
+{
+    struct job job = job_of(0);
     struct kn_crew none = {0};
-    kn_crew_run(&none, count_piece, &tally, PIECES);
-    for (int i = 0; i < PIECES; i++) CHECK_EQ(atomic_load(&tally.times[i]), 1);
+    atomic_store(&told, 0);
+    kn_crew_begin(&none, &job.task);
+    CHECK(kn_task_is_done(&job.task));
+    kn_crew_finish(&none, &job.task);
     kn_crew_init(&crew, 2);
-    kn_crew_run(&crew, count_piece, &tally, 1);
-    kn_crew_run(&crew, count_piece, &tally, 0);
-    CHECK_EQ(atomic_load(&tally.times[0]), 2);
+    kn_task_do_here(&job.task);
+    CHECK_EQ(job.times, 2);
+    CHECK_EQ(job.by_owner, 1);
     CHECK_EQ(crew.started, 0);
-    CHECK_EQ(atomic_load(&tally.helped), 0);
+    CHECK_EQ(atomic_load(&told), 0); /* who did it knows */
     kn_crew_stop(&crew);
     kn_crew_deinit(&crew);
 }
 
 int main(void)
 {
-    RUN(test_each_piece_is_done_once_whoever_runs_beside);
-    RUN(test_pieces_are_done_side_by_side);
-    RUN(test_without_workers_or_for_one_piece_nobody_is_woken);
+    RUN(test_each_task_is_done_once_whoever_owns_others);
+    RUN(test_tasks_are_done_side_by_side_and_their_end_is_told);
+    RUN(test_what_nobody_has_begun_is_done_by_who_wants_it_finished);
+    RUN(test_without_workers_it_is_done_at_once);
     return check_done();
 }

@@ -15,8 +15,8 @@ import confluent_kafka
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest
 from tests.mock.wire import Wire
+from tests.waiting import WAIT_S
 
-SECONDS = 30.0
 COUNT = 40
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100}
 
@@ -35,11 +35,11 @@ def produce_and_consume(cluster: MockCluster, conf: dict[str, Any]) -> None:
     producer = confluent_kafka.Producer({**conf, "enable.idempotence": True})  # a retry sends nothing twice
     for number in range(COUNT):
         producer.produce("a", b"%d" % number * 100, partition=number % 2)
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(WAIT_S) == 0
     consumer = confluent_kafka.Consumer({**conf, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(["a"])
     found: list[bytes | None] = []
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     while len(found) < COUNT and time.monotonic() < deadline:
         for message in consumer.consume(COUNT, 0.2):
             assert message.error() is None
@@ -54,7 +54,7 @@ def refusal(conf: dict[str, Any], *codes: int) -> confluent_kafka.KafkaError:
     """The first error with one of these codes that librdkafka reports of a client that can't get in."""
     errors: list[confluent_kafka.KafkaError] = []
     producer = confluent_kafka.Producer({**conf, "error_cb": errors.append})
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     while not (wanted := [error for error in errors if error.code() in codes]):
         assert time.monotonic() < deadline, errors
         producer.poll(0.05)

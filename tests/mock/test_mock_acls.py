@@ -14,8 +14,8 @@ from kafka_native.admin import AclBinding, AclBindingFilter, AdminClient, NewTop
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.mock.access import ALL, ALLOW, CREATE, DENY, DESCRIBE, GROUP, READ, TOPIC, WRITE, Access, Acl
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
-WAIT_S = 10.0
 USERS = {"root": "r", "ann": "a", "bob": "b"}
 EVERY = AclBindingFilter("any", None, "any", None, None, "any", "any")
 

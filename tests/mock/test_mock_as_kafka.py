@@ -24,9 +24,9 @@ from tests.mock import test_mock_consumer_groups as modern
 from tests.mock import test_mock_groups as classic
 from tests.mock.test_mock_group_verbs import assignment, read, subscription
 from tests.mock.wire import Wire
+from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # the first run fetches the jars
-SECONDS = 60.0
 # Targets are computed at once rather than once in a while, so that the same steps lead to the same answers.
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.min.assignment.interval.ms": "0"}
 
@@ -50,7 +50,7 @@ class OneBroker:
 
     def prepare(self) -> None:
         """A topic, and a coordinator that is ready."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + WAIT_S
         with Wire(self) as wire:  # type: ignore[arg-type]
             topic = CreateTopicsRequest.Topic(name="a", num_partitions=4, replication_factor=1)
             code = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 7).topics[0].error_code
@@ -232,18 +232,15 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
     note("unknown member syncs", two.sync().error_code)
     two.id = ""
     joining = two.start_join()
-    deadline = time.monotonic() + SECONDS
-    while (code := one.heartbeat()) == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    note("time to join again", code)
+    note("time to join again", wait_for(one.heartbeat, "the rebalance"))
     note("sync meanwhile", one.sync().error_code)
     note("commit meanwhile", one.commit(2))
     again = one.join()
     steps.append(("joined again", (again.error_code, again.generation_id, len(again.members), again.skip_assignment)))
-    steps.append(("second", (joining.result(SECONDS).error_code, joining.result().generation_id, two.generation)))
+    steps.append(("second", (joining.result(WAIT_S).error_code, joining.result().generation_id, two.generation)))
     waiting = pool.submit(two.sync)
     note("sync of the leader", one.sync({one.id: b"1", two.id: b"2"}).error_code)
-    steps.append(("sync of the other", waiting.result(SECONDS).assignment))
+    steps.append(("sync of the other", waiting.result(WAIT_S).assignment))
     for version in (8, 9):
         back = classic.Member(cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000)
         answer = back.join_once(version)
@@ -312,33 +309,27 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     one.sync({one.id: b"x"})
     two = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
     joining = two.start_join()
-    deadline = time.monotonic() + SECONDS
-    while one.heartbeat() == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(one.heartbeat, "the rebalance")
     again = one.join()
-    steps.append(("both are in", (again.error_code, joining.result(SECONDS).error_code, again.leader == one.id)))
+    steps.append(("both are in", (again.error_code, joining.result(WAIT_S).error_code, again.leader == one.id)))
     note("the follower waits for nothing", two.sync().error_code)
     note("the leader is gone", one.heartbeat())
     steps.append(("the follower leads", two.join().leader == two.id))
     note("and assigns", two.sync({two.id: b"y"}).error_code)
     three = classic.Member(cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500)
     joining = three.start_join()
-    while two.heartbeat() == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(two.heartbeat, "the rebalance")
     two.join()
-    joining.result(SECONDS)
+    joining.result(WAIT_S)
     note("the leader assigns", two.sync({two.id: b"y", three.id: b"z"}).error_code)
     note("all is well", two.heartbeat())
-    while (code := two.heartbeat()) == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    note("until the follower hasn't come for its assignment", code)
+    note("until the follower hasn't come for its assignment", wait_for(two.heartbeat, "the next rebalance"))
     note("which is out", three.heartbeat())
     steps.append(("one is left", len(two.join().members)))
     two.sync({two.id: b"y"})
     joining = classic.Member(cluster, pool, protocols=subscription("a"), rebalance_ms=1500).start_join()
-    while two.heartbeat() == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    steps.append(("who comes too late", (joining.result(SECONDS).error_code, len(joining.result().members))))
+    wait_for(two.heartbeat, "the rebalance")
+    steps.append(("who comes too late", (joining.result(WAIT_S).error_code, len(joining.result().members))))
     note("is out", two.heartbeat())
 
 
@@ -381,10 +372,7 @@ def protocols_change(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
     new.acknowledge()
     note("new as a classic member", _with(old, "new").heartbeat(new.epoch))
     note("new leaves", new.leave().error_code)
-    deadline = time.monotonic() + SECONDS
-    while (code := old.heartbeat()) == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    steps.append(("old is among its kind", code not in (0,)))
+    wait_for(old.heartbeat, "the rebalance that makes old one of its kind")
     answer = old.join()
     steps.append(("and leads again", (answer.error_code, answer.leader == old.id)))
     steps.append(("committed", old.committed()))

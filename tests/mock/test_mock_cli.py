@@ -13,9 +13,9 @@ import confluent_kafka
 import pytest
 
 from kafka_native.mock.__main__ import main
+from tests.waiting import WAIT_S
 
 COMMAND = [sys.executable, "-m", "kafka_native.mock"]
-SECONDS = 20
 
 
 @contextmanager
@@ -40,20 +40,20 @@ def test_process_serves_and_ends_cleanly(number: signal.Signals) -> None:
     with running(*options) as (process, servers):
         assert len(servers.split(",")) == 2
         producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
-        topics = producer.list_topics(timeout=SECONDS).topics
+        topics = producer.list_topics(timeout=WAIT_S).topics
         assert {name: len(topic.partitions) for name, topic in topics.items()} == {"a": 4, "b": 1}
-        assert len(producer.list_topics("new", timeout=SECONDS).topics["new"].partitions) == 3
+        assert len(producer.list_topics("new", timeout=WAIT_S).topics["new"].partitions) == 3
         producer.produce("a", b"x")
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
         process.send_signal(number)
-        out, err = process.communicate(timeout=SECONDS)
+        out, err = process.communicate(timeout=WAIT_S)
         assert (process.returncode, out, err) == (0, "", "")
 
 
 def test_ports_follow_the_first_one_and_a_taken_one_is_an_error() -> None:
     with running("--brokers", "1") as (_, servers):
         port = servers.rpartition(":")[2]
-        done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=SECONDS)
+        done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=WAIT_S)
         assert done.returncode == 2
         assert "in use" in done.stderr
 
@@ -73,7 +73,7 @@ def test_process_is_secured(tmp_path: Path) -> None:
             "sasl.password": "sec:ret",
             "log_level": 0,
         }
-        assert confluent_kafka.Producer(conf).list_topics("new", timeout=SECONDS).topics["new"].error is None
+        assert confluent_kafka.Producer(conf).list_topics("new", timeout=WAIT_S).topics["new"].error is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_process_is_secured(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_clusters_are_told(arguments: list[str]) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=SECONDS)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert done.returncode == 2
     assert "error:" in done.stderr
     assert done.stdout == ""

@@ -15,13 +15,13 @@ import pytest
 
 from kafka_native.mock import MockCluster
 from tests.mock.wire import batch
+from tests.waiting import WAIT_S
 
 with warnings.catch_warnings():  # kafka-python reads its own schemas in a way that newer Pythons discourage
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
 PARTITIONS = 4
-SECONDS = 40.0
 GROUP = "group"
 
 
@@ -58,7 +58,7 @@ class Runner:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(SECONDS)
+        self._thread.join(WAIT_S)
         assert not self._thread.is_alive(), "it doesn't close"
         if self.error is not None:
             raise self.error
@@ -158,7 +158,7 @@ CLIENTS: list[type[Runner]] = [
 
 
 def wait(what: Callable[[], bool], *runners: Runner) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     while not what():
         for one in runners:
             if one.error is not None:

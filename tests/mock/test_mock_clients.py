@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
 
 with warnings.catch_warnings():  # kafka-python reads its own schemas in a way that newer Pythons discourage
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -23,7 +24,6 @@ with warnings.catch_warnings():  # kafka-python reads its own schemas in a way t
 
 COUNT = 60
 PARTITIONS = 4
-SECONDS = 20.0
 
 
 class Sent(NamedTuple):
@@ -70,7 +70,7 @@ def produce_confluent(bootstrap: str, topic: str, codec: str) -> None:
             headers=list(one.headers),
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(WAIT_S) == 0
     assert failed == []
 
 
@@ -90,7 +90,7 @@ def produce_kafka_python(bootstrap: str, topic: str, codec: str) -> None:
         for one in SENT
     ]
     for future in sent:
-        future.get(SECONDS)
+        future.get(WAIT_S)
     producer.close()
 
 
@@ -106,7 +106,7 @@ def produce_aiokafka(bootstrap: str, topic: str, codec: str) -> None:
                 )
                 for one in SENT
             ]
-            await asyncio.wait_for(asyncio.gather(*sent), SECONDS)
+            await asyncio.wait_for(asyncio.gather(*sent), WAIT_S)
 
     asyncio.run(run())
 
@@ -136,7 +136,7 @@ def consume_confluent(bootstrap: str, topic: str, group: str) -> list[Sent]:
     )
     consumer.subscribe([topic])
     found: list[Sent] = []
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     while len(found) < COUNT and time.monotonic() < deadline:
         for one in consumer.consume(COUNT, 0.5):
             assert one.error() is None
@@ -153,7 +153,7 @@ def consume_kafka_python(bootstrap: str, topic: str, group: str) -> list[Sent]:
         bootstrap_servers=bootstrap.split(","),
         group_id=group,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=int(SECONDS * 1000),
+        consumer_timeout_ms=int(WAIT_S * 1000),
     )
     found: list[Sent] = []
     for one in consumer:
@@ -172,7 +172,7 @@ def consume_aiokafka(bootstrap: str, topic: str, group: str) -> list[Sent]:
             topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest"
         ) as consumer:
             while len(found) < COUNT:
-                one = await asyncio.wait_for(consumer.getone(), SECONDS)
+                one = await asyncio.wait_for(consumer.getone(), WAIT_S)
                 found.append(Sent(one.partition, one.key, one.value, tuple(one.headers), one.timestamp))
             await consumer.commit()
         return found
@@ -209,7 +209,7 @@ def test_two_consumers_share_the_partitions_of_a_topic(protocol: dict[str, objec
     consumers = [confluent_kafka.Consumer({**conf, "client.id": name}) for name in ("one", "two")]
     for consumer in consumers:
         consumer.subscribe(["a"])
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + WAIT_S
     while [len(consumer.assignment()) for consumer in consumers] != [2, 2]:
         assert time.monotonic() < deadline
         for consumer in consumers:
@@ -230,9 +230,9 @@ def test_confluent_follows_a_leader_that_moves(cluster: MockCluster) -> None:
         producer.produce("a", b"%d" % number)
         producer.poll(0)
         if number % 10 == 5:
-            assert producer.flush(SECONDS) == 0
+            assert producer.flush(WAIT_S) == 0
             cluster.move_leader("a", 0, 1 + (cluster.leader("a", 0) % 3))
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(WAIT_S) == 0
     assert [record.value for record in cluster.messages("a", 0)] == [b"%d" % number for number in range(30)]
 
 
@@ -244,7 +244,7 @@ def test_confluent_lives_through_a_broker_that_goes_and_comes(cluster: MockClust
     def send(first: int) -> None:
         for number in range(first, first + 30):
             producer.produce("a", b"%d" % number, partition=number % 3)
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
 
     send(0)
     cluster.broker_down(2)
@@ -263,13 +263,13 @@ def test_confluent_retries_what_is_pushed(cluster: MockCluster) -> None:
     quiet = {"log_level": 0, "reconnect.backoff.ms": 20, "retry.backoff.ms": 20}
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, **quiet})
     producer.produce("a", b"x")
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(WAIT_S) == 0
     assert [record.value for record in cluster.messages("a", 0)] == [b"x"]
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", **quiet, "check.crcs": True}
     )
     consumer.assign([confluent_kafka.TopicPartition("a", 0, 0)])
-    message = consumer.poll(SECONDS)
+    message = consumer.poll(WAIT_S)
     assert message is not None
     assert message.value() == b"x"
     consumer.close()
@@ -279,13 +279,13 @@ def test_confluent_notices_a_wrong_checksum(cluster: MockCluster) -> None:
     cluster.create_topic("a", 1)
     produce = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     produce.produce("a", b"x")
-    assert produce.flush(SECONDS) == 0
+    assert produce.flush(WAIT_S) == 0
     cluster.corrupt_next_fetch("a", 0)
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "check.crcs": True, "log_level": 0}
     )
     consumer.assign([confluent_kafka.TopicPartition("a", 0, 0)])
-    message = consumer.poll(SECONDS)
+    message = consumer.poll(WAIT_S)
     assert message is not None
     error = message.error()
     assert error is not None
@@ -295,14 +295,14 @@ def test_confluent_notices_a_wrong_checksum(cluster: MockCluster) -> None:
 
 def test_confluent_administrates(cluster: MockCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic("a", 2, 3)])["a"].result(SECONDS)
-    admin.create_partitions([NewPartitions("a", 5)])["a"].result(SECONDS)
-    assert len(admin.list_topics("a", SECONDS).topics["a"].partitions) == 5
-    described = admin.describe_cluster().result(SECONDS)
+    admin.create_topics([NewTopic("a", 2, 3)])["a"].result(WAIT_S)
+    admin.create_partitions([NewPartitions("a", 5)])["a"].result(WAIT_S)
+    assert len(admin.list_topics("a", WAIT_S).topics["a"].partitions) == 5
+    described = admin.describe_cluster().result(WAIT_S)
     assert [node.id for node in described.nodes] == [1, 2, 3]
     assert described.cluster_id == cluster.cluster_id
     resource = confluent_kafka.admin.ConfigResource("topic", "a")
-    shown = admin.describe_configs([resource])[resource].result(SECONDS)
+    shown = admin.describe_configs([resource])[resource].result(WAIT_S)
     assert shown["max.message.bytes"].value == "1048588"
-    admin.delete_topics(["a"])["a"].result(SECONDS)
+    admin.delete_topics(["a"])["a"].result(WAIT_S)
     assert cluster.topics == {}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kafka_native.mock import MockCluster
-from kafka_native.mock.group_verbs import MemberInfo
 from tests.broker import java
 from tests.mock.wire import batch
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.broker,
@@ -51,8 +50,8 @@ def test_java_members_share_a_topic_and_go_on_where_they_stopped(protocol: str, 
     command = ["--bootstrap-server", cluster.bootstrap_servers, "--topic", "a", "--group", "g", "--from-beginning"]
     command += ["--consumer-property", f"group.protocol={protocol}"]
 
-    def read() -> list[str]:
-        ends = ("--timeout-ms", "8000")
+    def read(count: int) -> list[str]:
+        ends = ("--max-messages", str(count), "--timeout-ms", "120000")
         said = java.java_tool(CONSUMER, *command, *ends).decode().splitlines()
         return [line for line in said if line.startswith(("first-", "later-"))]  # without what log4j says of the end
 
@@ -62,25 +61,21 @@ def test_java_members_share_a_topic_and_go_on_where_they_stopped(protocol: str, 
         return sorted(f"{name}-{number}" for number in range(COUNT))
 
     with ThreadPoolExecutor(2) as pool:
-        readers = [pool.submit(read) for _ in range(2)]
-        deadline = time.monotonic() + 50
-        while not any(reader.done() for reader in readers):
-            assert time.monotonic() < deadline
-            group = cluster.group("g") if cluster.groups.find("g") else None
-            if group and group.state == "Stable" and sorted(map(len, map(_owned, group.members.values()))) == [2, 2]:
-                break
-            time.sleep(0.05)
+        readers = [pool.submit(read, COUNT // 2) for _ in range(2)]
+        wait_for(lambda: _owns(cluster) == [2, 2] or any(reader.done() for reader in readers), "two each", 150)
         first = fill("first")
-        found = [reader.result(60) for reader in readers]
-    assert group is not None
-    assert group.type == protocol
+        found = [reader.result(150) for reader in readers]
+    assert cluster.group("g").type == protocol
     assert sorted(found[0] + found[1]) == first  # each message once
     assert all(found), "one of them got nothing"
     later = fill("later")
-    assert sorted(read()) == later
+    assert sorted(read(COUNT)) == later
     assert cluster.group("g").members == {}
     assert sum(stored.offset for stored in cluster.group("g").offsets.values()) == 2 * COUNT
 
 
-def _owned(member: MemberInfo) -> list[tuple[str, int]]:
-    return member.assignment
+def _owns(cluster: MockCluster) -> list[int]:
+    """How many partitions each member has, once the group is stable."""
+    if cluster.groups.find("g") is None or (group := cluster.group("g")).state != "Stable":
+        return []
+    return [len(member.assignment) for member in group.members.values()]

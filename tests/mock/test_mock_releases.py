@@ -12,11 +12,11 @@ from kafka_native._native import records
 from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release
 from kafka_native.protocol.releases import RELEASES
+from tests.waiting import WAIT_S
 
 COUNT = 50
 # librdkafka takes Metadata of version 0 for malformed when it is short: "tmpabuf memory shortage".
 TOPIC = "a-topic-with-a-name-of-some-length"
-SECONDS = 20.0
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
@@ -34,7 +34,7 @@ def test_librdkafka_writes_and_reads_message_sets(release: str, codec: str) -> N
             producer.produce(
                 TOPIC, b"value %d " % number * 5, on_delivery=lambda _, message: offsets.append(message.offset())
             )
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
         assert offsets == list(range(COUNT))
         headers = [header for batch in cluster.batches(TOPIC, 0) for header in records.batch_headers(batch)]
         assert {(header.magic, header.codec) for header in headers} == {(magic, codec)}
@@ -42,7 +42,7 @@ def test_librdkafka_writes_and_reads_message_sets(release: str, codec: str) -> N
         consumer = confluent_kafka.Consumer({**base, "group.id": "g", "enable.auto.commit": False})
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, confluent_kafka.OFFSET_BEGINNING)])
         found: list[Any] = []
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + WAIT_S
         while len(found) < COUNT and time.monotonic() < deadline:
             found += consumer.consume(COUNT - len(found), 1.0)
         consumer.close()

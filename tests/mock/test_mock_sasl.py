@@ -23,7 +23,6 @@ from kafka_native.protocol.schema import Request
 from kafka_native.protocol.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest
 from tests.mock.secured import (
-    SECONDS,
     ScramClient,
     authenticate,
     handshake,
@@ -34,6 +33,7 @@ from tests.mock.secured import (
     unsecured_jwt,
 )
 from tests.mock.wire import Wire
+from tests.waiting import WAIT_S
 
 PASSWORD = "s,e=cret \u00fc"
 USERS = {"alice": "secret", "bob": "geheim", "d,o=t": PASSWORD}
@@ -143,13 +143,13 @@ def test_librdkafka_logs_in_again_while_it_produces(mechanism: str) -> None:
         cluster.create_topic("a")
         producer = confluent_kafka.Producer({**settings(cluster, security, **own), "enable.idempotence": True})
         sent = 0
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + WAIT_S
         while sum(one.again for one in cluster.logins) < 2:
             assert time.monotonic() < deadline
             producer.produce("a", b"%d" % sent)
             producer.poll(0.01)
             sent += 1
-        assert producer.flush(SECONDS) == 0
+        assert producer.flush(WAIT_S) == 0
         assert [record.value for record in cluster.messages("a", 0)] == [b"%d" % one for one in range(sent)]
 
 

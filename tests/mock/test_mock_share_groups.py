@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,8 +14,7 @@ from kafka_native import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.mock.share_partitions import State
 from kafka_native.protocol import ApiKey
-
-WAIT_S = 20.0
+from tests.waiting import WAIT_S, wait_for
 
 
 @pytest.fixture
@@ -53,13 +52,6 @@ def take(consumer: Any, count: int) -> list[Any]:
     return found
 
 
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_records_are_delivered_once_and_accepted(cluster: MockCluster) -> None:
     produce(cluster, 500)
     with sharing(cluster) as consumer:
@@ -68,8 +60,8 @@ def test_records_are_delivered_once_and_accepted(cluster: MockCluster) -> None:
         assert {each.delivery_count() for each in found} == {1}
         assert set(consumer.commit_sync(10).values()) == {None}
         assert cluster.share.start_offset("workers", "jobs", 0) == 500
-    until(lambda: not cluster.share.members("workers"))
-    until(lambda: cluster.share.session_count() == 0)
+    wait_for(lambda: not cluster.share.members("workers"))
+    wait_for(lambda: cluster.share.session_count() == 0)
 
 
 def test_records_are_released_rejected_and_delivered_again(cluster: MockCluster) -> None:
@@ -103,7 +95,7 @@ def test_a_connection_that_ends_releases_what_it_had(cluster: MockCluster) -> No
     with sharing(cluster) as consumer:
         take(consumer, 2)
         cluster.disconnect(cluster.leader("jobs", 0))
-        until(lambda: cluster.share.record("workers", "jobs", 0, 0)[0] is not State.ACQUIRED or consumer.poll(0.1))
+        wait_for(lambda: cluster.share.record("workers", "jobs", 0, 0)[0] is not State.ACQUIRED or consumer.poll(0.1))
 
 
 @pytest.mark.parametrize("code", [KafkaError.SHARE_SESSION_NOT_FOUND, KafkaError.INVALID_SHARE_SESSION_EPOCH])

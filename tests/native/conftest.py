@@ -8,8 +8,7 @@ import time
 import pytest
 
 from kafka_native._native import records
-
-WAIT_S = 30.0
+from tests.waiting import WAIT_S
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,8 +14,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from kafka_native import Consumer, KafkaError, TopicPartition
 from kafka_native.spark.writing import StreamWriter, Written, stream_writer
+from tests.waiting import WAIT_S
 
-WAIT_S = 60.0
 SCHEMA = StructType(
     [
         StructField("topic", StringType()),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from pyspark.sql.streaming import StreamingQuery
+
+from tests import waiting
 
 T = TypeVar("T")
 
@@ -20,11 +21,7 @@ _STARTING = ("Initializing sources", "Initializing StreamExecution")
 
 def wait_for(condition: Callable[[], T], what: str, more: Callable[[], str] = str) -> T:
     """What the condition returns once it is true; ``more`` tells what was the case if it isn't in time."""
-    deadline = time.monotonic() + WAIT_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not in time: {what}\n{more()}"
-        time.sleep(0.05)
-    return found
+    return waiting.wait_for(condition, lambda: f"{what}\n{more()}", WAIT_S)
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:

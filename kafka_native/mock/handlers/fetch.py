@@ -177,8 +177,8 @@ def _has_news(wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: lis
     return changed or bool(slices) or is_redirect or answer.error_code != ErrorCode.NO_ERROR
 
 
-def fetch(call: Call, request: FetchRequest) -> Reply:
-    """Answer when there are ``min_bytes``, an error, or when the time is up."""
+def fetch(call: Call, request: FetchRequest) -> Reply | None:
+    """Answer when there are ``min_bytes``, an error, or when the time is up; not if the client went meanwhile."""
     cluster = call.cluster
     session: Session | None = None
     is_full = True
@@ -204,15 +204,10 @@ def fetch(call: Call, request: FetchRequest) -> Reply:
             is_news = done.has_error or done.has_redirect
             if is_news or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:
                 return done.reply(session, is_full)
-            for partition in done.partitions:
-                partition.waiters.add(waiter)
-            cluster.waiters.add(waiter)
-        waiter.event.wait(min(left, max(expires - now, 0)))
-        with cluster.lock:
-            waiter.event.clear()
-            cluster.waiters.discard(waiter)
-            for partition in done.partitions:
-                partition.waiters.discard(waiter)
+            waiter.watch(cluster.waiters, done.partitions)
+        waiter.wait(cluster.lock, min(left, max(expires - now, 0)))
+        if call.connection.is_abandoned():
+            return None  # and faults that were armed meanwhile are for who comes next
 
 
 def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:

@@ -181,8 +181,11 @@ def _lock_ms(call: Call) -> int:
     return int(call.cluster.share.settings.lock_seconds * 1000)
 
 
-def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchResponse:
-    """Take acknowledgements, then answer when records could be acquired, there is an error, or the time is up."""
+def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchResponse | None:
+    """Take acknowledgements, then answer when records could be acquired, there is an error, or the time is up.
+
+    There is no answer if the client went meanwhile.
+    """
     cluster = call.cluster
     hints = Hints(call, _FIRST_HINTS)
     acknowledged = _Acknowledging(call, hints)
@@ -218,15 +221,10 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
             now = time.monotonic()
             if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
                 return done.reply(acknowledged)
-            for partition in done.partitions:
-                partition.waiters.add(waiter)
-            cluster.waiters.add(waiter)
-        waiter.event.wait(max(min(deadline, done.expires) - now, 0))
-        with cluster.lock:
-            waiter.event.clear()
-            cluster.waiters.discard(waiter)
-            for partition in done.partitions:
-                partition.waiters.discard(waiter)
+            waiter.watch(cluster.waiters, done.partitions)
+        waiter.wait(cluster.lock, max(min(deadline, done.expires) - now, 0))
+        if call.connection.is_abandoned():
+            return None  # nothing is acquired for who has gone
 
 
 def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:

@@ -25,8 +25,9 @@ from tests.broker.bank.processor import Settings
 from tests.broker.bank.verify import Result
 from tests.broker.chaos.run import in_sync
 from tests.broker.cluster import GUARD, Broker, Cluster, Listener, quiet, start
-from tests.broker.support import create, delete, wait_for
+from tests.broker.support import create, delete
 from tests.proxy import Chaos, Proxy
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNTS = 50
@@ -34,7 +35,7 @@ PARTITIONS = 4
 STEP_S = 0.05
 BYTES_MOST = 30_000
 """That a connection carries before it is cut, in the middle of whatever is on its way."""
-WELL_S = 180.0
+WELL_S = 400.0
 END_S = 60.0
 # Each is drawn once before any comes again.
 DECK = ("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut")

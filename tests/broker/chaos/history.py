@@ -146,6 +146,12 @@ class Life:
             assignment.got += messages
 
     @property
+    def unanswered(self) -> bool:
+        """Whether a broker has left a request of it without an answer for too long."""
+        said = self.path.with_suffix(".out")
+        return said.exists() and "no response in time" in said.read_text()
+
+    @property
     def alive(self) -> bool:
         """Whether the process is there, even if stopped."""
         return not self.how

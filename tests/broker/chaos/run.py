@@ -27,7 +27,8 @@ from tests.broker.chaos.history import FOREVER, History, Key, Life, Settling
 from tests.broker.chaos.load import Load
 from tests.broker.chaos.member import Settings
 from tests.broker.cluster import GUARD, Broker, Cluster
-from tests.broker.support import create, leaders, wait_for
+from tests.broker.support import create, leaders
+from tests.waiting import wait_for
 
 SLOTS = 6
 PARTITIONS = (6, 3)  # of the two topics, at first

@@ -102,6 +102,15 @@ def peers(history: History) -> set[str]:
     return {life.name for life in history.lives if life.client == "confluent"}
 
 
+def overtaken(history: History) -> set[str]:
+    """The members whose commits a broker may carry out in another order than they mean.
+
+    A commit without an answer is sent again, with what has come to be committed meanwhile, on another connection, and a
+    broker that is slow enough may get round to the first one last. librdkafka may do so at any time.
+    """
+    return peers(history) | {life.name for life in history.lives if life.unanswered}
+
+
 def one_owner(history: History) -> Iterator[str]:
     """No partition has two owners at once; see above.
 
@@ -170,15 +179,11 @@ def nothing_ahead(history: History) -> Iterator[str]:
 
 
 def never_back(history: History) -> Iterator[str]:
-    """Each commit of a partition is as high as the one before.
-
-    librdkafka may send a commit again that a later one of the same member has overtaken; that is forgiven to it alone.
-    """
-    theirs = peers(history)
+    """Each commit of a partition is as high as the one before; see `overtaken`."""
+    forgiven = overtaken(history)
     for commits in history.commits_of().values():
         for before, commit in pairwise(commits):
-            overtaken = commit.by == before.by and commit.by in theirs
-            if commit.offset < before.offset and not overtaken:
+            if commit.offset < before.offset and not (commit.by == before.by and commit.by in forgiven):
                 yield f"{named(commit)} at {commit.at:.3f}, after {before.offset} by {before.by}"
 
 
@@ -225,12 +230,12 @@ def good_ends(history: History) -> Iterator[str]:
 
 
 def all_was_committed(history: History) -> Iterator[str]:
-    """At the end the group's offsets are those of the ends; librdkafka's may have been overtaken, see `never_back`."""
+    """At the end the group's offsets are those of the ends; see `overtaken`."""
     commits = history.commits_of()
-    theirs = peers(history)
+    forgiven = overtaken(history)
     for key, acked in history.acked.items():
         last = commits[key][-1].offset if key in commits else 0
-        if key in commits and commits[key][-1].by in theirs:
+        if key in commits and commits[key][-1].by in forgiven:
             last = max(commit.offset for commit in commits[key] if commit.by == commits[key][-1].by)
         if acked and last != max(acked) + 1:
             yield f"{place(key)} ends at {max(acked) + 1}, committed is {last}"

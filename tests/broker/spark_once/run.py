@@ -88,6 +88,7 @@ class Killer:
         self._random = random.Random(options.seed)
         self._deck: list[tuple[ApiKey, str]] = []
         self._lock = threading.Lock()
+        self._askers: dict[int, int | None] = {}  # by port, which may be closed at the later steps
         self.driver: subprocess.Popen[bytes] | None = None
         self.kills: Counter[tuple[str, str, str]] = Counter()
         self._over = False
@@ -109,30 +110,42 @@ class Killer:
             self._deck = [step for step in STEPS if not self._options.bug or step[0] == ApiKey.PRODUCE]
             self._random.shuffle(self._deck)
         self._step = self._deck.pop()
+        self._askers.clear()
         self._victim = JVM if self._random.random() < self._options.jvm_share else WORKER
         self._spared = self._random.randrange(3)
 
     def __call__(self, api: int, phase: str, port: int) -> bool:
         """What a proxy sees."""
-        if (api, phase) != self._step:
+        if api != self._step[0]:
             return True
         with self._lock:
             driver = self.driver
             self._over = self._over or self.count >= self._options.kills
-            if (api, phase) != self._step or self._over or driver is None:
+            if api != self._step[0] or self._over or driver is None:
                 return True
-            own = descendants(driver.pid)
-            pid = owner(port, own)
-            if pid is None or (self._spared and self._spare()):
+            if phase == BEFORE:
+                self._askers[port] = owner(port, descendants(driver.pid))
+            pid = self._askers.get(port)
+            if phase != self._step[1] or pid is None or (self._spared and self._spare()):
                 return True
             if self._victim == JVM:
-                pid = next(each for each in ancestors(pid) if name_of(each) == "java")
-            os.kill(pid, signal.SIGKILL)
-            if self._victim == JVM and "java" not in map(name_of, ancestors(pid)):
-                driver.kill()  # it was the driver's: what is left of that waits for nothing
+                pid = next((each for each in ancestors(pid) if name_of(each) == "java"), None)
+            if pid is None or not self._kill(pid, driver):
+                return True
             self.kills[ApiKey(api).name, phase, self._victim] += 1
             self._arm()
         return phase == AFTER
+
+    def _kill(self, pid: int, driver: subprocess.Popen[bytes]) -> bool:
+        """False: it had ended by itself."""
+        the_drivers = self._victim == JVM and "java" not in map(name_of, ancestors(pid))
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        if the_drivers:
+            driver.kill()  # what is left of it waits for nothing
+        return True
 
     def _spare(self) -> bool:
         self._spared -= 1

@@ -1,0 +1,24 @@
+"""Waiting for what another thread, process or server does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+WAIT_S = 60.0
+"""Ends a test that would hang; on a slow machine that is busy with others, no wait that comes to its end is near it."""
+
+T = TypeVar("T")
+
+
+def wait_for(condition: Callable[[], T], what: str | Callable[[], str] = "", timeout_s: float = WAIT_S) -> T:
+    """The first true value of a condition. When there is none in time, ``what`` is told as what was missing."""
+    deadline = time.monotonic() + timeout_s
+    pause_s = 0.002
+    while not (found := condition()):
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"not in {timeout_s} s: {what if isinstance(what, str) else what()}")
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.05)
+    return found
