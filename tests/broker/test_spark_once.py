@@ -100,7 +100,7 @@ def test_the_proxy_tells_each_step_and_ends_connections() -> None:
 
 @pytest.mark.slow
 @pytest.mark.broker
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_each_row_is_seen_once_whoever_is_killed() -> None:
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")

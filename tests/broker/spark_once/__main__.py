@@ -12,7 +12,7 @@ from tests.broker.spark_once.run import Options, Run, violations
 
 @click.command()
 @click.option("--kills", default=100, show_default=True)
-@click.option("--seconds", default=float("inf"), help="After which nobody is killed any more.")
+@click.option("--seconds", default=float("inf"), help="After which nobody is killed any more, once somebody was.")
 @click.option("--rate", default=100, show_default=True, help="Rows a second.")
 @click.option("--master", default="local[2, 2]", show_default=True, help="Spark's; or local-cluster[2,1,1024].")
 @click.option("--jvm-share", default=0.25, show_default=True, help="How many of the kills are of JVMs.")

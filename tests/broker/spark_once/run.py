@@ -46,7 +46,7 @@ class Options:
     """What to run."""
 
     kills: int = 100
-    seconds: float = float("inf")  # after which nobody is killed any more
+    seconds: float = float("inf")  # after which nobody is killed any more, once somebody was
     seed: int = 0
     rate: int = 100
     master: str = "local[2, 2]"
@@ -189,8 +189,10 @@ class Run:
     def _work(self, cluster: Cluster, bootstrap: str) -> None:
         conf = quiet({"bootstrap.servers": cluster.bootstrap})
         with kafka_native.Producer(conf) as producer:
-            until = time.monotonic() + self._options.seconds
-            while self._killer.count < self._options.kills and time.monotonic() < until:
+            began = time.monotonic()
+            while self._killer.count < self._options.kills:
+                if time.monotonic() - began > (self._options.seconds if self._killer.count else END_S):
+                    break  # a machine that is busy may take minutes until the first row is written
                 self._keep_going(bootstrap)
                 for _ in range(max(1, int(self._options.rate * LOOK_S))):
                     producer.produce(self._source, str(self._fed), partition=self._fed % 2)
@@ -198,7 +200,7 @@ class Run:
                 producer.poll(0)
                 time.sleep(LOOK_S)
             assert producer.flush(60) == 0
-        assert self._killer.count, f"nobody could be killed; {self._last_words()}"
+        assert self._killer.count, f"nobody could be killed in {END_S:.0f} s; {self._last_words()}"
         self._killer.well()
         deadline = time.monotonic() + END_S
         while len(set(by_theirs(cluster, self._target, PARTITIONS, 0).values())) < self._fed:
