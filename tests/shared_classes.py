@@ -18,8 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+from tests.waiting import PROGRAM_S
+
 ROOT = Path(__file__).resolve().parents[1]
-TIMEOUT_SECONDS = 400
 # Lives for seconds: the first compiler and the simplest collector start fastest on two cores.
 LEAN = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 QUIET = ["-Xlog:disable", "-Xlog:all=error:stderr"]  # warnings would go to stdout
@@ -74,7 +75,7 @@ def write_tool(partial: Path) -> None:
 def run(command: list[str], environment: dict[str, str] | None = None) -> None:
     """Until the JVM has ended, too, for it has the pipes."""
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=PROGRAM_S
     )
     if done.returncode:
         raise RuntimeError(f"{command[:3]} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 WAIT_S = 60.0
 """Ends a test that would hang; on a slow machine that is busy with others, no wait that comes to its end is near it."""
+PROGRAM_S = 500.0
+"""The same for a program that a test starts, be it Spark; less than pytest's own, so that what it said is told."""
 
 T = TypeVar("T")
 

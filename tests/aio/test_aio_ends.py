@@ -14,7 +14,7 @@ import pytest
 
 from kafka_native import TopicPartition
 from kafka_native.aio import AIOConsumer
-from tests.waiting import WAIT_S
+from tests.waiting import PROGRAM_S, WAIT_S
 
 from .support import Client, run
 
@@ -115,7 +115,7 @@ def program(text: str, *arguments: str) -> None:
     """Runs a program, which has to end by itself, in peace."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", text, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 

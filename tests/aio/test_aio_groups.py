@@ -13,8 +13,6 @@ from tests.waiting import WAIT_S
 
 from .support import Client, group, run, until
 
-pytestmark = pytest.mark.timeout(150)
-
 
 def test_coroutine_callbacks_are_awaited(client: Client) -> None:
     topic = client.topic(2)

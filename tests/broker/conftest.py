@@ -13,17 +13,14 @@ from tests.broker.old_kafka import VERSIONS, OldKafka
 from tests.broker.support import TopicMaker, delete_topics, running
 
 HERE = Path(__file__).parent
-# Everything here may be the first to fetch Kafka and start it.
-FIRST_TIMEOUT_SECONDS = 400
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that wants a cluster has the `broker` marker, and time to fetch and start one."""
+    """Every test that wants a cluster has the `broker` marker."""
     for item in items:
         if item.path.is_relative_to(HERE) and {"kafka", "kafka3", "old_kafka"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)
-            item.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,11 @@ from pathlib import Path
 
 from tests import shared_classes
 from tests.shared_classes import LEAN
+from tests.waiting import PROGRAM_S
 
 KAFKA_VERSION = "4.3.1"
 ROOT = Path(__file__).resolve().parents[2]
 POM = Path(__file__).parent / "pom.xml"
-
-FETCH_TIMEOUT_SECONDS = 300
-TOOL_TIMEOUT_SECONDS = 240
 
 
 def missing() -> str | None:
@@ -39,7 +37,7 @@ def fetched(name: str, pom: Path, goal: str, *defines: str) -> Path:
             partial = libraries.with_name("libs.partial")
             shutil.rmtree(partial, ignore_errors=True)
             command = ["mvn", "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={partial}", *defines]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_TIMEOUT_SECONDS)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
             if done.returncode:
                 raise RuntimeError(f"Maven could not fetch {name}:\n{done.stdout}{done.stderr}")
             partial.rename(libraries)
@@ -63,7 +61,7 @@ def java_command(
 def compiled(source: Path, into: Path) -> Path:
     """The folder ``into`` with the classes of a source file that needs Kafka's jars."""
     command = ["javac", "-Xlint:all", "-Werror", "-d", str(into), "-cp", f"{jars()}/*", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_SECONDS)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
     assert done.returncode == 0, f"{source.name}:\n{done.stdout}{done.stderr}"
     return into
 
@@ -84,7 +82,7 @@ def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
         input=input or b"",
         capture_output=True,
         check=False,
-        timeout=TOOL_TIMEOUT_SECONDS,
+        timeout=PROGRAM_S,
     )
     said = (done.stdout[-2000:] + done.stderr[-4000:]).decode(errors="replace")
     assert done.returncode == 0, f"{main_class} ended with {done.returncode}:\n{said}"

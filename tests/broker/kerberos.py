@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from tests.broker.cluster import GUARD, HOST, free_ports
+from tests.waiting import PROGRAM_S
 
 REALM = "TEST.KAFKA"
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
-SECONDS = 60
 CONF = """\
 [libdefaults]
  default_realm = {realm}
@@ -81,14 +81,14 @@ class Kdc:
     def __exit__(self, *exc: object) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(SECONDS)
+            self._process.wait(PROGRAM_S)
 
     def run(self, program: str, *arguments: str) -> None:
         """One of Kerberos' programs; it has to succeed."""
         found = shutil.which(program, path=_path()) or program
         environment = {**os.environ, **self.environment}
         done = subprocess.run(
-            [found, *arguments], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+            [found, *arguments], env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
         )
         assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 

@@ -296,7 +296,6 @@ def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(400)
 def test_voters_come_and_go(tool: Tool) -> None:
     try:
         own = start(2)

@@ -21,7 +21,7 @@ from tests.broker.cluster import Cluster, Listener
 from tests.broker.support import running
 from tests.waiting import WAIT_S, wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+pytestmark = pytest.mark.broker
 
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

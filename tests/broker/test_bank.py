@@ -115,7 +115,6 @@ def three() -> Iterator[Rig]:
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("more", [False, True])
 def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
     """Whether it writes on (the leader knows) or commits (the coordinator does): KIP-588, with KIP-890."""

@@ -12,6 +12,7 @@ import pytest
 from kafka_native.admin import AdminClient, NewTopic
 from tests.broker.cluster import Cluster
 from tests.cli.running import run
+from tests.waiting import PROGRAM_S
 
 LINES = b"".join(b"k%d:value %d\n" % (number % 7, number) for number in range(5000))
 
@@ -56,7 +57,7 @@ def test_kcat_reads_what_we_write_and_the_reverse(kafka: Cluster, topic: str) ->
 
     def kcat(*arguments: str, stdin: bytes = b"") -> bytes:
         return subprocess.run(
-            ["kcat", *here, *arguments], input=stdin, capture_output=True, timeout=60, check=True
+            ["kcat", *here, *arguments], input=stdin, capture_output=True, timeout=PROGRAM_S, check=True
         ).stdout
 
     assert run("-P", *here, "-p0", "-K:", "-H", "a=b", stdin=LINES).returncode == 0

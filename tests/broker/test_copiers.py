@@ -96,7 +96,6 @@ def feed(producer: Producer, topic: str, numbers: range, value: Callable[[int], 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_kafkas_copiers_and_ours_copy_each_message_once(
     owned3: Cluster, new_topic: TopicMaker, tool: object, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from tests.broker.support import TopicMaker, running
 from tests.cli.test_doctor import Found
 from tests.tunnels import HttpConnect, Socks5, Tunnels
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+pytestmark = pytest.mark.broker
 
 SECRET = "s3cret-word"
 LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{SECRET}";'

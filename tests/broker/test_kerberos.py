@@ -14,10 +14,10 @@ from tests.broker import kerberos
 from tests.broker.cluster import HOST, TEST_OPTIONS, Cluster, Listener
 from tests.broker.kerberos import REALM, Kdc
 from tests.broker.support import TopicMaker, running
+from tests.waiting import PROGRAM_S
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.broker
 
-SECONDS = 90
 PROGRAM = """\
 import json, sys, time
 from kafka_native import Consumer, Producer, TopicPartition
@@ -83,7 +83,7 @@ def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> st
         env=environment,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PROGRAM_S,
         check=False,
         cwd=Path(__file__).parents[2],
     )

@@ -27,7 +27,7 @@ from tests.broker.identity_provider import (
 from tests.broker.support import TopicMaker, read, running
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+pytestmark = pytest.mark.broker
 
 SECURITY = "org.apache.kafka.common.security.oauthbearer"
 ROBOT = "robot"

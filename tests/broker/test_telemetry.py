@@ -13,7 +13,6 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from kafka_native.control.client_metrics import SPECS, full_name
 from tests.broker import java
 from tests.broker.cluster import Cluster
-from tests.broker.conftest import FIRST_TIMEOUT_SECONDS
 from tests.broker.support import TopicMaker, our_consumer, our_producer, running, their_consumer, their_producer
 from tests.waiting import wait_for
 
@@ -22,7 +21,7 @@ INTERVAL_MS = 500
 PREFIX = "org.apache.kafka."
 COUNT = 200
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(FIRST_TIMEOUT_SECONDS)]
+pytestmark = pytest.mark.broker
 
 
 class Push(NamedTuple):

@@ -17,7 +17,7 @@ from tests.broker.support import TopicMaker, read, running
 from tests.tunnels import HttpConnect, Socks5, Tunnels
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+pytestmark = pytest.mark.broker
 
 SASL_PLAIN = {
     "sasl.enabled.mechanisms": "PLAIN",

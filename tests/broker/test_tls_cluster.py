@@ -41,7 +41,7 @@ from tests.broker.support import (
 )
 from tests.waiting import WAIT_S, wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # it may be the first to fetch and start Kafka
+pytestmark = pytest.mark.broker
 
 PARTITIONS = 6
 MANY = 3000

@@ -23,7 +23,6 @@ from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.broker.bank import reading
 from tests.broker.cluster import GUARD, Cluster, quiet
-from tests.broker.conftest import FIRST_TIMEOUT_SECONDS
 from tests.broker.support import TopicMaker, running
 from tests.mock.wire import Wire
 from tests.waiting import WAIT_S, wait_for
@@ -32,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROPERTY = "transaction.two.phase.commit.enable"
 UNSTABLE = {"unstable.api.versions.enable": "true"}
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(FIRST_TIMEOUT_SECONDS)]
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")

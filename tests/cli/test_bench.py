@@ -16,7 +16,6 @@ from kafka_native.cli.mock import mock_cluster
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--messages", "3000", "--rounds", "1", "--output", str(tmp_path)]

@@ -24,6 +24,7 @@ from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.cli.running import PROGRAM, environment, invoke, run, started
+from tests.waiting import PROGRAM_S
 
 T0 = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
@@ -314,7 +315,7 @@ def test_ends_are_told_on_a_terminal_unless_quiet(filled: MockCluster) -> None:
         ours, theirs = pty.openpty()
         command = [*PROGRAM, "consume", "-b", filled.bootstrap_servers, "-p", "0", "t", "-e", *arguments]
         done = subprocess.run(
-            command, stderr=theirs, stdout=subprocess.PIPE, env=environment(TERM="xterm"), timeout=60, check=True
+            command, stderr=theirs, stdout=subprocess.PIPE, env=environment(TERM="xterm"), timeout=PROGRAM_S, check=True
         )
         os.set_blocking(ours, False)
         os.close(theirs)

@@ -17,6 +17,7 @@ from kafka_native.cli.app import COMMANDS
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.mock import MockCluster
 from tests.cli.running import PROGRAM, environment, invoke, run
+from tests.waiting import PROGRAM_S
 
 
 @click.command()
@@ -150,7 +151,12 @@ def test_help_lists_every_command_without_importing_one() -> None:
     program += "try:\n    cli(['--help'])\nexcept SystemExit as end:\n    print(end.code)\n"
     program += "print([name for name in sys.modules if name.startswith(('kafka_native.cli.commands', 'rich'))])"
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_S,
+        check=True,
     )
     assert done.stdout.endswith("0\n[]\n")
     for name in COMMANDS:

@@ -25,6 +25,7 @@ from kafka_native.cli.mock import mock_cluster
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,7 +62,7 @@ def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROGRAM_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -237,7 +238,12 @@ def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     command = [sys.executable, "-m", "kafka_native.cli", "perf", "--output", str(tmp_path), "--messages", "10"]
     done = subprocess.run(
-        command, env={**environment(), "PYTHONPATH": path}, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env={**environment(), "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_S,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

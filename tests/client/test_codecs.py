@@ -12,6 +12,7 @@ import pytest
 
 from kafka_native._native.records import batch_headers
 from kafka_native.mock import MockCluster
+from tests.waiting import PROGRAM_S
 
 from .support import Client, read_all
 
@@ -70,7 +71,7 @@ def test_python_packages_serve_where_libraries_are_missing(client: Client, codec
     topic = client.topic()
     environment = os.environ | {"KN_DISABLE_NATIVE_CODECS": ",".join(CODECS), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", PROGRAM, client.bootstrap, topic, codec]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("True Python "), done.stdout
     assert len(read_all(client, topic, 2000)) == 2000

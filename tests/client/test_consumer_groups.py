@@ -174,7 +174,7 @@ def test_close_leaves_so_that_others_take_over_at_once(client: Client, protocol:
     drive(first, second, until_true=lambda: len(first.assignment()) == len(second.assignment()) == 1)
     closing = threading.Thread(target=first.close)
     closing.start()
-    drive(second, until_true=lambda: len(second.assignment()) == 2, timeout=15)  # session.timeout.ms: 45 s
+    drive(second, until_true=lambda: len(second.assignment()) == 2, timeout=40)  # session.timeout.ms: 45 s
     closing.join()
 
 
@@ -340,7 +340,7 @@ def test_a_callback_that_closes(client: Client, protocol: dict[str, Any], when: 
         with pytest.raises(RuntimeError, match="Consumer closed"):
             forever(turn)
         other.subscribe([topic])
-        drive(other, until_true=lambda: len(other.assignment()) == 2, timeout=15)
+        drive(other, until_true=lambda: len(other.assignment()) == 2, timeout=40)
 
 
 def test_a_callback_that_blocks_does_not_block_close_for_ever(client: Client):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from kafka_native.mock import MockCluster
+from tests.waiting import PROGRAM_S
 
 from .support import Client
 
@@ -78,7 +79,7 @@ def test_resident_memory_stays_near_the_limit_of_the_queue(
     most = min(10_000, 10_000_000 // value_bytes)
     numbers = [PARTITIONS, limit_kbytes, most, TOTAL_BYTES // value_bytes, pause_s]
     command = [sys.executable, "-c", READER, cluster.bootstrap_servers, topic, *map(str, numbers)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
     middle, largest, messages = map(int, done.stdout.split())
     assert messages * value_bytes > 4 * limit_kbytes * 1024  # the queue was filled several times over
     assert middle <= limit_kbytes * 1024 + BESIDE_THE_QUEUE_BYTES, f"at most {largest}"

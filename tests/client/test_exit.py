@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
@@ -30,7 +32,7 @@ def test_program_ends_without_close(end: str) -> None:
     started = time.monotonic()
     command = [sys.executable, "-c", PROGRAM.replace("{end}", end), "127.0.0.1:1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert time.monotonic() - started < 60  # the message would be waited for for five minutes

@@ -18,7 +18,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from kafka_native import Consumer, Producer
-from tests.waiting import wait_for
+from tests.waiting import WAIT_S, wait_for
 
 from .classic_support import Key, Readers
 from .support import Client
@@ -180,7 +180,7 @@ def own_process() -> Iterator[str]:
         yield process.stdout.readline().strip().removeprefix("bootstrap.servers=")
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=WAIT_S)
 
 
 @pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.slow)])

@@ -285,7 +285,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves
             assert [what for what, _ in reader.log] == ["assign"]
             assert reader.errors == []
     finally:
-        process.communicate("\n", timeout=20)
+        process.communicate("\n", timeout=WAIT_S)
 
 
 class MockAddress:

@@ -11,15 +11,15 @@ import pytest
 
 from kafka_native.compat.__main__ import main
 from kafka_native.mock import MockCluster
+from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 100
 
 
 def python(*arguments: str, code: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Runs Python with the arguments, or with the code as its program."""
     command = [sys.executable, *arguments, *(["-c", code] if code else [])]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
 
 
 def says(done: subprocess.CompletedProcess[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_native.mock import MockCluster
+from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,7 +138,7 @@ def test_a_package_of_others_runs_unmodified(cluster: MockCluster, package: str,
     for name in (topic, f"{topic}-wrapped"):
         cluster.create_topic(name, 1)
     command = [sys.executable, "-c", START + program, cluster.bootstrap_servers, topic]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip().splitlines()[-1] == said
 

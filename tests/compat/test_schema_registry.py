@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_S
+
 ROOT = Path(__file__).resolve().parents[2]
 START = """
 import kafka_native, kafka_native.compat
@@ -86,7 +88,7 @@ def test_records_with_a_schema_go_out_and_come_back(needs: tuple[str, ...], prog
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PROGRAM_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -14,10 +14,10 @@ from kafka_native.control.assignors import BUILT_IN, Key, MemberSubscription, Pa
 from kafka_native.control.assignors.claims import pack_sticky
 from tests.broker import java
 from tests.shared_classes import LEAN, options
+from tests.waiting import PROGRAM_S
 
 PROGRAM = Path(__file__).parent / "java" / "Assignors.java"
 GROUPS = 300
-TIMEOUT_SECONDS = 100
 RACKS = ("a", "b", "c")
 
 Partitions = dict[str, list[PartitionInfo]]
@@ -68,7 +68,7 @@ def ask_java(cases: list[tuple[str, Partitions, Members]], folder: Path) -> list
         input="\n".join([*lines, ""]).encode(),
         capture_output=True,
         check=False,
-        timeout=TIMEOUT_SECONDS,
+        timeout=PROGRAM_S,
         cwd=folder,
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-3000:]

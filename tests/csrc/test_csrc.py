@@ -21,9 +21,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.waiting import PROGRAM_S
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(Path(__file__).parent.glob("test_*.c"))
-TIMEOUT_SECONDS = 60
 
 
 def load_setup() -> ModuleType:
@@ -97,7 +98,7 @@ def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
     if os.environ.get("KN_SANITIZE") == "thread" and shutil.which("setarch"):
         command = ["setarch", platform.machine(), "-R", *command]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS, env={**settings, **os.environ}
+        command, capture_output=True, text=True, check=False, timeout=PROGRAM_S, env={**settings, **os.environ}
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafka_native.mock import MockCluster
+from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -211,12 +212,12 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-ON_SPARK = [pytest.param(name, marks=pytest.mark.timeout(400)) for name in SAYS if name.startswith("spark_")]
+ON_SPARK = [name for name in SAYS if name.startswith("spark_")]
 
 
 @pytest.mark.parametrize("name", [name for name in SAYS if not name.startswith("spark_")])
 def test_example_runs(name: str, bootstrap: str) -> None:
-    run(name, bootstrap, 60)  # in this order: consume.py reads what produce.py wrote
+    run(name, bootstrap)  # in this order: consume.py reads what produce.py wrote
 
 
 @pytest.mark.slow
@@ -224,7 +225,7 @@ def test_example_runs(name: str, bootstrap: str) -> None:
 def test_example_runs_on_spark(name: str, bootstrap: str) -> None:
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
-    run(name, bootstrap, 380)
+    run(name, bootstrap)
 
 
 @functools.cache
@@ -237,12 +238,12 @@ def spark_python() -> str:
     return worker_python()
 
 
-def run(name: str, bootstrap: str, timeout: float) -> None:
+def run(name: str, bootstrap: str) -> None:
     program = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
     environment = os.environ | {"BOOTSTRAP": bootstrap, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": spark_python()}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["sh" if name.endswith(".sh") else sys.executable, *program, str(EXAMPLES / name)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in SAYS[name]:
         assert text in done.stdout

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kafka_native._native import records
+from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCHES = Path(__file__).parent / "batches"
@@ -116,12 +117,12 @@ class Java:
         if not any(DEPENDENCIES.glob("kafka-clients-*.jar")):
             command = ["mvn", "-q", "-B", "-f", str(JAVA / "pom.xml"), "dependency:copy-dependencies"]
             command.append(f"-DoutputDirectory={DEPENDENCIES}")
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
             assert done.returncode == 0, done.stdout + done.stderr
 
     def run(self, *args: str) -> str:
         command = ["java", "-cp", f"{DEPENDENCIES}/*", str(JAVA / "Golden.java"), *args]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -132,7 +133,6 @@ def java() -> Java:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_the_java_program_still_makes_the_golden_files(java: Java, tmp_path: Path) -> None:
     java.run("write", str(tmp_path))
     made = {path.name: describe(path.read_bytes()) for path in tmp_path.glob("*.bin")}
@@ -143,7 +143,6 @@ def test_the_java_program_still_makes_the_golden_files(java: Java, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(500)
 def test_java_reads_what_we_write(java: Java, tmp_path: Path) -> None:
     text = b"a line of text that repeats\n"
     sample: list[records.RecordLike] = [

@@ -188,7 +188,6 @@ def fill(cluster: MockCluster, first: int, count: int = 20) -> set[tuple[int, by
     return {(index, b"%d" % number) for index in range(PARTITIONS) for number in range(first, first + count)}
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_members_come_and_go_and_go_on_where_others_stopped(client: type[Runner], running: MockCluster) -> None:
     sent = fill(running, 0)
@@ -211,7 +210,6 @@ def test_members_come_and_go_and_go_on_where_others_stopped(client: type[Runner]
     assert running.group(GROUP).members == {}
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_static_member_comes_back_without_a_rebalance(client: type[Runner], running: MockCluster) -> None:
     first = client(running, "one")
@@ -229,7 +227,6 @@ def test_static_member_comes_back_without_a_rebalance(client: type[Runner], runn
     again.stop()
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_group_gets_over_what_tests_do_to_it(client: type[Runner], running: MockCluster) -> None:
     first = client(running)
@@ -262,7 +259,6 @@ def test_group_gets_over_what_tests_do_to_it(client: type[Runner], running: Mock
     second.stop()
 
 
-@pytest.mark.timeout(200)
 def test_group_of_confluent_members_changes_its_protocol(running: MockCluster) -> None:
     old = ConfluentCooperative(running)
     wait(lambda: len(old.owned) == PARTITIONS, old)

@@ -14,7 +14,6 @@ from tests.waiting import wait_for
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(java.missing() is not None, reason=str(java.missing())),
-    pytest.mark.timeout(400),  # the first run fetches the jars
 ]
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"

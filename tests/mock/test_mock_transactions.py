@@ -355,7 +355,6 @@ def test_librdkafkas_transactions(version: int) -> None:
 
 @pytest.mark.broker
 @pytest.mark.skipif(java.missing() is not None, reason=str(java.missing()))
-@pytest.mark.timeout(400)
 def test_javas_transactions(cluster: MockCluster) -> None:
     cluster.create_topic("t", 3)
     where = ("--bootstrap-server", cluster.bootstrap_servers)

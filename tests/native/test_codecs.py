@@ -24,6 +24,7 @@ import kafka_native
 from kafka_native._native import codec_fallback, records
 from tests.oracle import codecs as packages
 from tests.oracle import legacy
+from tests.waiting import PROGRAM_S
 
 ROOT = Path(kafka_native.__file__).resolve().parents[1]  # where this build is, which may be a sanitizer's
 CODECS = records.CODEC_NAMES[1:]
@@ -254,7 +255,7 @@ def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
     for python_codecs in (False, True):
         command = [sys.executable, "-c", BOMB, codec, str(python_codecs), str(BOMB_CAP)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, input=data, capture_output=True, check=False, env=environment, timeout=60)
+        done = subprocess.run(command, input=data, capture_output=True, check=False, env=environment, timeout=PROGRAM_S)
         assert done.returncode == 0, done.stderr.decode()
         status, grown_kib, live = map(int, done.stdout.split())
         assert status == TOO_LARGE

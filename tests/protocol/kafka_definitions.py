@@ -15,6 +15,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PROGRAM_S
+
 KAFKA_VERSION = "4.3.1"
 _ARTIFACT = f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}"
 _JAR = f"kafka-clients-{KAFKA_VERSION}.jar"
@@ -38,7 +40,7 @@ def find_jar() -> Path:
     if maven is None:
         raise NoMaven("kafka-clients' definitions need Maven (mvn), which is not installed")
     command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={fetched.parent}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=_ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False, cwd=_ROOT)
     if done.returncode or not fetched.exists():
         raise RuntimeError(f"Maven could not fetch {_ARTIFACT}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return fetched

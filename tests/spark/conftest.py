@@ -24,18 +24,6 @@ from tests.spark.support import Kafka
 
 ROOT = Path(__file__).resolve().parents[2]
 
-FIRST_TIMEOUT_SECONDS = 400
-"""The first test that wants a session waits for a JVM to start; on a busy machine, for long."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that want a session have time to start it."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here) and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.timeout(FIRST_TIMEOUT_SECONDS))
-
 
 def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
     """A session with the data source registered, small and quiet; a task that fails is tried once more."""

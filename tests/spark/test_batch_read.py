@@ -13,8 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from tests.spark.support import FIRST_MS, Kafka
-
-CLUSTER_SECONDS = 580
+from tests.waiting import PROGRAM_S
 
 
 def plan_of(frame: DataFrame) -> str:
@@ -149,7 +148,6 @@ finally:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(CLUSTER_SECONDS + 60)
 def test_executors_of_a_cluster_read(kafka: Kafka, tmp_path: Path) -> None:
     """Executors are processes of their own here, with workers of theirs."""
     topic = kafka.topic(2)
@@ -162,7 +160,7 @@ def test_executors_of_a_cluster_read(kafka: Kafka, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=CLUSTER_SECONDS,
+        timeout=PROGRAM_S,
         cwd=tmp_path,
     )
     assert f"FOUND 1000 {sum(range(500)) * 2}" in done.stdout, done.stdout[-2000:] + done.stderr[-4000:]

@@ -13,13 +13,13 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, flush, our_producer
+from tests.spark.streams import completed
 
 JVM, OURS = "kafka", "kafka_native"
 PARTITIONS = 3
-WAIT_S = 100
 
 # The first one may have to fetch and start everything.
-pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(900)]
 
 
 class Job:
@@ -50,8 +50,7 @@ class Job:
 
     def run(self, format_: str) -> None:
         """To the end of what is there now."""
-        query = self.start(format_)
-        assert query.awaitTermination(WAIT_S), query.status
+        completed(lambda: self.start(format_))
 
     def _keep(self, frame: DataFrame, number: int) -> None:
         self.seen.append((number, sorted(bytes(row.value).decode() for row in frame.select("value").collect())))
@@ -95,7 +94,7 @@ def test_a_batch_that_failed_is_made_again_by_the_other_format(job: Job, order: 
     job.run(first)
     planned = job.produce(30)
     with pytest.raises(Exception, match="the sink is out of order"):
-        job.start(first, fail).awaitTermination(WAIT_S)
+        completed(lambda: job.start(first, fail))
     later = job.produce(30)
     job.run(then)
     # The planned batch has the range that was logged for it, though there is more by now.

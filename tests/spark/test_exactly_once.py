@@ -207,7 +207,6 @@ def test_two_tasks_with_rows_for_one_partition_are_an_error(cluster: MockCluster
             batch.task(number, {1: ["c"]}, attempt=1)
 
 
-@pytest.mark.timeout(120)
 def test_of_attempts_that_race_for_a_partition_at_most_one_gets_it(cluster: MockCluster) -> None:
     options = SinkOptions.parse(told(cluster))
     racers = 4

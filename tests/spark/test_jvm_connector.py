@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, flush, their_producer
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]  # the first one may have to fetch and start everything
+pytestmark = pytest.mark.broker
 
 JVM, OURS = "kafka", "kafka_native"
 SCHEMA = "key binary, value binary, partition int, headers array<struct<key:string,value:binary>>"

@@ -25,7 +25,7 @@ from kafka_native.spark.pipelines.snapshot import snapshot
 from tests.spark.killing import CLUSTER, EVER, Gate, running, shut
 from tests.spark.lakes import NOON_MS, records, stage
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # each starts a JVM, on a machine that may be busy
+pytestmark = pytest.mark.slow
 
 PARTITIONS = 2
 RECORDS = 100

@@ -20,7 +20,7 @@ from tests.broker.cluster import Cluster
 from tests.broker.support import Record, TopicMaker, flush, read, their_consumer, their_producer
 from tests.spark.killing import running
 
-pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.broker]
 
 PARTITIONS = 2
 RECORDS = 10_000

@@ -29,9 +29,10 @@ from tests.broker.sasl import MODULES, add_user
 from tests.broker.support import TopicMaker, running
 from tests.spark.conftest import ROOT
 from tests.spark.streams import completed, started, wait_for
+from tests.waiting import PROGRAM_S
 
 # The first one may have to fetch and start everything.
-pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.broker]
 
 JVM, OURS = "kafka", "kafka_native"
 SECRET = "s3cret-word"
@@ -42,7 +43,6 @@ SCRAM = {
     "scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
 }
 COMMON_NAME = "RULE:^CN=([^,]*),.*$/$1/,DEFAULT"
-PROGRAM_SECONDS = 240
 
 
 class Secured(NamedTuple):
@@ -284,7 +284,7 @@ def test_secrets_are_in_no_plan_log_checkpoint_or_error(
         capture_output=True,
         text=True,
         check=False,
-        timeout=PROGRAM_SECONDS,
+        timeout=PROGRAM_S,
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr[-4000:]

@@ -189,7 +189,6 @@ def _planners() -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # another driver has to start
 def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     lake = Lake(kafka, topic, tmp_path)

@@ -32,6 +32,7 @@ from kafka_native.spark import producers, writing
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.writing import SchemaError, WriteError, batch_writer, row_batches, stream_writer, write_rows
+from tests.spark.streams import completed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -348,11 +349,7 @@ def test_stream_loses_nothing_when_it_fails_and_starts_again(
         source = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(tmp_path / "in"))
         writer = source.writeStream.format("kafka_native").trigger(availableNow=True)
         writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers).option("topic", topic)
-        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-        try:
-            assert query.awaitTermination(60)
-        finally:
-            query.stop()
+        completed(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start)
 
     (tmp_path / "in").mkdir()
     for name in range(4):
