@@ -26,7 +26,7 @@ LOWEST = VERSIONS[0]
 FULLY_OPTIMIZED = VERSIONS[-1]  # the others are only tried: less of the compiler's time
 CONSTRAINT = re.compile(r'^\s+"([A-Za-z0-9_-]+)>=([0-9.]+)",$', re.M)
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # it compiles for each Python
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
