@@ -5,20 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
-
-import confluent_kafka
-from confluent_kafka import TopicPartition as TheirPartition
 
 import kafka_native
 from kafka_native import KafkaError
 from tests.broker import payload
 from tests.broker.cluster import Cluster
-from tests.broker.support import flush, read, their_consumer
+from tests.broker.support import end_of, flush, read, their_consumer
 from tests.waiting import wait_for
-
-LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
-"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""
 
 
 class Stream(threading.Thread):
@@ -119,22 +112,11 @@ def all_go_on(reader: Reader, after: int, count: int) -> bool:
     return all(found[partition] >= count for partition in range(reader.partitions))
 
 
-def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int | None:
-    """Where librdkafka sees the end; None while the leader moves, as it may when a broker has come back."""
-    try:
-        low_high: tuple[int, int] = witness.get_watermark_offsets(TheirPartition(topic, partition), 10)
-    except confluent_kafka.KafkaException as error:
-        if not error.args[0].retriable() and error.args[0].code() not in LEADER_MOVES:
-            raise
-        return None
-    return low_high[1]
-
-
 def check_places(cluster: Cluster, stream: Stream) -> list[list[int]]:
     """Each acked message is where its report says; librdkafka looks. Returns the numbers of each partition in order."""
     witness = their_consumer(cluster)
     topic, partitions = stream.topic, range(stream.partitions)
-    ends = [wait_for(partial(end_of, witness, topic, number), "the end of a partition") for number in partitions]
+    ends = [end_of(witness, topic, number) for number in partitions]
     numbers: list[list[int]] = [[] for _ in partitions]
     for record in read(witness, topic, partitions, sum(ends)):
         assert record.offset == len(numbers[record.partition])

@@ -14,11 +14,15 @@ import pytest
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 import kafka_native
+from kafka_native import KafkaError
 from kafka_native.admin import AdminClient, FeatureUpdate, UpgradeType
 from tests.broker.cluster import Cluster, NoBroker, quiet, start
 from tests.waiting import WAIT_S, wait_for
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE)
+"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -154,6 +158,22 @@ def their_producer(cluster: Cluster, **config: Any) -> confluent_kafka.Producer:
 def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:
     base = {"group.id": "witness", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     return confluent_kafka.Consumer(quiet(cluster.conf(**{**base, **dotted(config)})))
+
+
+def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int:
+    """Where librdkafka sees the end. A leader that moves, as when a broker is slow or has come back, is waited for."""
+
+    def low_and_high() -> tuple[int, int] | None:
+        place = confluent_kafka.TopicPartition(topic, partition)
+        try:
+            found: tuple[int, int] = witness.get_watermark_offsets(place, 10)
+        except confluent_kafka.KafkaException as error:
+            if not error.args[0].retriable() and error.args[0].code() not in LEADER_MOVES:
+                raise
+            return None
+        return found
+
+    return wait_for(low_and_high, f"the end of {topic} [{partition}]")[1]
 
 
 def dotted(config: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-import confluent_kafka
 import pytest
 
 from kafka_native import KafkaException, Producer
@@ -13,7 +12,7 @@ from tests.broker.bank import reading
 from tests.broker.bank.run import Options, Rig, Run, rig
 from tests.broker.bank.verify import RULES, Result, violations
 from tests.broker.cluster import NoBroker, quiet
-from tests.broker.support import create, their_consumer
+from tests.broker.support import create, end_of, their_consumer
 from tests.waiting import wait_for
 
 DUMPED = """Dumping /data/entries-0/00000000000000000000.log
@@ -127,8 +126,7 @@ def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
         producer.produce(topic, "late")
         assert producer.flush(60) == 0
         reader = their_consumer(three.cluster)
-        partition = confluent_kafka.TopicPartition(topic, 0)
-        wait_for(lambda: reader.get_watermark_offsets(partition, 30)[1] == 2, "the abort's marker", 120)
+        wait_for(lambda: end_of(reader, topic, 0) == 2, "the abort's marker", 120)
         reader.close()
         if more:
             producer.produce(topic, "later")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import confluent_kafka
 import pytest
 
 from kafka_native.spark import exactly_once, producers
@@ -12,7 +11,7 @@ from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import ExactlyOnceError
 from tests.broker.bank.reading import by_theirs, is_committed
 from tests.broker.cluster import Cluster
-from tests.broker.support import TopicMaker, their_consumer
+from tests.broker.support import TopicMaker, end_of, their_consumer
 from tests.spark.micro_batches import MicroBatch, run, seen
 from tests.waiting import wait_for
 
@@ -72,14 +71,13 @@ def test_what_died_is_aborted_and_fenced(kafka: Cluster, topic: str) -> None:
 
 
 def test_transaction_that_takes_too_long_is_refused_then_done_again(kafka: Cluster, topic: str) -> None:
-    options = told(kafka, topic, **{"kafka.transaction.timeout.ms": "1000"})
+    options = told(kafka, topic, **{"kafka.transaction.timeout.ms": "5000"})
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["lost"]})
     reader = their_consumer(kafka)
-    place = confluent_kafka.TopicPartition(topic, 0)
-    wait_for(lambda: reader.get_watermark_offsets(place, 30)[1] == 2, "the abort's marker", 120)
+    wait_for(lambda: end_of(reader, topic, 0) == 2, "the abort's marker", 120)
     reader.close()
-    with pytest.raises(ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(1000 ms\)"):
+    with pytest.raises(ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(5000 ms\)"):
         batch.commit()
     run(options, 0, {0: ["a"]})
     assert both(kafka, topic) == {0: ["a"]}

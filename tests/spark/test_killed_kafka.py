@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from kafka_native.spark.pipelines import Lake, archive
 from kafka_native.spark.pipelines.mirror import mirror, translate_offset
 from tests.broker.cluster import Cluster
-from tests.broker.support import Record, TopicMaker, flush, read, their_consumer, their_producer
+from tests.broker.support import Record, TopicMaker, end_of, flush, read, their_consumer, their_producer
 from tests.spark.killing import running
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
@@ -44,10 +44,6 @@ def witness(apache: Cluster) -> Iterator[confluent_kafka.Consumer]:
     consumer = their_consumer(apache)
     yield consumer
     consumer.close()
-
-
-def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int:
-    return int(witness.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition), 20)[1])
 
 
 def partition_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> list[Record]:
