@@ -148,12 +148,10 @@ def properties(
         "group.consumer.heartbeat.interval.ms": "1000",
         # The topic of share groups' state fits on these brokers.
         "share.coordinator.state.topic.replication.factor": str(count),
-        # A killed broker is missed after these, and a deleted topic's files are gone soon.
-        "broker.session.timeout.ms": "3000",
+        # A killed broker is missed after these, and one that has nobody to fail over to isn't for being slow.
+        "broker.session.timeout.ms": "6000" if count > 1 else "60000",
         "broker.heartbeat.interval.ms": "500",
         "replica.lag.time.max.ms": "3000",
-        "controller.quorum.election.timeout.ms": "500",
-        "controller.quorum.fetch.timeout.ms": "1000",
         # A broker that comes back leads its partitions again at once.
         "leader.imbalance.check.interval.seconds": "1",
         "leader.imbalance.per.broker.percentage": "0",

@@ -24,6 +24,7 @@ from kafka_native.admin import (
     FeatureUpdate,
     NewPartitionReassignment,
     NewTopic,
+    QuorumInfo,
     ResourceType,
     TopicPartitionReplica,
     UpgradeType,
@@ -276,11 +277,17 @@ def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
 
 def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
     with admin_of(owned3) as admin:
-        found = admin.describe_metadata_quorum().result(WAIT_S)
+
+        def told_in_one_epoch() -> tuple[QuorumInfo, dict[str, str]] | None:
+            found = admin.describe_metadata_quorum().result(WAIT_S)
+            text = told(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+            after = admin.describe_metadata_quorum().result(WAIT_S)
+            status = dict(re.findall(r"(\w+):\s+(.*)", text))
+            return (found, status) if found.leader_epoch == after.leader_epoch else None
+
+        found, status = wait_for(told_in_one_epoch, "a leader that stays for so long")
         assert sorted(each.replica_id for each in found.voters) == [1, 2, 3]
         assert (found.observers, sorted(found.nodes)) == ((), [1, 2, 3])
-        text = told(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
-        status = dict(re.findall(r"(\w+):\s+(.*)", text))
         assert (int(status["LeaderId"]), int(status["LeaderEpoch"])) == (found.leader_id, found.leader_epoch)
         assert 0 < found.high_watermark <= int(status["HighWatermark"])
         leader = next(each for each in found.voters if each.replica_id == found.leader_id)

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.broker
 @pytest.fixture(scope="module")
 def unstable() -> Iterator[Cluster]:
     """One broker that has two-phase commit."""
-    soon = {"transaction.max.timeout.ms": "1000", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+    soon = {"transaction.max.timeout.ms": "5000", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
     with running(1, changes={**UNSTABLE, PROPERTY: "true", **soon}) as cluster:
         yield cluster
 
@@ -66,7 +66,7 @@ def seen(cluster: Cluster, topic: str) -> list[str]:
 
 def wait_until_another_took_too_long(cluster: Cluster, topic: str, name: str) -> None:
     """One that began later, without two-phase commit, and is ended by the broker."""
-    conf = {"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "transaction.timeout.ms": 1000}
+    conf = {"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "transaction.timeout.ms": 5000}
     with Producer(quiet(conf)) as producer:
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()

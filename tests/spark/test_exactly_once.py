@@ -247,11 +247,11 @@ def test_timeout_beyond_what_brokers_allow_is_refused(cluster: MockCluster) -> N
 
 
 def test_batch_that_takes_too_long_is_not_committed(cluster: MockCluster) -> None:
-    options = told(cluster, transaction_timeout_ms="1000")
+    options = told(cluster, transaction_timeout_ms="5000")
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["lost"]})
     wait_for(lambda: cluster.transactions.expire() and state(cluster) is State.ABORTED, "the timeout")
-    with pytest.raises(ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(1000 ms\)"):
+    with pytest.raises(ExactlyOnceError, match=r"longer than kafka.transaction.timeout.ms \(5000 ms\)"):
         batch.commit()
     run(options, 0, {0: ["a"]})
     assert committed(cluster) == {0: ["a"]}
