@@ -168,7 +168,8 @@ class MainThread:
         try:
             return future.result(timeout_s)
         except FutureTimeoutError:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+            text = "the client's control thread has had no time to answer: call again"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True)) from None
 
     def check_running(self) -> None:
         """RuntimeError once the thread is ending: what is posted now may never be done."""

@@ -31,7 +31,7 @@ JAVA_ASSIGNORS = {
     "sticky": "StickyAssignor",
     "cooperative-sticky": "CooperativeStickyAssignor",
 }
-STOP_SECONDS = 30.0
+STOP_SECONDS = 120.0
 HEARTBEAT_MS = 300
 """A classic member hears of a rebalance with its next heartbeat."""
 

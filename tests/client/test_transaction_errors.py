@@ -260,7 +260,7 @@ def test_a_block_whose_commit_is_not_answered_in_time_leaves_it_to_be_called_aga
     bank.cluster.delay_responses(None, 60.0, ApiKey.END_TXN)
 
     def work() -> None:
-        with producer.transaction(timeout=1.0):
+        with producer.transaction(timeout=3.0):
             producer.produce(bank.topic, "kept")
 
     error = error_of(work)
@@ -269,6 +269,20 @@ def test_a_block_whose_commit_is_not_answered_in_time_leaves_it_to_be_called_aga
     owner = bank.cluster.coordinator_of(f"{bank.topic}-tx")
     assert owner is not None
     bank.cluster.disconnect(owner.id)  # the answer that is held back is lost
+    producer.commit_transaction(WAIT_S)
+    assert bank.seen() == ["kept"]
+
+
+def test_a_commit_that_a_busy_client_has_not_even_heard_of_may_be_called_again(bank: Bank) -> None:
+    producer = bank.producer()
+    producer.begin_transaction()
+    producer.produce(bank.topic, "kept")
+    goes_on = threading.Event()
+    producer._client.main.post(lambda: goes_on.wait(WAIT_S) and None)
+    error = error_of(producer.commit_transaction, 0.0)
+    goes_on.set()
+    assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
+    assert "call again" in error.str()
     producer.commit_transaction(WAIT_S)
     assert bank.seen() == ["kept"]
 
