@@ -89,6 +89,7 @@ class Producer(Transacting, ProducerCore):
         main.routing = Routing(self._client.engine, main.metadata, main.pool)
         if everything["transactional_id"]:
             main.transactions = self._make_transactions(settings)
+            main.on_close.append(main.transactions.close)
         elif everything["idempotence"] != IDEMPOTENCE_OFF:
             delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
             timeout_s = settings.integer("socket.timeout.ms") / 1000

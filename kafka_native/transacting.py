@@ -201,7 +201,8 @@ class Transacting:
 
     def _may_abort(self, error: BaseException) -> bool:
         """Whether what has ended a block leaves something to abort: not what is fatal, nor a commit under way."""
-        return not is_fatal(error) and not self._transactions().committing
+        manager = self._transactions()
+        return not is_fatal(error) and not self._client.main.run(lambda: manager.committing)
 
     def _end(self, timeout: float, *, abort: bool) -> None:
         """The last step."""
@@ -215,7 +216,7 @@ class Transacting:
             start(done, deadline)
             return []
 
-        return self._client.main.gather(make, timeout)
+        return self._client.main.settle(make, timeout)
 
 
 def share(producer: Transacting) -> Shared:

@@ -205,6 +205,10 @@ class Asking:
         """See `MainThread.gather`."""
         return self._answer(lambda: self._main.begin_gather(make, timeout_s), bound_s(timeout_s))
 
+    def settle(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
+        """See `MainThread.settle`."""
+        return self._answer(lambda: self._main.begin_gather(make, timeout_s), bound_s(timeout_s) + RUN_BOUND_S)
+
     def call(self, message: Request, target: int | None, timeout_s: float) -> Any:
         """See `MainThread.call`."""
         return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)

@@ -260,7 +260,7 @@ class AIOProducer(Callbacks, Sending):
                 await self.send_offsets_to_transaction(positions, metadata, timeout)
             await self.commit_transaction(timeout)
         except BaseException as error:
-            if self._core._may_abort(error):
+            if await self._asking.ask(self._core._may_abort, error):
                 await self.abort_transaction(timeout)
             raise
 

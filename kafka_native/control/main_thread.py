@@ -136,6 +136,10 @@ class MainThread:
         """Makes calls on the control thread; what ``done`` is given first is the outcome, a KafkaError is raised."""
         return self.outcome(self.begin_gather(make, timeout_s), bound_s(timeout_s))
 
+    def settle(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
+        """The same, where only the control thread may say that the time is over, for it knows whether it has begun."""
+        return self.outcome(self.begin_gather(make, timeout_s), None)
+
     def begin_gather(
         self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float
     ) -> Future[Any]:
@@ -168,8 +172,7 @@ class MainThread:
         try:
             return future.result(timeout_s)
         except FutureTimeoutError:
-            text = "the client's control thread has had no time to answer: call again"
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True)) from None
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
 
     def check_running(self) -> None:
         """RuntimeError once the thread is ending: what is posted now may never be done."""
@@ -204,13 +207,20 @@ class MainThread:
                 self._guarded(event)
         self._tell_dropped()
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
+        self._do_all()  # so that what it begins is ended with the rest
         self.pool.fail_all(closed)
         if self.routing is not None:
             self.routing.close(closed)
         for listener in self.on_close:
             listener(closed)
+        self._do_all()
+
+    def _do_all(self) -> None:
         while self._work:
-            self._work.popleft()()
+            try:
+                self._work.popleft()()
+            except Exception:
+                self._logger.exception("the control thread has met an unexpected error and ends all the same")
 
     def _tell_dropped(self) -> None:
         """Broker threads don't wait to say something: what found no room is counted."""

@@ -226,7 +226,9 @@ class Transactions:
     @property
     def committing(self) -> bool:
         """Whether the commit has been asked for, and may be done although its call has ended."""
-        return self.state is State.COMMITTING
+        return self.state is State.COMMITTING or (
+            self._operation is not None and self._operation.kind is Kind.COMMIT  # which is over by now
+        )
 
     # --- what the application asks ---
 
@@ -437,6 +439,10 @@ class Transactions:
         if operation.done is not None:
             self._operation = None
             operation.done(outcome)
+
+    def close(self, error: KafkaError) -> None:
+        """The client is: a call that waits ends with this error, also where it waits for nobody's answer."""
+        self._finish(error)
 
     # --- what the engine tells ---
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,7 +15,7 @@ from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
 from kafka_native.serialization import StringSerializer
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_for
 
 from .bank import SOON, Bank, error_of
 
@@ -275,16 +276,50 @@ def test_a_block_whose_commit_is_not_answered_in_time_leaves_it_to_be_called_aga
 
 def test_a_commit_that_a_busy_client_has_not_even_heard_of_may_be_called_again(bank: Bank) -> None:
     producer = bank.producer()
-    producer.begin_transaction()
-    producer.produce(bank.topic, "kept")
-    goes_on = threading.Event()
-    producer._client.main.post(lambda: goes_on.wait(WAIT_S) and None)
-    error = error_of(producer.commit_transaction, 0.0)
-    goes_on.set()
+
+    def work() -> None:
+        with producer.transaction(timeout=0.0):
+            producer.produce(bank.topic, "kept")
+            assert producer.flush(WAIT_S) == 0
+            producer._client.main.post(lambda: time.sleep(2.0))  # longer than others wait for the control thread
+
+    error = error_of(work)
     assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
-    assert "call again" in error.str()
+    assert "call it again" in error.str()
     producer.commit_transaction(WAIT_S)
     assert bank.seen() == ["kept"]
+
+
+def test_a_call_that_waits_ends_when_the_producer_is_closed(bank: Bank) -> None:
+    producer = bank.producer()
+    bank.cluster.push_request_errors(ApiKey.END_TXN, [E.COORDINATOR_LOAD_IN_PROGRESS] * 100_000)
+    producer.begin_transaction()
+    producer.produce(bank.topic, "not yet")
+    assert producer.flush(WAIT_S) == 0
+    bank.cluster.clear_requests()
+    with ThreadPoolExecutor(1) as pool:
+        commit = pool.submit(error_of, producer.commit_transaction)
+        bank.cluster.wait_for_requests(ApiKey.END_TXN, 2, timeout=WAIT_S)  # between two of them it waits for nobody
+        producer.close(0)
+        assert commit.result(WAIT_S) == E._DESTROY
+
+
+def test_a_call_that_is_begun_while_the_producer_is_closed_ends(bank: Bank) -> None:
+    producer = bank.producer()
+    producer.begin_transaction()
+    producer.produce(bank.topic, "never")
+    assert producer.flush(WAIT_S) == 0
+    main, goes_on = producer._client.main, threading.Event()
+    main.post(lambda: goes_on.wait(WAIT_S) and None)
+    wait_for(lambda: not main._work, "the control thread to be held up")
+    with ThreadPoolExecutor(2) as pool:
+        commit = pool.submit(error_of, producer.commit_transaction)
+        wait_for(lambda: main._work, "the commit")
+        closing = pool.submit(producer.close, 0)
+        wait_for(lambda: main._stopping, "the end")
+        goes_on.set()
+        assert commit.result(WAIT_S) == E._DESTROY
+        assert closing.result(WAIT_S)
 
 
 def test_offsets_that_are_not_answered_in_time_can_be_aborted(bank: Bank, reader: Consumer) -> None:

@@ -505,6 +505,7 @@ def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> No
     world.manager.poll(world.now)
     call = world.calls.pop()
     call.on_reply(world.reply_to(call.message, 0))
+    assert world.manager.committing, "or a block would abort it"
     error = world.only(world.manager.abort)
     assert (error == KafkaError._STATE, "commit_transaction() isn't done yet" in error.str()) == (True, True)
     assert world.only(world.manager.commit) is None, "the outcome that came meanwhile"
