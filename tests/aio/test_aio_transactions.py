@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -85,6 +86,49 @@ def test_a_block_that_is_cancelled_is_aborted(cluster: MockCluster, topic: str) 
             assert found.state is State.ABORTED
 
     asyncio.run(work())
+
+
+def test_a_commit_that_a_busy_client_has_not_heard_of_may_be_called_again(cluster: MockCluster, topic: str) -> None:
+    async def block(producer: AIOProducer) -> None:
+        async with producer.transaction(timeout=0.0):
+            await producer.produce(topic, "kept")
+            await producer.flush(WAIT_S)
+            producer._core._client.main.post(lambda: time.sleep(2.0))  # longer than others wait for the control thread
+
+    async def work() -> None:
+        async with producer_of(cluster, topic) as producer:
+            await producer.init_transactions(WAIT_S)
+            with pytest.raises(KafkaException) as caught:
+                await block(producer)
+            error = caught.value.args[0]
+            assert (error == KafkaError._TIMED_OUT, error.retriable()) == (True, True)
+            await producer.commit_transaction(WAIT_S)
+        assert await seen(cluster, topic, 1) == [b"kept"]
+
+    asyncio.run(work())
+
+
+def test_a_call_that_waits_ends_when_the_producer_is_closed(cluster: MockCluster, topic: str) -> None:
+    async def work() -> None:
+        producer = producer_of(cluster, topic)
+        await producer.init_transactions(WAIT_S)
+        await producer.begin_transaction()
+        await producer.produce(topic, "not yet")
+        await producer.flush(WAIT_S)
+        cluster.clear_requests()
+        commit = asyncio.create_task(producer.commit_transaction())
+        while len(cluster.requests_of(ApiKey.END_TXN)) < 2:  # between two of them it waits for nobody
+            await asyncio.sleep(0.01)
+        await producer.close(0)
+        with pytest.raises(KafkaException) as caught:
+            await asyncio.wait_for(commit, WAIT_S)
+        assert caught.value.args[0] == KafkaError._DESTROY
+
+    cluster.push_request_errors(ApiKey.END_TXN, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 100_000)
+    try:
+        asyncio.run(work())
+    finally:
+        cluster.faults.clear()
 
 
 def test_the_consumers_positions_go_with_it(cluster: MockCluster, topic: str) -> None:

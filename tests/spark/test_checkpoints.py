@@ -18,8 +18,7 @@ from tests.spark.streams import completed
 JVM, OURS = "kafka", "kafka_native"
 PARTITIONS = 3
 
-# The first one may have to fetch and start everything.
-pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(900)]  # three streams
 
 
 class Job:

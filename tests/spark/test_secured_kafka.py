@@ -31,7 +31,6 @@ from tests.spark.conftest import ROOT
 from tests.spark.streams import completed, started, wait_for
 from tests.waiting import PROGRAM_S
 
-# The first one may have to fetch and start everything.
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
 
 JVM, OURS = "kafka", "kafka_native"
