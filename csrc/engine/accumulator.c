@@ -38,6 +38,8 @@ struct want {
     int32_t array_capacity;
 };
 
+const uint8_t kn_no_topic_id[16];
+
 static inline const struct kn_engine_config *config_of(const struct kn_accumulator *accumulator)
 {
     return &accumulator->topic->engine->config;
@@ -386,6 +388,15 @@ void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_bro
     kn_notice_send(&notice, accumulator);
 }
 
+void kn_accumulator_set_topic_id(struct kn_accumulator *accumulator, const uint8_t id[16])
+{
+    kn_mutex_lock(&accumulator->lock);
+    int both_known = memcmp(accumulator->topic_id, kn_no_topic_id, 16) != 0 && memcmp(id, kn_no_topic_id, 16) != 0;
+    if (both_known && memcmp(accumulator->topic_id, id, 16) != 0) accumulator->remade = accumulator->in_flight > 0;
+    memcpy(accumulator->topic_id, id, 16);
+    kn_mutex_unlock(&accumulator->lock);
+}
+
 /* --- sequence numbers --- */
 
 void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id, int16_t producer_epoch)
@@ -528,8 +539,8 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         return NULL;
     }
     accumulator->notified_us = KN_NEVER;
-    /* Another broker's answers are outstanding: the last of them notifies us. */
-    int blocked = accumulator->in_flight > 0 && accumulator->in_flight_broker != broker;
+    /* Answers of another broker, or of a topic that was deleted, are outstanding: the last of them notifies us. */
+    int blocked = accumulator->in_flight > 0 && (accumulator->in_flight_broker != broker || accumulator->remade);
     int numbered = config_of(accumulator)->idempotence && accumulator->sequence.granted_id != KN_PRODUCER_WAIVED;
     if (numbered && !blocked) blocked = !may_number(accumulator);
     if (transactional && !blocked && (*next_us = held_until_us(accumulator, now_us)) != KN_NEVER) {
@@ -543,6 +554,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
             was_open = !node;
             batch = node ? KN_LIST_ENTRY(node, struct kn_batch, node) : close_open(accumulator);
             if (numbered) number_batch(&accumulator->sequence, batch);
+            memcpy(batch->topic_id, accumulator->topic_id, 16);
             accumulator->in_flight++;
             accumulator->in_flight_messages += batch->writer.record_count;
             accumulator->in_flight_broker = broker;
@@ -574,15 +586,19 @@ void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_
     kn_mutex_unlock(&accumulator->lock);
 }
 
-/* Under lock: a taken batch is back. When it was the last one out there, a new leader that was held off may start. */
+/* Under lock: a taken batch is back. When it was the last one out there, a leader that was held off may start. */
 static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_batch *batch, struct kn_notice *notice)
 {
     accumulator->in_flight_messages -= batch->writer.record_count;
     struct kn_broker *from = accumulator->in_flight_broker;
-    if (--accumulator->in_flight == 0) accumulator->in_flight_broker = NULL;
+    int held_off = accumulator->remade || kn_accumulator_leader(accumulator) != from;
+    if (--accumulator->in_flight == 0) {
+        accumulator->in_flight_broker = NULL;
+        accumulator->remade = 0;
+    }
     int64_t at_us = next_look_us(accumulator);
     if (at_us == KN_NEVER) return;
-    if (accumulator->in_flight == 0 && kn_accumulator_leader(accumulator) != from) accumulator->notified_us = KN_NEVER;
+    if (accumulator->in_flight == 0 && held_off) accumulator->notified_us = KN_NEVER;
     want_look(accumulator, at_us, notice);
 }
 

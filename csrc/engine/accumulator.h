@@ -71,6 +71,8 @@ struct kn_accumulator {
     const struct kn_buffer *last_buffer; /* the last append's, and where in it that ended: memory to fetch ahead; both may be gone */
     const uint8_t *last_end;
     size_t buffer_hint_bytes;          /* how large the last batches became: the next buffer's first size */
+    uint8_t topic_id[16];              /* zeros: none */
+    int remade;                        /* the topic was made anew while batches were in flight to the old one: those are settled first */
     struct kn_broker *in_flight_broker;/* whose requests carry our batches */
     int32_t in_flight;                 /* batches out there */
     int32_t opaque_hint;               /* how many opaques the last batch had */
@@ -84,6 +86,7 @@ struct kn_accumulator {
 };
 
 #define KN_STAGING (-1)
+extern const uint8_t kn_no_topic_id[16]; /* zeros */
 
 enum kn_move_on {
     KN_STAY,
@@ -129,6 +132,9 @@ void kn_notice_send(const struct kn_notice *notice, struct kn_accumulator *accum
 
 /* Sets the leader (control thread); notifies it when something waits. */
 void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader, int32_t leader_epoch);
+/* Sets the topic's id, zeros for none (control thread). With another id the topic was deleted and made anew: nothing is sent to the new one before the
+ * answers of the old one are there, or the order could change. */
+void kn_accumulator_set_topic_id(struct kn_accumulator *accumulator, const uint8_t id[16]);
 static inline struct kn_broker *kn_accumulator_leader(const struct kn_accumulator *accumulator)
 {
     return atomic_load_explicit(&accumulator->leader, memory_order_acquire);

@@ -40,6 +40,7 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     int64_t next_try_us;       /* retry backoff */
     int64_t sent_us;
     int64_t acked_us;
+    uint8_t topic_id[16];      /* the topic's when the batch was taken, zeros: none; given by kn_accumulator_take() */
     int32_t attempts;          /* requests of which at least a byte was written */
     uint8_t sealed;            /* header and checksum written: immutable from then on */
     uint8_t counted;           /* its messages are in the statistics' int_latency */

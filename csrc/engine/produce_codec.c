@@ -17,7 +17,7 @@
 
 static int same_topic(const struct kn_produce_partition *a, const struct kn_produce_partition *b)
 {
-    return a->topic_bytes == b->topic_bytes && memcmp(a->topic, b->topic, (size_t)a->topic_bytes) == 0;
+    return a->topic_bytes == b->topic_bytes && memcmp(a->topic, b->topic, (size_t)a->topic_bytes) == 0 && memcmp(a->topic_id, b->topic_id, 16) == 0;
 }
 
 /* How many partitions from `first` on are of one topic. */

@@ -42,11 +42,8 @@ static int16_t describe(const struct kn_sender *sender, struct kn_produce *produ
         partition->partition = batch->partition;
         partition->records = batch->wire->data;
         partition->records_bytes = batch->wire->size_bytes;
-        if (i > 0 && produce->batches[i - 1]->topic == batch->topic) {
-            memcpy(partition->topic_id, partition[-1].topic_id, sizeof partition->topic_id);
-        } else if (!kn_topic_id(batch->topic, partition->topic_id) && version >= KN_PRODUCE_TOPIC_ID_SINCE) {
-            version = KN_PRODUCE_TOPIC_ID_SINCE - 1;
-        }
+        memcpy(partition->topic_id, batch->topic_id, sizeof partition->topic_id);
+        if (version >= KN_PRODUCE_TOPIC_ID_SINCE && !memcmp(batch->topic_id, kn_no_topic_id, 16)) version = KN_PRODUCE_TOPIC_ID_SINCE - 1;
     }
     return version;
 }

@@ -65,15 +65,6 @@ int32_t kn_topic_partition_count(struct kn_topic *topic)
     return table ? table->count : 0;
 }
 
-int kn_topic_id(struct kn_topic *topic, uint8_t id[16])
-{
-    static const uint8_t none[16];
-    kn_mutex_lock(&topic->lock);
-    memcpy(id, topic->id, 16);
-    kn_mutex_unlock(&topic->lock);
-    return memcmp(id, none, 16) != 0;
-}
-
 /* --- choosing a partition --- */
 
 /* The partition of a record, or NULL: it asked for one that isn't there. Sets append->sticks. */
@@ -366,6 +357,7 @@ static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t coun
         }
         kn_accumulator_init(accumulator, topic, i);
         kn_accumulator_grant(accumulator, topic->engine->producer_id, topic->engine->producer_epoch);
+        kn_accumulator_set_topic_id(accumulator, topic->id);
         table->partitions[i] = accumulator;
     }
     return table;
@@ -382,10 +374,11 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
                             const int32_t *leader_epochs)
 {
     if (count <= 0) return KN_ERR_INVALID;
-    kn_mutex_lock(&topic->lock);
-    if (id) memcpy(topic->id, id, 16);
-    else memset(topic->id, 0, 16);
-    kn_mutex_unlock(&topic->lock);
+    if (!id) id = kn_no_topic_id;
+    if (memcmp(topic->id, id, 16) != 0) {
+        memcpy(topic->id, id, 16);
+        for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) kn_accumulator_set_topic_id(topic->tables->partitions[i], id);
+    }
     if (!topic->tables || topic->tables->count < count) {
         struct kn_partition_table *table = table_new(topic, count);
         if (!table) return KN_ERR_NOMEM;

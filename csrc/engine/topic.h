@@ -1,7 +1,7 @@
 /* A topic that is produced to: partitions, partitioner, and staging while its metadata isn't known.
  *
- * Thread: kn_topic_produce() from application threads; set_partitions/fail/expire from the control thread (one at a time); kn_topic_id() from
- * broker threads. Lock: `lock` (leaf) guards the topic id and the TOPIC_WANTED flag. The partition table is read through one atomic
+ * Thread: kn_topic_produce() from application threads; set_partitions/fail/expire from the control thread (one at a time).
+ * Lock: `lock` (leaf) guards the TOPIC_WANTED flag. The partition table is read through one atomic
  * pointer. A table is replaced, never changed, and old tables live until the topic is freed, so that a reader needs no lock.
  * Who frees: the engine, after its broker threads ended.
  *
@@ -46,9 +46,9 @@ struct kn_topic { /* on a cache line, the first of which is what produce() needs
     struct kn_accumulator staging;
     /* control thread only */
     struct kn_partition_table *tables; /* newest first: all that ever were */
+    uint8_t id[16];              /* topic id, zeros: none */
     /* under lock */
     struct kn_mutex lock;
-    uint8_t id[16];              /* topic id, zeros: none */
     int wanted;                  /* TOPIC_WANTED was sent for this unknown period */
 };
 
@@ -111,7 +111,5 @@ void kn_topic_purge(struct kn_topic *topic); /* control thread: what waits is de
 /* Control thread: the client's producer id and epoch, for every partition. */
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch);
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us); /* staging and every accumulator */
-/* For senders: the topic id; 0 when there is none. */
-int kn_topic_id(struct kn_topic *topic, uint8_t id[16]);
 
 #endif

@@ -172,6 +172,37 @@ def test_topic_deleted_and_made_again_while_producing_takes_the_rest(strict: Moc
     assert after == sorted(set(after))
 
 
+@pytest.mark.parametrize("idempotence", [False, True])
+def test_nothing_goes_to_a_topic_made_anew_before_what_was_sent_to_the_old_one_is_answered(
+    strict: MockCluster, idempotence: bool
+) -> None:
+    for topic in ("t", "elsewhere"):
+        strict.create_topic(topic, 1)
+    leader = strict.leader("t", 0)
+    strict.move_leader("elsewhere", 0, 3 - leader)
+    conf = {**FAST, "enable.idempotence": idempotence, "linger.ms": 0, "topic.metadata.refresh.interval.ms": 300}
+    with Client(strict).producer(**conf) as producer:
+        reports = Reports(producer)
+        reports.send("t", "0", partition=0)
+        reports.send("elsewhere", "so that both brokers are connected to", partition=0)
+        assert producer.flush(10) == 0
+        # Brokers are asked for metadata in turn: the next answer comes from the one that answers at once.
+        wait_for(lambda: strict.requests_of(ApiKey.METADATA)[-1].broker == leader, "metadata of the leader")
+        strict.delete_topic("t")
+        strict.create_topic("t", 1)
+        strict.move_leader("t", 0, leader)
+        strict.delay_responses(leader, 1.0, ApiKey.PRODUCE)
+        before = len(strict.requests_of(ApiKey.PRODUCE))
+        reports.send("t", "1", partition=0)  # with the id of the old topic, which the answer refuses
+        strict.wait_for_requests(ApiKey.PRODUCE, before + 1)
+        strict.wait_for_requests(ApiKey.METADATA, len(strict.requests_of(ApiKey.METADATA)) + 2)  # the first is answered
+        reports.send("t", "2", partition=0)
+        strict.delay_responses(leader, 0, ApiKey.PRODUCE)
+        assert producer.flush(20) == 0
+    assert set(reports.codes().values()) == {None}
+    assert stored(strict, "t") == ["1", "2"]
+
+
 def test_partitions_that_are_added_while_producing_are_used_by_messages_without_a_key(strict: MockCluster) -> None:
     strict.create_topic("t", 1)
     conf = {**FAST, "topic.metadata.refresh.interval.ms": 20, "linger.ms": 0, "batch.num.messages": 5}

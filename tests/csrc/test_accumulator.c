@@ -226,6 +226,39 @@ static void test_flushing_switches_linger_off(void)
     teardown();
 }
 
+static void test_a_topic_made_anew_waits_for_the_old_ones_answers(void)
+{
+    setup();
+    const uint8_t first[16] = {1}, second[16] = {2};
+    engine->config.batch_messages = 1;
+    kn_accumulator_set_leader(&accumulator, &leader, 0);
+    kn_accumulator_set_topic_id(&accumulator, first);
+    append("1");
+    append("2");
+    append("3");
+    struct kn_batch *one = take_now(&leader), *two = take_now(&leader);
+    CHECK(one && two && memcmp(two->topic_id, first, 16) == 0);
+    kn_accumulator_set_topic_id(&accumulator, second);
+    kn_accumulator_set_leader(&accumulator, &leader, 0); /* as metadata does */
+    CHECK(take_now(&leader) == NULL);
+    kn_accumulator_settle(&accumulator, one);
+    CHECK(take_now(&leader) == NULL);
+    long notices = fake.notice_count;
+    kn_accumulator_requeue(&accumulator, two, 0); /* UNKNOWN_TOPIC_ID */
+    CHECK_EQ(fake.notice_count, notices + 1);
+    struct kn_batch *again = take_now(&leader), *three = take_now(&leader);
+    CHECK(again == two && three);
+    CHECK(memcmp(two->topic_id, second, 16) == 0 && memcmp(three->topic_id, second, 16) == 0);
+    kn_accumulator_set_topic_id(&accumulator, kn_no_topic_id); /* a broker that knows no ids: nothing is known to be new */
+    append("4");
+    struct kn_batch *four = take_now(&leader);
+    CHECK(four != NULL);
+    kn_accumulator_settle(&accumulator, two);
+    kn_accumulator_settle(&accumulator, three);
+    kn_accumulator_settle(&accumulator, four);
+    teardown();
+}
+
 static void test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers(void)
 {
     setup();
@@ -626,6 +659,7 @@ int main(void)
     RUN(test_notifications_are_one_to_linger_and_one_when_complete);
     RUN(test_without_linger_there_is_one_notification_until_the_leader_looks);
     RUN(test_flushing_switches_linger_off);
+    RUN(test_a_topic_made_anew_waits_for_the_old_ones_answers);
     RUN(test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers);
     RUN(test_retries_go_back_in_order_and_hold_what_is_younger);
     RUN(test_the_parts_of_a_split_batch_go_first);

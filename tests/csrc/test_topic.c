@@ -358,15 +358,13 @@ static void test_staged_records_expire(void)
 static void test_topic_id(void)
 {
     setup();
-    uint8_t id[16], set[16] = {1, 2, 3};
-    CHECK_EQ(kn_topic_id(topic, id), 0);
-    struct kn_broker *leader = &brokers[0];
-    CHECK_EQ(kn_topic_set_partitions(topic, set, 1, &leader, NULL), KN_OK);
-    CHECK_EQ(kn_topic_id(topic, id), 1);
-    CHECK(memcmp(id, set, 16) == 0);
-    CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, 1, &leader, NULL), KN_OK);
-    CHECK_EQ(kn_topic_id(topic, id), 0);
-    CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, 0, &leader, NULL), KN_ERR_INVALID);
+    const uint8_t set[16] = {1, 2, 3}, *ids[] = {set, NO_ID, set};
+    struct kn_broker *leaders[3] = {&brokers[0], &brokers[0], &brokers[0]};
+    for (int32_t count = 1; count <= 3; count++) { /* partitions that were there, and the one that is new */
+        CHECK_EQ(kn_topic_set_partitions(topic, ids[count - 1], count, leaders, NULL), KN_OK);
+        for (int32_t i = 0; i < count; i++) CHECK(memcmp(topic->tables->partitions[i]->topic_id, ids[count - 1], 16) == 0);
+    }
+    CHECK_EQ(kn_topic_set_partitions(topic, NO_ID, 0, leaders, NULL), KN_ERR_INVALID);
     teardown();
 }
 
