@@ -14,17 +14,29 @@ ARGS ?=
 # How long one test may take under a sanitizer, in seconds.
 SLOW_TIMEOUT := 300
 FUZZ_SECONDS ?= 30
-# Tests wait more than they compute: processes side by side, each of which has all tests of one lane (tests/conftest.py).
-JOBS ?= 5
-SIDE_BY_SIDE = -n $(JOBS) --no-loadscope-reorder
-# What runs under ASan and TSan besides the C tests: everything that goes through the extensions without a real broker.
-SANITIZED_TESTS := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
+# Tests wait more than they compute: processes side by side, each of which has all tests of one lane (tests/lanes.py).
+JOBS ?= 8
+# A failed test is run again, at most twice; one that passes then is printed as flaky (tests/reporting.py).
+SIDE_BY_SIDE = -n $(JOBS) --no-loadscope-reorder --reruns 2
+# The slow tests have SLICES parts that take about as long as each other. `make test-slow SLICE=3` runs the third one,
+# SLICE=commit the one whose turn it is by the number of commits.
+SLICES := 8
+SLICE ?=
+SLICE_commit = $(shell expr $$(git rev-list --count HEAD) % $(SLICES) + 1)
+# What runs under ASan and TSan besides the C tests. SANITIZED=all: everything that goes through the extensions without
+# a real broker. SANITIZED=smoke: each kind of client once.
+SANITIZED ?= all
+SANITIZED_all := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
+SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
+    producer.py consumer.py groups_classic.py groups_consumer.py share_consumer.py transactions.py admin_topics.py \
+    codecs.py tls.py sasl.py poll.py purge.py exit.py consume_arrow.py produce_arrow.py statistics.py bad_input.py)) \
+    $(wildcard tests/native/test_records.py tests/native/test_codecs.py tests/aio/test_aio_producer.py)
 
 # Where this is set, each of a test run's hundreds of processes compiles all Python that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -37,10 +49,10 @@ apt-build:
 
 apt-broker:
 	@.ci/debian-packages java=default-jre-headless mvn=maven
-	@.ci/debian-packages krb5kdc=krb5-kdc kadmin.local=krb5-admin-server kinit=krb5-user krb5-config=libkrb5-dev
 
 # The package gssapi is compiled with Kerberos' headers: where there are none, its tests are skipped and say so.
-kerberos: apt-broker $(VENV)/.test-ready
+kerberos: $(VENV)/.test-ready
+	@.ci/debian-packages krb5kdc=krb5-kdc kadmin.local=krb5-admin-server kinit=krb5-user krb5-config=libkrb5-dev
 	@! command -v krb5-config >/dev/null || $(PY) -m pip install -q --disable-pip-version-check 'gssapi>=1.8' || echo 'going on without gssapi' >&2
 
 $(PY):
@@ -68,16 +80,23 @@ demo: build ## a million messages out and back with each codec, on the mock clus
 
 # --- tests ---
 
-test: ready-to-test ## C, Python, mock cluster, real Apache Kafka, Spark: all but the slow ones
+test: ready-to-test $(VENV)/.tests-compiled ## the fast tests: C, Python, the mock cluster, one real Apache Kafka
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m 'not slow' $(ARGS)
 
-test-slow: ready-to-test ## the rest: storms and kills, old brokers, more of Java and Spark, wheels for each CPython
-	$(PY) -m pytest $(SIDE_BY_SIDE) -m slow $(ARGS)
+test-slow: ready-to-test kerberos shared-classes ## the rest: clusters, kills, storms, old brokers, Spark, wheels (SLICE=3: a part of them)
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m slow $(if $(SLICE),--slice $(or $(SLICE_$(SLICE)),$(SLICE))/$(SLICES)) $(ARGS)
 
-.PHONY: ready-to-test
+check-all: ## everything that can be checked: all tests, the linters, all sanitized tests; prints a summary
+	@.ci/run all
+
+.PHONY: ready-to-test kafka-jars
 ready-to-test: apt-build apt-broker $(VENV)/.demo-ready
-	@$(MAKE) --no-print-directory -j2 build kerberos # a compilation beside downloads
-	@$(MAKE) --no-print-directory -j2 shared-classes $(VENV)/.tests-compiled
+	@$(MAKE) --no-print-directory -j2 build $(VENV)/.test-ready # a compilation beside downloads
+	@$(MAKE) --no-print-directory -j2 kafka-jars $(VENV)/.tests-compiled
+
+# Kafka's jars, before several tests wait for them at once; without Java the tests say what they miss.
+kafka-jars: $(VENV)/.test-ready
+	@$(PY) -c 'from tests.broker import java; java.missing() or java.jars()'
 
 .PHONY: shared-classes
 shared-classes: $(VENV)/.test-ready
@@ -121,16 +140,18 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
 	cp -R tests docs csrc setup.py pyproject.toml build/$*/
 	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest $(SIDE_BY_SIDE) \
-	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_TESTS) $(ARGS) \
+	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_$(SANITIZED)) $(ARGS) \
 	    || { cat report.* 2>/dev/null; exit 1; }
+	@! cat build/$*/report.* 2>/dev/null # of a program that a test started
 
 fuzz: build $(VENV)/.test-ready ## every reader under libFuzzer for FUZZ_SECONDS each (needs clang)
 	@.ci/debian-packages clang=clang
 	$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS) $(ARGS)
 
-lint: $(VENV)/.test-ready ## ruff, mypy --strict, cython-lint
+lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled modules, cython-lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --allowlist tests/tidy/stubtest_allowlist.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafka_native/_native
 
 # --- the rest ---

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import faulthandler
-import functools
 import gc
 import importlib
 import os
 import re
 import signal
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -19,21 +16,9 @@ import pytest
 
 from tests import shared_classes
 
-ROOT = Path(__file__).resolve().parents[1]
-LIVE_WAIT_SECONDS = 2.0
-LANES = {
-    "brokers": re.compile(r"^tests/broker/"),
-    "three brokers": re.compile(r"^tests/broker/.*\n(?s:.*)\b(?:kafka3|owned3)\b"),
-    "brokers of their own": re.compile(r"^tests/broker/.*\n(?s:.*)(?:\brunning\(|\bspark_once\b)"),
-    "Spark and Java": re.compile(r"^tests/(?:spark/|examples/|mock/test_mock_java)"),
-    "packaging": re.compile(r"^tests/packaging/"),
-}
-"""With pytest -n, whose tests run one after the other in one process, by a file's path and, behind a newline, its text.
-The last that fits counts.
+pytest_plugins = ["tests.lanes", "tests.reporting"]
 
-Their fixtures live as long as a session and take gigabytes, or they fill the cores: not with their like at the same
-time. They start first, for a run is over when its last lane is. All other files are lanes of their own.
-"""
+LIVE_WAIT_SECONDS = 2.0
 LEFT = "live_objects"
 LEFT_BY_WORKERS = pytest.StashKey[list[str]]()
 WITNESS = re.compile(r"\b(?:import|from|importorskip\(['\"])\s*confluent_kafka\b")
@@ -71,43 +56,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         assert f"/build/{kind}/" in str(wire.__file__), f"{wire.__file__} is not a {kind} build"
 
 
-@functools.cache
-def lane(path: str) -> str:
-    """The lane of a test file."""
-    file = ROOT / path
-    described = f"{path}\n{file.read_text(encoding='utf-8') if file.exists() else ''}"
-    return next((name for name, pattern in reversed(LANES.items()) if pattern.search(described)), path)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Gives lanes to the processes of pytest -n."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Lanes(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return lane(nodeid.partition("::")[0])
-
-    return Lanes(config, log)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """librdkafka comes without TSan's instrumentation, and its threads crash the runtime: not judged there."""
-    if hasattr(config, "workerinput"):
-        places = {name: place for place, name in enumerate(LANES)}
-        items.sort(key=lambda item: places.get(lane(item.location[0]), len(places)))
     if os.environ.get("KN_SANITIZE") != "thread" or not os.environ.get("LD_PRELOAD"):
         return
     skip = pytest.mark.skip(reason="librdkafka's threads don't run under ThreadSanitizer")
     for item in items:
         if WITNESS.search(item.path.read_text(encoding="utf-8")):
             item.add_marker(skip)
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """With pytest -n a failure is named at once, not only when the last lane is done."""
-    if report.failed and hasattr(report, "node"):
-        print(f"\nFAILED {report.nodeid} ({report.when}), told in full at the end", file=sys.stderr, flush=True)
 
 
 @pytest.hookimpl(trylast=True)

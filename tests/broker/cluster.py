@@ -57,6 +57,9 @@ SHARE_GROUPS = {
 }
 
 
+SHARED: list[Cluster] = []
+
+
 class NoBroker(Exception):
     """There is no way to have a broker here; the text says why."""
 
@@ -425,9 +428,18 @@ def start(
 
 
 @functools.cache
-def shared() -> Cluster:
-    """One broker for all tests of this process that want no more; it ends with the process."""
-    return start(1)
+def shared(size: int = 1) -> Cluster:
+    """The cluster of this size that all tests of a lane share; it ends with the lane, or with the process."""
+    cluster = start(size)
+    SHARED.append(cluster)
+    return cluster
+
+
+def close_shared() -> None:
+    """Ends the clusters of `shared`; whoever asks for one again gets a new one."""
+    shared.cache_clear()
+    while SHARED:
+        SHARED.pop().close()
 
 
 def start_own(

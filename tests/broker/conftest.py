@@ -1,4 +1,4 @@
-"""Clusters of real Apache Kafka, started once a session and only if a test wants them."""
+"""Clusters of real Apache Kafka, started once a lane and only if a test wants them."""
 
 from __future__ import annotations
 
@@ -10,33 +10,40 @@ import pytest
 from tests.broker import java
 from tests.broker.cluster import Cluster, NoBroker, shared
 from tests.broker.old_kafka import VERSIONS, OldKafka
-from tests.broker.support import TopicMaker, delete_topics, running
+from tests.broker.support import TopicMaker, delete_topics
 
 HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that wants a cluster has the `broker` marker."""
+    """Every test that wants a cluster has the `broker` marker, and `slow` if the one shared broker isn't enough."""
     for item in items:
-        if item.path.is_relative_to(HERE) and {"kafka", "kafka3", "old_kafka"} & set(getattr(item, "fixturenames", ())):
+        wanted = set(getattr(item, "fixturenames", ())) if item.path.is_relative_to(HERE) else set()
+        if {"kafka", "kafka3", "old_kafka"} & wanted:
             item.add_marker(pytest.mark.broker)
+        if {"kafka3", "old_kafka"} & wanted:
+            item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session")
-def kafka() -> Cluster:
-    """One broker."""
+def shared_or_skip(size: int) -> Cluster:
+    """The shared cluster of this size; where there can be none, the test is skipped."""
     try:
-        return shared()
+        return shared(size)
     except NoBroker as reason:
         pytest.skip(f"no Apache Kafka: {reason}")
 
 
-@pytest.fixture(scope="session")
-def kafka3() -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def kafka() -> Cluster:
+    """One broker."""
+    return shared_or_skip(1)
+
+
+@pytest.fixture(scope="module")
+def kafka3() -> Cluster:
     """Three brokers. A test that kills one has to start it again and to wait."""
-    with running(3) as cluster:
-        yield cluster
+    return shared_or_skip(3)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

@@ -302,6 +302,7 @@ def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
         assert code_of(other) == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 def test_voters_come_and_go(tool: Tool) -> None:
     try:

@@ -21,7 +21,7 @@ from tests.broker.cluster import Cluster, Listener
 from tests.broker.support import running
 from tests.waiting import WAIT_S, wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 ALICE, BOB = KafkaPrincipal("User", "alice"), KafkaPrincipal("User", "bob")
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

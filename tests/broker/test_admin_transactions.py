@@ -20,7 +20,7 @@ from tests.broker.support import TopicMaker, leaders, our_consumer, our_producer
 from tests.mock import wire
 from tests.waiting import WAIT_S, wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 HOUR_MS = 3_600_000
 

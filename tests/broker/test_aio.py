@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from kafka_native import KafkaError, TopicPartition
 from kafka_native.aio import AIOConsumer, AIOProducer
 from tests.broker.cluster import Cluster
@@ -14,6 +16,7 @@ from tests.waiting import WAIT_S
 MANY = 5000
 
 
+@pytest.mark.slow
 def test_round_trip_in_a_group(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka, 3)
     conf = {"bootstrap.servers": kafka.bootstrap}

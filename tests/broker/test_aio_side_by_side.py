@@ -7,7 +7,7 @@ import pytest
 from tests.broker import test_compat_kafka
 from tests.compat.test_aio_side_by_side import *  # noqa: F403
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 cluster = test_compat_kafka.cluster
 """The broker, in the place of the mock cluster."""

@@ -113,6 +113,7 @@ def three() -> Iterator[Rig]:
         pytest.skip(f"no Apache Kafka: {reason}")
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.parametrize("more", [False, True])
 def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:

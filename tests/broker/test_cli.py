@@ -25,6 +25,7 @@ def topic(kafka: Cluster) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_lines_envelopes_groups_and_times_go_out_and_back(kafka: Cluster, topic: str) -> None:
     here = ["-b", kafka.bootstrap, "-t", topic]
     before = time.time_ns() // 1_000_000

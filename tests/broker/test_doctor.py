@@ -14,7 +14,7 @@ from tests.broker.support import TopicMaker, running
 from tests.cli.test_doctor import Found
 from tests.tunnels import HttpConnect, Socks5, Tunnels
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SECRET = "s3cret-word"
 LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{SECRET}";'

@@ -18,10 +18,11 @@ import pytest
 
 import kafka_native
 from kafka_native import KafkaError
+from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.broker.cluster import Cluster
 from tests.broker.group_members import Members
 from tests.broker.support import TopicMaker, flush, our_consumer, our_producer
-from tests.waiting import wait_for
+from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
 
@@ -30,6 +31,7 @@ Tool = Callable[..., bytes]
 REPEATS = ("theirs", "java")
 
 PARTITIONS = 6
+SESSION_MS = 45_000
 CONSUMER = {"group.protocol": "consumer"}
 CLASSIC = {"partition.assignment.strategy": "cooperative-sticky"}
 
@@ -87,6 +89,7 @@ def expect_all_committed(members: Members, sent: dict[int, int]) -> None:
         wait_for(lambda m=module: committed_by(m, members) == dict(sent), f"offsets for {module.__name__}")  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "others"),
     [
@@ -122,6 +125,7 @@ def test_three_clients_in_one_group_read_everything_once(
     expect_all_committed(members, producing.sent)
 
 
+@pytest.mark.slow
 def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> None:
     with Producing(members.cluster, members.topic) as producing:
         old = [members.join("ours", **CLASSIC), members.join("theirs", **CLASSIC)]
@@ -147,6 +151,7 @@ def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> N
     expect_all_committed(members, producing.sent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 def test_a_pattern_takes_in_topics_that_come_later(
     kafka: Cluster, new_topic: TopicMaker, protocol: dict[str, str]
@@ -213,16 +218,27 @@ def coordinator_of(cluster: Cluster, group: str) -> int:
         return -1
 
 
+def set_session_timeout(cluster: Cluster, group: str, milliseconds: int) -> None:
+    """Of the members of a group in the consumer protocol, where the brokers decide it."""
+    entry = ConfigEntry("consumer.session.timeout.ms", str(milliseconds), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    with AdminClient(cluster.conf()) as admin:
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+
+
 def test_a_coordinator_that_is_killed_is_no_reason_to_rebalance(
     owned3: Cluster, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
     topic = new_topic(owned3, PARTITIONS)
     groups = {protocol: f"group-{uuid.uuid4().hex[:8]}" for protocol in ("classic", "consumer")}
+    # A dead broker is missed after six seconds, and two busy cores take as long again to start it.
+    set_session_timeout(owned3, groups["consumer"], SESSION_MS)
+    classic_conf = {**CLASSIC, "session.timeout.ms": str(SESSION_MS)}
     with (
         Members(owned3, topic, PARTITIONS, groups["classic"], tmp_path) as classic,
         Members(owned3, topic, PARTITIONS, groups["consumer"], tmp_path) as modern,
     ):
-        everybody = [classic.join("ours", **CLASSIC), modern.join("ours", **CONSUMER)]
+        everybody = [classic.join("ours", **classic_conf), modern.join("ours", **CONSUMER)]
         classic.settle()
         modern.settle()
         # Of both groups: there is one partition of offsets.

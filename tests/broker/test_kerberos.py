@@ -16,7 +16,7 @@ from tests.broker.kerberos import REALM, Kdc
 from tests.broker.support import TopicMaker, running
 from tests.waiting import PROGRAM_S
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 PROGRAM = """\
 import json, sys, time

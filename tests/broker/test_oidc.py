@@ -27,7 +27,7 @@ from tests.broker.identity_provider import (
 from tests.broker.support import TopicMaker, read, running
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SECURITY = "org.apache.kafka.common.security.oauthbearer"
 ROBOT = "robot"

@@ -186,6 +186,7 @@ def test_topic_deleted_and_made_anew_while_producing(strict: Cluster, new_topic:
     assert numbers == sorted(numbers)
 
 
+@pytest.mark.slow
 def test_broker_restart_while_producing_and_consuming(kafka: Cluster, new_topic: TopicMaker) -> None:
     if not kafka.brokers:
         pytest.skip(f"the broker of {kafka.kind} can't be restarted")

@@ -21,7 +21,7 @@ from tests.broker.support import TopicMaker, read, running
 from tests.mock.secured import unsecured_jwt
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 USER, SECRET = "al=i,ce", "s3cret-word ª"  # SCRAM escapes the name; SASLprep would change the password
 JAAS_USER, JAAS_SECRET = "alice", "s3cret-word"  # properties files are Latin-1

@@ -16,7 +16,7 @@ from tests.broker.sasl import MECHANISMS, add_user, every_mechanism
 from tests.broker.support import TopicMaker, running
 from tests.compat.outcomes import DELIVERS, Outcomes, bearer, login, printed, side_by_side
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SASL = every_mechanism("alice", "secret")
 PROTOCOLS = {"PLAINTEXT": "plaintext", "SASL": "sasl_plaintext", "PLAINONLY": "sasl_plaintext", "SASLTLS": "sasl_ssl"}

@@ -153,6 +153,7 @@ def test_members_that_are_killed_lose_nothing(
     assert crew.kills == 4
 
 
+@pytest.mark.slow
 def test_confluent_kafka_and_ours_share_a_group(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka, 1)
     group = new_group(kafka, topic, tool)
@@ -180,6 +181,7 @@ def test_confluent_kafka_and_ours_share_a_group(kafka: Cluster, new_topic: Topic
     assert sorted(found[0] + found[1]) == list(range(produced))
 
 
+@pytest.mark.slow
 def test_javas_share_consumer_and_ours_share_a_group(
     kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
 ) -> None:
@@ -215,6 +217,7 @@ def test_javas_share_consumer_and_ours_share_a_group(
     assert not ours & theirs(), "nothing was delivered to both"
 
 
+@pytest.mark.slow
 def test_a_lock_that_expires_lets_a_record_come_again(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka, 1)
     group = new_group(kafka, topic, tool)
@@ -230,6 +233,7 @@ def test_a_lock_that_expires_lets_a_record_come_again(kafka: Cluster, new_topic:
         assert quick.commit_sync() == {TopicPartition(topic, 0): None}
 
 
+@pytest.mark.slow
 def test_explicit_acknowledgements_and_markers_of_transactions(
     kafka: Cluster, new_topic: TopicMaker, tool: Tool
 ) -> None:
@@ -258,6 +262,7 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
     assert told == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_made_anew_is_read(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka, 1)
     group = new_group(kafka, topic, tool)

@@ -12,7 +12,7 @@ from tests.broker.cluster import Cluster, quiet
 from tests.compat.test_share_side_by_side import *  # noqa: F403
 from tests.waiting import WAIT_S
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 cluster = test_compat_kafka.cluster
 """The broker, in the place of the mock cluster."""

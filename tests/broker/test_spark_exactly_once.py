@@ -70,6 +70,7 @@ def test_what_died_is_aborted_and_fenced(kafka: Cluster, topic: str) -> None:
     assert both(kafka, topic) == {0: ["b"], 1: ["c"]}
 
 
+@pytest.mark.slow
 def test_transaction_that_takes_too_long_is_refused_then_done_again(kafka: Cluster, topic: str) -> None:
     options = told(kafka, topic, **{"kafka.transaction.timeout.ms": "5000"})
     batch = MicroBatch(options, 0)

@@ -21,7 +21,7 @@ INTERVAL_MS = 500
 PREFIX = "org.apache.kafka."
 COUNT = 200
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
 class Push(NamedTuple):

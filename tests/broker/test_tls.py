@@ -17,7 +17,7 @@ from tests.broker.support import TopicMaker, read, running
 from tests.tunnels import HttpConnect, Socks5, Tunnels
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SASL_PLAIN = {
     "sasl.enabled.mechanisms": "PLAIN",

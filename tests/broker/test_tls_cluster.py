@@ -41,7 +41,7 @@ from tests.broker.support import (
 )
 from tests.waiting import WAIT_S, wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 PARTITIONS = 6
 MANY = 3000
@@ -175,7 +175,6 @@ def witness_offsets(cluster: Cluster, name: str) -> dict[int, int]:
         reader.close()
 
 
-@pytest.mark.slow
 def test_leaders_move_and_are_killed_while_messages_flow(sealed: Sealed, new_topic: TopicMaker) -> None:
     cluster = sealed.cluster
     topic = new_topic(cluster, PARTITIONS)
@@ -214,7 +213,6 @@ def test_leaders_move_and_are_killed_while_messages_flow(sealed: Sealed, new_top
     assert [each for each in numbers if each != sorted(set(each))] == [], "once, and in order"
 
 
-@pytest.mark.slow
 def test_certificates_are_rotated_while_messages_flow(sealed: Sealed, new_topic: TopicMaker, tmp_path: Path) -> None:
     """One broker's while it runs, one's by a restart and to another authority, which clients get to know meanwhile."""
     cluster = sealed.cluster

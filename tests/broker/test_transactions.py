@@ -19,7 +19,7 @@ from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, lower, running
 from tests.waiting import WAIT_S
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["v2", "v1"])

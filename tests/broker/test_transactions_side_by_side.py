@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
+
 from tests.broker.test_compat_kafka import cluster
 from tests.compat import test_transactions_side_by_side as shared
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 __all__ = ["cluster"]  # the fixture, in the place of the mock cluster
 

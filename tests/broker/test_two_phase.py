@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROPERTY = "transaction.two.phase.commit.enable"
 UNSTABLE = {"unstable.api.versions.enable": "true"}
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,6 @@ def commit_one(producer: Producer, topic: str, value: str) -> None:
         producer.produce(topic, value, partition=0)
 
 
-@pytest.mark.slow
 def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
     unstable: Cluster, new_topic: TopicMaker, tool: object
 ) -> None:

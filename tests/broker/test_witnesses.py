@@ -164,6 +164,7 @@ def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> No
         assert mine == [formatted(record) for record in ALL_EXPECTED[partition]]
 
 
+@pytest.mark.slow
 def test_ours_reads_what_java_wrote(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka)
     expected_records: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = []

@@ -260,8 +260,8 @@ def test_http_server_that_waits_for_a_line() -> None:
     thread.start()
     try:
         where = ["-b", f"127.0.0.1:{server.server_port}"]
-        step = Found(*where, limit="3").failed_at("versions")
-        reverse = Found(*where, "-X", "security.protocol=ssl", limit="3").failed_at("tls")
+        step = Found(*where, limit="1.5").failed_at("versions")
+        reverse = Found(*where, "-X", "security.protocol=ssl", limit="1.5").failed_at("tls")
     finally:
         server.shutdown()
         server.server_close()

@@ -576,6 +576,7 @@ def test_nothing_is_handed_out_of_what_was_lost(client: Client):
         assert [message.error() for message in found] == [KafkaError._MAX_POLL_EXCEEDED]
 
 
+@pytest.mark.slow
 def test_waiting_for_more_is_polling(client: Client):
     topic = client.topic()
     fill(client, topic, 3)

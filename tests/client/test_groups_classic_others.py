@@ -69,7 +69,10 @@ class Confluent:
         self.owned = set()
 
 
-@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky", "range,roundrobin"])
+@pytest.mark.parametrize(
+    "strategy",
+    ["range", "roundrobin", pytest.param("cooperative-sticky", marks=pytest.mark.slow), "range,roundrobin"],
+)
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours_first: bool):
     with Readers(client, strategy) as group:
@@ -183,7 +186,8 @@ def own_process() -> Iterator[str]:
         process.communicate(timeout=WAIT_S)
 
 
-@pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [4, 30])
 def test_heartbeats_go_on_while_the_interpreter_lock_is_held(own_process: str, seconds: int):
     session_s = 2 if seconds < 10 else 8
     events: list[str] = []

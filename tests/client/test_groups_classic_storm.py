@@ -14,7 +14,8 @@ from .classic_support import Readers
 from .support import Client
 
 
-@pytest.mark.parametrize("strategy", ["range", pytest.param("sticky", marks=pytest.mark.slow), "cooperative-sticky"])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
 def test_storm(client: Client, strategy: str):
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")

@@ -265,6 +265,7 @@ with MockCluster(brokers=1, group_heartbeat=0.3, group_session=2.0) as cluster:
 """
 
 
+@pytest.mark.slow
 def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves_on() -> None:
     # Nobody here can take up the new epoch for two sessions: that the member owns no more than it should has to do.
     command = [sys.executable, "-c", OWN_PROCESS]
@@ -417,6 +418,7 @@ def test_a_full_group_is_a_clear_error(client: Client, crew: Crew) -> None:
         client.cluster.set_group_max_size(None)
 
 
+@pytest.mark.slow
 def test_a_denied_topic_is_an_error_that_passes(client: Client, crew: Crew) -> None:
     topic = client.topic(1)
     client.cluster.deny_topic(topic)

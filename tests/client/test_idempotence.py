@@ -17,7 +17,12 @@ from kafka_native.protocol import ApiKey
 from .support import Client
 
 MANY = 2000
-CONFIG: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 1, "retry.backoff.ms": 20}
+CONFIG: dict[str, Any] = {
+    "enable.idempotence": True,
+    "linger.ms": 1,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 60,
+}
 
 
 class Numbered:

@@ -302,7 +302,7 @@ def test_a_token_that_the_broker_refuses_is_quoted_and_replaced(cluster: MockClu
 
 
 def test_sessions_are_renewed_and_statistics_say_so(cluster: MockCluster) -> None:
-    cluster.set_session_lifetime(2000)
+    cluster.set_session_lifetime(1500)
     delivered: list[Any] = []
     with kafka_native.Producer(conf(cluster, "SCRAM-SHA-512", **{"linger.ms": 1})) as producer:
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, pkcs12
 from cryptography.hazmat.primitives.serialization import load_pem_private_key as load_key
 from cryptography.x509 import load_pem_x509_certificates as load_certificates
@@ -34,6 +35,7 @@ def encrypted(identity: Any, folder: Path) -> tuple[str, str, str]:
     return pem, pem.splitlines()[1], str(store)
 
 
+@pytest.mark.slow
 def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
     certificates = Certificates()
     security = ListenerSecurity(

@@ -266,7 +266,7 @@ def test_an_answer_that_is_cut_off_is_asked_for_again(client: Client) -> None:
 
 
 def test_records_that_come_after_a_poll_has_ended_are_for_the_next_one(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+    topic, group = client.topic(1), new_group(client)
     with sharing(client, group, topic, fetch_wait_max_ms=5000) as consumer:
         consumer.poll(0.5)
         client.cluster.wait_for_requests(ApiKey.SHARE_FETCH, 1)

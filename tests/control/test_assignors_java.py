@@ -24,7 +24,10 @@ Partitions = dict[str, list[PartitionInfo]]
 Members = dict[str, MemberSubscription]
 Assignment = dict[str, list[Key]]
 
-pytestmark = pytest.mark.skipif(java.missing() is not None, reason=f"Java's assignors can't run: {java.missing()}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(java.missing() is not None, reason=f"Java's assignors can't run: {java.missing()}"),
+]
 
 
 def random_group(rng: random.Random, *, racks: bool, fewest: int = 0) -> tuple[Partitions, Members]:

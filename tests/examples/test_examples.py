@@ -212,10 +212,18 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
+LONG = ("command_line.sh", "groups.py")
 ON_SPARK = [name for name in SAYS if name.startswith("spark_")]
 
 
-@pytest.mark.parametrize("name", [name for name in SAYS if not name.startswith("spark_")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name in SAYS
+        if not name.startswith("spark_")
+    ],
+)
 def test_example_runs(name: str, bootstrap: str) -> None:
     run(name, bootstrap)  # in this order: consume.py reads what produce.py wrote
 

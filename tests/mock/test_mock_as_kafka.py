@@ -26,7 +26,7 @@ from tests.mock.test_mock_group_verbs import assignment, read, subscription
 from tests.mock.wire import Wire
 from tests.waiting import WAIT_S, wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 # Targets are computed at once rather than once in a while, so that the same steps lead to the same answers.
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.min.assignment.interval.ms": "0"}
 

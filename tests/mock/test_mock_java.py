@@ -13,6 +13,7 @@ from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.broker,
+    pytest.mark.slow,
     pytest.mark.skipif(java.missing() is not None, reason=str(java.missing())),
 ]
 
@@ -42,7 +43,6 @@ def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> No
     assert sum(stored.offset for stored in group.offsets.values()) == COUNT
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_java_members_share_a_topic_and_go_on_where_they_stopped(protocol: str, cluster: MockCluster) -> None:
     cluster.create_topic("a", 4)

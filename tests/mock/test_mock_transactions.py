@@ -353,6 +353,7 @@ def test_librdkafkas_transactions(version: int) -> None:
         reader.close()
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.skipif(java.missing() is not None, reason=str(java.missing()))
 def test_javas_transactions(cluster: MockCluster) -> None:

@@ -22,7 +22,16 @@ from tests.broker.support import TopicMaker, delete_topics
 from tests.spark import jvm
 from tests.spark.support import Kafka
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.resolve().parents[1]
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test that wants a session is slow: a session takes seconds to start."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
 
 
 def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
@@ -91,7 +100,7 @@ def connected(spark: SparkSession) -> SparkSession:
     return spark
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def apache() -> Cluster:
     """A real Apache Kafka of one broker."""
     try:

@@ -20,6 +20,7 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().toString())
 
 
+@pytest.mark.every_slice
 def test_all_records_come_with_the_connectors_columns(kafka: Kafka) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 25, partition=0)

@@ -246,6 +246,7 @@ def test_timeout_beyond_what_brokers_allow_is_refused(cluster: MockCluster) -> N
         MicroBatch(told(cluster, transaction_timeout_ms="900001"), 0)
 
 
+@pytest.mark.slow
 def test_batch_that_takes_too_long_is_not_committed(cluster: MockCluster) -> None:
     options = told(cluster, transaction_timeout_ms="5000")
     batch = MicroBatch(options, 0)

@@ -15,7 +15,7 @@ from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, their_producer
 from tests.spark.support import source_options
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 EACH = 10
 """Records of a transaction; its end is a record, too, that nobody sees."""

@@ -1,24 +1,10 @@
-"""Stubs tell what the compiled modules have, and public names tell what they are."""
+"""Public names exist and have docstrings."""
 
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
-from pathlib import Path
 
 import kafka_native
-from tests.tidy import tree
-
-ALLOWED = Path(__file__).with_name("stubtest_allowlist.txt")
-
-
-def test_stubs_and_compiled_modules_agree() -> None:
-    command = [sys.executable, "-m", "mypy.stubtest", "kafka_native._native", "--concise", "--ignore-disjoint-bases"]
-    told = subprocess.run(
-        [*command, "--allowlist", str(ALLOWED)], capture_output=True, text=True, cwd=tree.ROOT, check=False
-    )
-    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def undocumented() -> list[str]:

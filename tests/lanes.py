@@ -1,0 +1,179 @@
+"""Which tests run one after the other in one process, and which of them a slice of the slow tests has.
+
+A lane is what one process of ``pytest -n`` runs from beginning to end: a test file, or several files that share brokers
+or a Spark session. Lanes whose tests start Java go to at most `JAVA_WORKERS_MAX` processes, so the number of JVMs that
+live at once has a limit. They start first, and long lanes before short ones: a run lasts as long as its last lane.
+
+``--slice 3/8`` runs the third of eight parts of the slow tests. Files are dealt to slices by the seconds that they took
+last time, so that slices take about as long as each other. ``--write-seconds`` writes these seconds to seconds.json.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS_FILE = Path(__file__).with_name("seconds.json")
+"""How long the tests of each file took: of the ``fast`` ones, and of the ``slow`` ones."""
+NEW_FILE_SECONDS = 20.0
+"""For a file that isn't in `SECONDS_FILE` yet."""
+JAVA_WORKERS_MAX = 2
+
+LANES = {
+    "three brokers": re.compile(r"\b(?:kafka3|owned3)\b"),
+    "Spark": re.compile(r"^tests/spark/"),
+    "clusters of their own": re.compile(r"^tests/broker/[\s\S]*(?:\brunning\(|\bspark_once\b)"),
+    "one broker": re.compile(r"^tests/broker/"),
+}
+"""The lanes of several files: a pattern for a file's path and, behind a newline, its text. The first that fits wins."""
+JAVA = re.compile(r"\bimport java\b|\bjava\.java_tool\b|tests\.broker\.cluster\b|DEPENDENCIES\b.*jars")
+"""In the text of any other file whose tests start JVMs."""
+
+
+@functools.cache
+def described(path: str) -> str:
+    """A test file's path and text."""
+    file = ROOT / path
+    return f"{path}\n{file.read_text(encoding='utf-8') if file.exists() else ''}"
+
+
+@functools.cache
+def lane(path: str) -> str:
+    """The lane of a test file."""
+    return next((name for name, pattern in LANES.items() if pattern.search(described(path))), path)
+
+
+@functools.cache
+def starts_java(name: str) -> bool:
+    """Whether a lane's tests start JVMs."""
+    return name in LANES or JAVA.search(described(name)) is not None
+
+
+class LaneScheduling(LoadScopeScheduling):
+    """Gives whole lanes to processes, those with Java to a few of them only."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return lane(nodeid.partition("::")[0])
+
+    def _java_workers(self) -> set[Any]:
+        return {
+            node
+            for node, lanes in self.assigned_work.items()
+            if any(starts_java(name) and not all(tests.values()) for name, tests in lanes.items())
+        }
+
+    def _reschedule(self, node: Any) -> None:
+        """Shuts a process down if every lane that is left starts Java and enough processes have such lanes."""
+        if not node.shutting_down and self.workqueue and self._next_lane(node) is None:
+            node.shutdown()
+        else:
+            super()._reschedule(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        name = self._next_lane(node)
+        if name is not None:
+            self.workqueue.move_to_end(name, last=False)
+            super()._assign_work_unit(node)
+
+    def _next_lane(self, node: Any) -> str | None:
+        """The first lane in the queue that this process may have."""
+        java = self._java_workers()
+        may_start_java = node in java or len(java) < JAVA_WORKERS_MAX
+        return next((name for name in self.workqueue if may_start_java or not starts_java(name)), None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LaneScheduling:
+    """Gives lanes to the processes of pytest -n."""
+    return LaneScheduling(config, log)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--slice`` and ``--write-seconds``."""
+    parser.addoption("--slice", metavar="K/N", type=parsed_slice, help="the K-th of N parts of the chosen test files")
+    parser.addoption(
+        "--write-seconds", action="store_true", help=f"write how long each file took to {SECONDS_FILE.name}"
+    )
+
+
+def parsed_slice(text: str) -> tuple[int, int]:
+    """``"3/8"`` as two numbers."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, count = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= number <= count:
+        raise ValueError(f"{text!r} is no slice such as 3/8")
+    return number, count
+
+
+def dealt(files: list[str], count: int, seconds: dict[str, float]) -> list[list[str]]:
+    """The files in ``count`` slices, each file, the longest first, in the slice that has the least until then."""
+    slices: list[list[str]] = [[] for _ in range(count)]
+    loads = [0.0] * count
+    for file in sorted(files, key=lambda file: (-seconds.get(file, NEW_FILE_SECONDS), file)):
+        lightest = loads.index(min(loads))
+        slices[lightest].append(file)
+        loads[lightest] += seconds.get(file, NEW_FILE_SECONDS)
+    return slices
+
+
+def kind_of(item: Any) -> str:
+    """Of an item or a report: the section of `SECONDS_FILE` that has it."""
+    return "slow" if "slow" in item.keywords else "fast"
+
+
+@pytest.hookimpl(trylast=True)  # after -m has chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps one slice, and puts lanes that start Java first, then the long ones."""
+    seconds = json.loads(SECONDS_FILE.read_text())
+    if part := config.getoption("slice"):
+        number, count = part
+        files = sorted({item.location[0] for item in items})
+        chosen = set(dealt(files, count, seconds["slow"])[number - 1])
+        kept = [item for item in items if item.location[0] in chosen or item.get_closest_marker("every_slice")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+    if hasattr(config, "workerinput"):
+        lasts: Counter[str] = Counter()
+        for file, kind in {(item.location[0], kind_of(item)) for item in items}:
+            lasts[lane(file)] += seconds[kind].get(file, 0.0)
+        names = sorted(lasts, key=lambda name: (not starts_java(name), -lasts[name], name))
+        order = {name: place for place, name in enumerate(names)}
+        items.sort(key=lambda item: order[lane(item.location[0])])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes the seconds of the tests that ran; what is known of other files and of the other kind stays."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not session.config.getoption("write_seconds") or reporter is None or hasattr(session.config, "workerinput"):
+        return
+    ran: dict[str, Counter[str]] = {"fast": Counter(), "slow": Counter()}
+    for report in reporter.getreports("passed") + reporter.getreports(""):  # of calls, of setups and teardowns
+        ran[kind_of(report)][report.nodeid.partition("::")[0]] += report.duration
+    seconds = json.loads(SECONDS_FILE.read_text())
+    for kind, files in ran.items():
+        known = seconds[kind] | {file: round(took, 1) for file, took in files.items()}
+        seconds[kind] = {file: took for file, took in sorted(known.items()) if took and (ROOT / file).exists()}
+    SECONDS_FILE.write_text(json.dumps(seconds, indent=1) + "\n")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """A lane's brokers end with the lane, rather than with its process."""
+    done = yield
+    if nextitem is None or lane(nextitem.location[0]) != lane(item.location[0]):
+        # Imported by the tests that start brokers only: it needs confluent_kafka.
+        cluster = sys.modules.get("tests.broker.cluster")
+        if cluster is not None:
+            cluster.close_shared()
+    return done

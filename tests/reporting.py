@@ -1,0 +1,116 @@
+"""What a run prints at its end: flaky tests, skipped tests with their reasons, and tests that should be marked slow.
+
+A failed test is run again, at most twice (``pytest --reruns 2``, as the Makefile has it). One that passes then is
+flaky: it is printed with its first failure, and more than `FLAKY_MAX` of them fail the run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_rerunfailures import StatusDB
+
+FLAKY_MAX = 3
+FLAKY_FILE = "KN_FLAKY_FILE"
+"""Environment variable: a file to append the names of flaky tests to, for a caller that runs pytest several times."""
+SKIPPED_LINES_MAX = 10
+SLOW_SECONDS = 5.0
+"""A test that takes longer belongs to the slow ones. This is only printed: a busy machine fails no test."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """A test at which its process crashed has failed: the processes of pytest -n count nothing for running it again.
+
+    By default they do, over a socket at which each test waits for 40 ms.
+    """
+    if hasattr(config, "workerinput"):
+        config.failures_db = StatusDB()  # type: ignore[attr-defined]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """With pytest -n a failure is named at once, not only when the last lane is done."""
+    if report.failed and hasattr(report, "node"):
+        print(f"\nFAILED {report.nodeid} ({report.when}), the cause follows at the end", file=sys.stderr, flush=True)
+
+
+def flaky(reporter: Any) -> dict[str, pytest.TestReport]:
+    """The first failure of each test that failed and then passed."""
+    failed = {report.nodeid for kind in ("failed", "error") for report in reporter.stats.get(kind, [])}
+    first: dict[str, pytest.TestReport] = {}
+    for report in reporter.stats.get("rerun", []):
+        if report.nodeid not in failed:
+            first.setdefault(report.nodeid, report)
+    return first
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """More than `FLAKY_MAX` flaky tests fail the run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return
+    names = sorted(flaky(reporter))
+    if names and (path := os.environ.get(FLAKY_FILE)):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.writelines(f"{name}\n" for name in names)
+    if len(names) > FLAKY_MAX and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Prints what the module's docstring says."""
+    print_skipped(terminalreporter)
+    print_slow(terminalreporter)
+    print_flaky(terminalreporter)
+
+
+def print_skipped(reporter: Any) -> None:
+    """Each reason with the number of its tests, in `SKIPPED_LINES_MAX` lines at most."""
+    reasons: Counter[str] = Counter()
+    files: dict[str, set[str]] = {}
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = " ".join(reason.removeprefix("Skipped: ").split())[:120]
+        reasons[reason] += 1
+        files.setdefault(reason, set()).add(report.nodeid.partition("::")[0])
+    if not reasons:
+        return
+    reporter.section(f"{reasons.total()} skipped")
+    shown = reasons.most_common(SKIPPED_LINES_MAX if len(reasons) <= SKIPPED_LINES_MAX else SKIPPED_LINES_MAX - 1)
+    for reason, count in shown:
+        first, *others = sorted(files[reason])
+        reporter.line(f"skipped {count:4}: {reason} ({first}{f' and {len(others)} more files' if others else ''})")
+    if left := reasons.total() - sum(count for _, count in shown):
+        reporter.line(f"skipped {left:4}: for {len(reasons) - len(shown)} more reasons; pytest -rs prints all")
+
+
+def print_slow(reporter: Any) -> None:
+    """Tests that took longer than `SLOW_SECONDS` though they aren't marked slow."""
+    slow = [
+        report
+        for report in reporter.stats.get("passed", [])
+        if report.when == "call" and report.duration > SLOW_SECONDS and "slow" not in report.keywords
+    ]
+    for report in sorted(slow, key=lambda report: -report.duration)[:10]:
+        reporter.line(f"took {report.duration:.1f} s, mark it slow unless the machine was busy: {report.nodeid}")
+
+
+def print_flaky(reporter: Any) -> None:
+    """Each flaky test's name and first failure."""
+    found = flaky(reporter)
+    if not found:
+        return
+    reporter.section(f"{len(found)} flaky", red=len(found) > FLAKY_MAX, yellow=len(found) <= FLAKY_MAX)
+    for name, report in sorted(found.items()):
+        reporter.line(f"first failure of {name} ({report.when}):")
+        reporter.line(report.longreprtext)
+    for name in sorted(found):
+        reporter.line(f"flaky: {name}")
+    if len(found) > FLAKY_MAX:
+        reporter.line(f"FAILED: {len(found)} flaky tests, {FLAKY_MAX} are allowed", red=True, bold=True)
