@@ -4,7 +4,7 @@ A lane is what one process of ``pytest -n`` runs from beginning to end: a test f
 or a Spark session. Lanes whose tests start Java go to at most `JAVA_WORKERS_MAX` processes, so the number of JVMs that
 live at once has a limit. They start first, and long lanes before short ones: a run lasts as long as its last lane.
 
-``--slice 3/8`` runs the third of eight parts of the slow tests. Files are dealt to slices by the seconds that they took
+``--slice 3/8`` runs the third of six parts of the slow tests. Files are dealt to slices by the seconds that they took
 last time, so that slices take about as long as each other. ``--write-seconds`` writes these seconds to seconds.json.
 """
 
@@ -107,11 +107,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def parsed_slice(text: str) -> tuple[int, int]:
-    """``"3/8"`` as two numbers."""
+    """``"3/6"`` as two numbers."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     number, count = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= count:
-        raise ValueError(f"{text!r} is no slice such as 3/8")
+        raise ValueError(f"{text!r} is no slice such as 3/6")
     return number, count
 
 

@@ -212,14 +212,13 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-LONG = ("command_line.sh", "groups.py")
 ON_SPARK = [name for name in SAYS if name.startswith("spark_")]
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name == "command_line.sh" else [])
         for name in SAYS
         if not name.startswith("spark_")
     ],
