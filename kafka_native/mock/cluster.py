@@ -18,6 +18,7 @@ from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import legacy, versions
 from kafka_native.mock.access import Access
+from kafka_native.mock.clock import Clock
 from kafka_native.mock.faults import CLOSE_CONNECTION, OF_PARTITIONS, Faults, Tamper
 from kafka_native.mock.group_registry import Groups
 from kafka_native.mock.group_verbs import NOBODY, GroupVerbs
@@ -138,9 +139,10 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self.faults = Faults()
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
-        settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size)
+        self.clock = Clock()
+        settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size, self.clock)
         self.groups = Groups(self.lock, settings, self.topics)
-        self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session), self.topics)
+        self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session, self.clock), self.topics)
         self.access = Access()
         self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
@@ -149,7 +151,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
         self.resources = Resources()
         self.holds_reassignments = False
-        self.transactions = Transactions(self.write_marker, self._store_offsets)
+        self.transactions = Transactions(self.write_marker, self._store_offsets, self.clock)
         self._topic_ids: dict[bytes, Topic] = {}
         self._live: set[int] = set()
         self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
@@ -637,6 +639,17 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
 
     def _store_offsets(self, group: str, offsets: dict[tuple[str, int], Committed]) -> None:
         self.groups.for_commit(group).offsets.update(offsets)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass for the cluster, at once: what ends in so many seconds ends now.
+
+        These end by the cluster's time: sessions, rebalances and memberships of groups, locks of share groups,
+        transactions, the wait of a fetch, and what ``delay_responses`` holds back. Clients keep the machine's time.
+        Raises ``ValueError`` for a negative number.
+        """
+        with self.lock:
+            self.clock.advance(seconds)
+        self.wake_everyone()
 
     def wake_everyone(self) -> None:
         """Let every waiting request look whether its connection is still wanted; takes the lock."""

@@ -9,7 +9,6 @@ lock. There is no timer: whoever looks at a group lets what is due happen (``Con
 from __future__ import annotations
 
 import re
-import time
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,7 +60,7 @@ class Classic(NamedTuple):
 class ConsumerMember:
     """One member of a group."""
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str) -> None:
+    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, now: float) -> None:
         """Know who it is; heartbeats fill in the rest."""
         self.id = member_id
         self.instance_id = instance_id
@@ -79,7 +78,7 @@ class ConsumerMember:
         self.revoking: set[Key] = set()
         self.classic: Classic | None = None
         self.is_new = True
-        self.last_seen = time.monotonic()
+        self.last_seen = now
         self.revoke_deadline: float | None = None
         self.join_deadline: float | None = None
 
@@ -167,7 +166,7 @@ class ConsumerGroup:
         member = self._member_of(request, owned, client_id, host)
         before = set(member.assigned)
         changed = self._update(member, request)
-        member.last_seen = time.monotonic()
+        member.last_seen = self.settings.clock.now()
         self._refresh(bump=changed)
         self.reconcile(member, owned)
         is_full = request.rebalance_timeout_ms != -1 and owned is not None
@@ -197,7 +196,9 @@ class ConsumerGroup:
                     raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced.")
                 text = f"Member {request.member_id} is not a member of group {self.id}."
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
-            return self.admit(ConsumerMember(request.member_id, request.instance_id, client_id, host))
+            return self.admit(
+                ConsumerMember(request.member_id, request.instance_id, client_id, host, self.settings.clock.now())
+            )
         if joins:
             return self._rejoined(member)
         if member.classic is not None:
@@ -267,7 +268,7 @@ class ConsumerGroup:
             found = self.members.get(self.static_id(instance_id))
             if found is not None:
                 found = self.replace(found, member_id)
-        return found or self.admit(ConsumerMember(member_id, instance_id, client_id, host))
+        return found or self.admit(ConsumerMember(member_id, instance_id, client_id, host, self.settings.clock.now()))
 
     def classic_wishes(self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]) -> None:
         """What a classic member says in its join, and the step towards the target that follows."""
@@ -275,7 +276,7 @@ class ConsumerGroup:
         changed = member.is_new or member.topics != wanted or bool(member.regex)
         member.is_new = False
         member.topics, member.regex, member.classic = wanted, "", classic
-        member.last_seen, member.join_deadline = time.monotonic(), None
+        member.last_seen, member.join_deadline = self.settings.clock.now(), None
         if member.is_away:
             member.epoch = 0
         self._refresh(bump=changed)
@@ -335,7 +336,7 @@ class ConsumerGroup:
             member.revoking.clear()
             member.revoke_deadline = None
             member.step = Step.STABLE
-            member.last_seen = time.monotonic()
+            member.last_seen = self.settings.clock.now()
         else:
             self.remove(member)
         self.left.append(Left(member.id, instance_id, f"member epoch {epoch}"))
@@ -432,7 +433,7 @@ class ConsumerGroup:
         if revoking and (owned is None or owned & revoking):
             member.assigned, member.revoking = kept, revoking
             self._move(member, Step.UNREVOKED, next_epoch)
-            member.revoke_deadline = time.monotonic() + member.rebalance_seconds
+            member.revoke_deadline = self.settings.clock.now() + member.rebalance_seconds
             return
         missing = target - kept
         held: set[Key] = set()
@@ -461,7 +462,7 @@ class ConsumerGroup:
 
     def tick(self) -> None:
         """Take out members whose session is over, or who didn't revoke or rejoin in time."""
-        now = time.monotonic()
+        now = self.settings.clock.now()
         for member in list(self.members.values()):
             session = self.settings.session_seconds if member.classic is None else member.classic.session_seconds
             deadlines = (member.revoke_deadline, member.join_deadline)

@@ -30,7 +30,7 @@ class Groups:
         self._topics = topics
         self._groups: dict[str, AnyGroup] = {}
         self.settings = settings
-        self.coordinators = Coordinators()
+        self.coordinators = Coordinators(settings.clock)
 
     def find(self, group_id: str) -> AnyGroup | None:
         """A group that exists."""

@@ -8,7 +8,6 @@ time.
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_native.mock.call import Call
+    from kafka_native.mock.clock import Clock
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
 LONGEST_SESSION_MS = 1_800_000
@@ -44,7 +44,7 @@ class State(Enum):
 class Member:
     """One member of a group."""
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str) -> None:
+    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock) -> None:
         """Know who it is; ``Group.join`` fills in the rest."""
         self.id = member_id
         self.instance_id = instance_id
@@ -54,7 +54,8 @@ class Member:
         self.rebalance_seconds = 0.0
         self.protocols: dict[str, bytes] = {}
         self.assignment = b""
-        self.last_seen = time.monotonic()
+        self._clock = clock
+        self.last_seen = clock.now()
         self.is_joining = False
         self.must_sync = False
         self.reason: str | None = None  # why it joined last
@@ -62,7 +63,7 @@ class Member:
 
     def seen(self) -> None:
         """It gave a sign of life."""
-        self.last_seen = time.monotonic()
+        self.last_seen = self._clock.now()
 
     def is_expired(self, now: float) -> bool:
         """Whether its session is over."""
@@ -170,10 +171,10 @@ class Group:
         if not member_id:
             member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
             if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
-                self._pending[member_id] = time.monotonic() + request.session_timeout_ms / 1000
+                self._pending[member_id] = self.settings.clock.now() + request.session_timeout_ms / 1000
                 raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         self._pending.pop(member_id, None)
-        member = Member(member_id, instance, call.client_id, call.connection.peer[0])
+        member = Member(member_id, instance, call.client_id, call.connection.peer[0], self.settings.clock)
         old = None if instance is None else self.members.pop(self._static.get(instance, ""), None)
         self.admit(member)
         if old is None:
@@ -213,13 +214,13 @@ class Group:
         member = self.members[member_id]
         self._drop(member_id)
         if fence and member.instance_id is not None:
-            other = Member(f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "")
+            other = Member(f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "", self.settings.clock)
             other.session_seconds, other.protocols = member.session_seconds, member.protocols
             self.admit(other)
         self._after_loss()
 
     def _prepare_rebalance(self) -> None:
-        now = time.monotonic()
+        now = self.settings.clock.now()
         was_empty = self.state is State.EMPTY
         self.state = State.PREPARING
         self._earliest_end = now + self.settings.rebalance_delay if was_empty else now
@@ -240,7 +241,9 @@ class Group:
             joined = [member.id for member in self.members.values() if member.is_joining]
             if self.leader not in joined:
                 self.leader = joined[0]
-            self._join_deadline = time.monotonic() + max(one.rebalance_seconds for one in self.members.values())
+            self._join_deadline = self.settings.clock.now() + max(
+                one.rebalance_seconds for one in self.members.values()
+            )
         for member in self.members.values():
             member.must_sync = member.is_joining
             member.is_joining = False
@@ -315,7 +318,7 @@ class Group:
 
     def tick(self) -> None:
         """Let happen what is due: sessions end, and a rebalance that waits for nobody (any longer) ends."""
-        now = time.monotonic()
+        now = self.settings.clock.now()
         for member_id, deadline in list(self._pending.items()):
             if deadline < now:
                 del self._pending[member_id]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.clock import Clock
 
 EditMetadata = Callable[[str, bytes], bytes]
 """What a test makes of a member's metadata: its id and the bytes in, other bytes out."""
@@ -50,7 +50,12 @@ class Settings:
     """
 
     def __init__(
-        self, rebalance_delay: float, heartbeat_seconds: float, session_seconds: float, max_size: int | None = None
+        self,
+        rebalance_delay: float,
+        heartbeat_seconds: float,
+        session_seconds: float,
+        max_size: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Take these, and Kafka's defaults for the rest."""
         self.rebalance_delay = rebalance_delay
@@ -58,6 +63,7 @@ class Settings:
         self.session_seconds = session_seconds
         self.heartbeat_intervals: dict[str, float] = {}
         self.max_size = max_size
+        self.clock = clock or Clock()
         self.server_assignor = "uniform"
         self.migration = "bidirectional"
         self.denied_topics: set[str] = set()
@@ -67,16 +73,17 @@ class Settings:
 class Coordinators:
     """Where a test wants groups to be coordinated, and which coordinators are still loading."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         """Every group is where it belongs."""
+        self._clock = clock
         self.moved: dict[str, int] = {}
         self._loading: dict[str, float] = {}
 
     def load(self, group_id: str, seconds: float) -> None:
         """Let a group's coordinator load for so long."""
-        self._loading[group_id] = time.monotonic() + seconds
+        self._loading[group_id] = self._clock.now() + seconds
 
     def check_loaded(self, group_id: str) -> None:
         """Raises ``GroupError`` while the coordinator of this group loads."""
-        if self._loading and time.monotonic() < self._loading.get(group_id, 0.0):
+        if self._loading and self._clock.now() < self._loading.get(group_id, 0.0):
             raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -297,7 +297,7 @@ class Connection:
             pieces = [tamper.rewrite(b"".join(pieces))]
         delay = faults.delay(self.broker.id, request.api_key)
         if delay or self._outbox is not None:
-            self._post(time.monotonic() + delay, pieces, stays_open)
+            self._post(self.broker.cluster.clock.now() + delay, pieces, stays_open)
         else:
             self._stream.write(pieces)
         return stays_open
@@ -321,7 +321,7 @@ class Connection:
             if item is None:
                 return
             due, pieces, stays_open = item
-            while not self.is_closing and (left := due - time.monotonic()) > 0:
+            while not self.is_closing and (left := due - self.broker.cluster.clock.now()) > 0:
                 time.sleep(min(left, 0.05))
             try:
                 self._stream.write(pieces)

@@ -6,7 +6,6 @@ Every method is called under the cluster's lock unless it says that it takes it.
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -32,7 +31,7 @@ _LAST_EPOCH = 0x7FFFFFFF
 class ShareMember:
     """One member of a group."""
 
-    def __init__(self, member_id: str, client_id: str, host: str) -> None:
+    def __init__(self, member_id: str, client_id: str, host: str, now: float) -> None:
         """It is new."""
         self.id = member_id
         self.client_id = client_id
@@ -41,7 +40,7 @@ class ShareMember:
         self.topics: list[str] = []
         self.assigned: set[Key] = set()
         self.told: set[Key] | None = None
-        self.last_seen = time.monotonic()
+        self.last_seen = now
 
 
 class ShareGroup:
@@ -77,13 +76,15 @@ class ShareGroup:
             limit = self._settings.max_size
             if limit is not None and len(self.members) >= limit:
                 raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            member = self.members[request.member_id] = ShareMember(request.member_id, client_id, host)
+            member = self.members[request.member_id] = ShareMember(
+                request.member_id, client_id, host, self._settings.clock.now()
+            )
         elif not joins and request.member_epoch > member.epoch:
             text = f"The share group member has a greater member epoch ({request.member_epoch}) than known."
             raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
         if request.subscribed_topic_names is not None:
             member.topics = sorted(set(request.subscribed_topic_names))
-        member.last_seen = time.monotonic()
+        member.last_seen = self._settings.clock.now()
         self._assign()
         member.epoch = self.epoch
         tells = joins or request.subscribed_topic_names is not None or member.told != member.assigned
@@ -99,7 +100,7 @@ class ShareGroup:
 
     def tick(self) -> None:
         """Take out members whose session is over."""
-        now = time.monotonic()
+        now = self._settings.clock.now()
         for member in list(self.members.values()):
             if now - member.last_seen > self._settings.session_seconds:
                 del self.members[member.id]
@@ -195,7 +196,7 @@ class ShareGroups:
         """What is of a record, and how often it was delivered."""
         with self._lock:
             found = self._partition(group_id, topic, partition)
-            found.refresh(time.monotonic())
+            found.refresh(self.settings.clock.now())
             return found.state_of(offset)
 
     def expire_locks(self, group_id: str) -> None:

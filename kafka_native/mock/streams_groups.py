@@ -31,7 +31,9 @@ class StreamsGroup(ConsumerGroup):
         self.told = told
         parts = [] if told.topology is None else told.topology.subtopologies or []
         for each in told.members:
-            member = ConsumerMember(each.member_id, each.instance_id, each.client_id, each.client_host)
+            member = ConsumerMember(
+                each.member_id, each.instance_id, each.client_id, each.client_host, settings.clock.now()
+            )
             member.topics = [name for part in parts for name in part.source_topics]
             self.members[member.id] = member
         self.epoch = self.target_epoch = told.group_epoch

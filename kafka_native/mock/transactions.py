@@ -16,6 +16,7 @@ from kafka_native._reference.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kafka_native.mock.clock import Clock
     from kafka_native.mock.membership import Committed
 
 LAST_EPOCH = 0x7FFE
@@ -64,11 +65,11 @@ class Transactional:
     kept: tuple[int, int] | None = None
     """The producer id and epoch of the open transaction, where a newer instance has kept it (KIP-939)."""
 
-    def begin(self) -> None:
+    def begin(self, now: float) -> None:
         """Have a transaction from here on, unless there is one."""
         if self.state is not State.ONGOING:
             self.state = State.ONGOING
-            self.deadline = time.monotonic() + self.timeout_s
+            self.deadline = now + self.timeout_s
             self.started_ms = int(time.time() * 1000)
 
     def end(self, *, commit: bool) -> None:
@@ -88,10 +89,12 @@ class Transactions:
         self,
         write_marker: Callable[[Key, int, int, bool], None],
         store_offsets: Callable[[str, dict[Key, Committed]], None],
+        clock: Clock,
     ) -> None:
         """``write_marker(partition, producer id, epoch, commit)`` and ``store_offsets(group, offsets)`` end one."""
         self._write_marker = write_marker
         self._store_offsets = store_offsets
+        self._clock = clock
         self._by_id: dict[str, Transactional] = {}
         self._by_producer: dict[int, Transactional] = {}
         self._producer_ids = 0
@@ -185,12 +188,12 @@ class Transactions:
 
     def add_partitions(self, found: Transactional, keys: Iterable[Key]) -> None:
         """Let these be written to."""
-        found.begin()
+        found.begin(self._clock.now())
         found.partitions.update(keys)
 
     def add_group(self, found: Transactional, group: str) -> None:
         """Let offsets of this group be stored."""
-        found.begin()
+        found.begin(self._clock.now())
         found.groups.add(group)
 
     def write(self, key: Key, producer_id: int, epoch: int, *, implicitly: bool) -> ErrorCode:
@@ -250,7 +253,7 @@ class Transactions:
 
     def expire(self) -> float:
         """Abort what takes too long, and fence who began it; the monotonic time at which to look again."""
-        now = time.monotonic()
+        now = self._clock.now()
         nearest = float("inf")
         for found in self._by_id.values():
             if found.state is not State.ONGOING:

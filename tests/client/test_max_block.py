@@ -201,13 +201,14 @@ def test_produce_many_says_how_far_it_came_when_no_room_comes(cluster: MockClust
     with client.producer(**SMALL, **{"max.block.ms": 200, "linger.ms": 0}) as producer:
         producer.produce(topic, b"first")
         assert producer.flush(20) == 0
-        cluster.delay_responses(cluster.leader(topic, 0), 3.0)
+        cluster.delay_responses(cluster.leader(topic, 0), 60.0)
         try:
             started = time.monotonic()
             assert producer.produce_many(topic, [b"x"] * 25) == 10
-            assert 0.19 < time.monotonic() - started < 3.0
+            assert time.monotonic() - started > 0.19
         finally:
             cluster.delay_responses(cluster.leader(topic, 0), 0)
+            cluster.advance(60)
         assert producer.flush(20) == 0
 
 

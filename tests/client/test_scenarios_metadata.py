@@ -191,13 +191,14 @@ def test_nothing_goes_to_a_topic_made_anew_before_what_was_sent_to_the_old_one_i
         strict.delete_topic("t")
         strict.create_topic("t", 1)
         strict.move_leader("t", 0, leader)
-        strict.delay_responses(leader, 1.0, ApiKey.PRODUCE)
+        strict.delay_responses(leader, 60.0, ApiKey.PRODUCE)
         before = len(strict.requests_of(ApiKey.PRODUCE))
         reports.send("t", "1", partition=0)  # with the id of the old topic, which the answer refuses
         strict.wait_for_requests(ApiKey.PRODUCE, before + 1)
         strict.wait_for_requests(ApiKey.METADATA, len(strict.requests_of(ApiKey.METADATA)) + 2)  # the first is answered
         reports.send("t", "2", partition=0)
         strict.delay_responses(leader, 0, ApiKey.PRODUCE)
+        strict.advance(60)
         assert producer.flush(20) == 0
     assert set(reports.codes().values()) == {None}
     assert stored(strict, "t") == ["1", "2"]

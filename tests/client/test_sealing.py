@@ -79,7 +79,7 @@ def test_purge_and_close_settle_what_waits_for_its_turn(cluster: MockCluster, cl
         with client.producer(**CONF, **ONE_IN_FLIGHT, on_delivery=ledger.note) as producer:
             producer.produce(topic, value(0), partition=0)
             assert producer.flush(30) == 0
-            cluster.delay_responses(None, 1.5, ApiKey.PRODUCE)
+            cluster.delay_responses(None, 60.0, ApiKey.PRODUCE)
             for number in range(1, 200):
                 producer.produce(topic, value(number), partition=0)
             cluster.wait_for_requests(ApiKey.PRODUCE, 2)
@@ -89,6 +89,7 @@ def test_purge_and_close_settle_what_waits_for_its_turn(cluster: MockCluster, cl
             else:
                 producer.close(0.2)
         cluster.delay_responses(None, 0, ApiKey.PRODUCE)
+        cluster.advance(60)
         assert len(ledger.written) + len(ledger.failed) == 200
         assert ledger.written[0] == 0
         assert ledger.failed

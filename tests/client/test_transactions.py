@@ -185,12 +185,13 @@ def test_a_call_whose_time_is_up_is_called_again(bank: Bank) -> None:
     producer.begin_transaction()
     producer.produce(bank.topic, "slow")
     assert producer.flush(WAIT_S) == 0
-    bank.cluster.delay_responses(None, 1.0, ApiKey.END_TXN)
+    bank.cluster.delay_responses(None, 60.0, ApiKey.END_TXN)
     error = error_of(producer.commit_transaction, 0.05)
     assert (error == KafkaError._TIMED_OUT, error.retriable()) == (True, True)
     refused = error_of(producer.abort_transaction, 0.05)
     assert refused.code() in {KafkaError._PREV_IN_PROGRESS, KafkaError._STATE}
     bank.cluster.delay_responses(None, 0.0, ApiKey.END_TXN)
+    bank.cluster.advance(60)
     producer.commit_transaction(WAIT_S)
     assert bank.seen() == ["slow"]
 
@@ -212,10 +213,11 @@ def test_a_coordinator_that_goes_down_is_followed(bank: Bank) -> None:
 
 
 def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
-    producer = bank.producer(**{"transaction.timeout.ms": 1000})
+    producer = bank.producer(**{"transaction.timeout.ms": 60_000})
     producer.begin_transaction()
     producer.produce(bank.topic, "late")
     assert producer.flush(WAIT_S) == 0
+    bank.cluster.advance(60)
     wait_for(lambda: (bank.seen("read_uncommitted"), bank.state() is not State.ONGOING)[1], "its end")
     error = error_of(producer.commit_transaction, WAIT_S)
     assert bank.seen() == []

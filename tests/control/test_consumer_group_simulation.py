@@ -19,6 +19,7 @@ from kafka_native.control.backoff import Backoff
 from kafka_native.control.heartbeats import State
 from kafka_native.errors import KafkaError
 from kafka_native.mock import consumer_groups
+from kafka_native.mock.clock import Clock as MockClock
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.membership import GroupError, Settings
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -134,7 +135,7 @@ class World:
         self.clock = Clock()
         self.faulty = True
         self.lossy = lossy
-        settings = Settings(0.0, 0.5, SESSION_S)
+        settings = Settings(0.0, 0.5, SESSION_S, clock=MockClock(self.clock))
         self.topics = {name: SimpleNamespace(id=each, partitions=[None] * 4) for name, each in TOPICS.items()}
         self.group = ConsumerGroup("g", settings, self.topics)  # type: ignore[arg-type]
         self.members: list[SimMember] = []
@@ -280,9 +281,8 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_partition_has_two_owners_and_everything_ends_well(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_partition_has_two_owners_and_everything_ends_well(seed: int) -> None:
     world = World(seed, lossy=True)
-    monkeypatch.setattr(consumer_groups, "time", SimpleNamespace(monotonic=world.clock))
     for _ in range(1500):
         world.step()
     assert sum(world.log.values()) > 0
@@ -290,9 +290,8 @@ def test_no_partition_has_two_owners_and_everything_ends_well(seed: int, monkeyp
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nobody_is_fenced_while_nothing_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_fenced_while_nothing_is_lost(seed: int) -> None:
     world = World(seed, lossy=False)
-    monkeypatch.setattr(consumer_groups, "time", SimpleNamespace(monotonic=world.clock))
     for _ in range(600):
         world.step()
     world.calm_down()

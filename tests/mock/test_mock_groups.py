@@ -22,7 +22,7 @@ from kafka_native.protocol.groups import (
 )
 from kafka_native.protocol.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from tests.mock.wire import Wire
-from tests.waiting import wait_for
+from tests.waiting import WAIT_S, wait_for
 
 GROUP = "group"
 
@@ -162,21 +162,36 @@ def test_leaving_makes_the_others_join_again(cluster: MockCluster, pool: ThreadP
 
 
 def test_silent_member_expires(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
-    first, second = stable_pair(cluster, pool, session_ms=1500)
-    wait_for(second.heartbeat, "the rebalance")
+    first, second = stable_pair(cluster, pool, session_ms=9_000)
+    cluster.advance(5)
+    assert second.heartbeat() == 0
+    cluster.advance(5)
     assert second.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert second.join().leader == second.id
     assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-REBALANCE_MS = 1500
-"""Long enough for two members to join in time, however busy the machine."""
+REBALANCE_MS = 5_000
+"""Less than the members' sessions."""
+
+
+def joins_late(cluster: MockCluster, member: Member) -> JoinGroupResponse:
+    """Lets a member join that waits for another, until the time for the rebalance is over."""
+    joining = member.start_join()
+
+    def waits() -> bool:
+        group = cluster.groups.find(GROUP)
+        return group is not None and member.id in group.members and bool(group.members[member.id].is_joining)  # type: ignore[union-attr]
+
+    wait_for(waits, "the member that waits")
+    cluster.advance(REBALANCE_MS / 1000)
+    return joining.result(WAIT_S)
 
 
 def test_rebalance_goes_on_without_who_comes_too_late(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
     first, second = stable_pair(cluster, pool, rebalance_ms=REBALANCE_MS)
     second.protocols = {"range": b"changed"}
-    response = second.join()  # waits for the first, which doesn't come
+    response = joins_late(cluster, second)  # waits for the first, which doesn't come
     assert (response.error_code, response.leader) == (0, second.id)
     assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -189,7 +204,10 @@ def test_follower_is_told_when_the_leader_brings_no_assignment(cluster: MockClus
         time.sleep(0.002)
     assert first.join().leader == first.id
     assert joining.result(5).error_code == 0
-    assert second.sync().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    syncing = pool.submit(second.sync)
+    wait_for(lambda: cluster.groups.find(GROUP).members[second.id].waiting, "the member that waits")  # type: ignore[union-attr]
+    cluster.advance(REBALANCE_MS / 1000)
+    assert syncing.result(WAIT_S).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert second.join().leader == second.id
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -192,14 +191,14 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             if not is_full:
                 session.advance()
         wanted = outside(request) if session is None else list(session.wanted.values())
-    deadline = time.monotonic() + max(request.max_wait_ms, 0) / 1000
+    deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
     waiter = Waiter()
     while True:
         with cluster.lock:
             expires = cluster.transactions.expire()
             done = _Round(call, request)
             done.look(wanted)
-            now = time.monotonic()
+            now = cluster.clock.now()
             left = deadline - now
             is_news = done.has_error or done.has_redirect
             if is_news or done.size_bytes >= request.min_bytes or left <= 0 or call.connection.is_closing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -89,7 +88,7 @@ class _Acknowledging:
             pushed = faults.take_error_within(ApiKey.SHARE_ACKNOWLEDGE, broker, found.topic.name, key[1])
             if pushed is None or pushed.done or not pushed.code:
                 held = session.group.partition(found.topic, key[1])
-                error = held.acknowledge(session.member_id, batches, time.monotonic())
+                error = held.acknowledge(session.member_id, batches, self.call.cluster.clock.now())
             if pushed is not None and pushed.code:
                 error = pushed.code
         self.answers[key] = (error, self.hints.leader(error, found.partition))
@@ -135,7 +134,7 @@ class _Round:
         self.partitions.append(found.partition)
         held = self.session.group.partition(found.topic, key[1])
         if self.records_left > 0 and self.bytes_left > 0:
-            now = time.monotonic()
+            now = self.call.cluster.clock.now()
             slices, ranges = held.acquire(self.session.member_id, self.records_left, self.bytes_left, now)
             if ranges:
                 self.records_left -= sum(last - first + 1 for first, last, _ in ranges)
@@ -211,14 +210,14 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
         if epoch == FINAL_EPOCH:
             cluster.share.close(call.broker.id, session)
             return _Round(call, request, session, hints).reply(acknowledged)
-    deadline = time.monotonic() + max(request.max_wait_ms, 0) / 1000
+    deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
     waiter = Waiter()
     while True:
         with cluster.lock:
             done = _Round(call, request, session, hints)
             if not call.connection.is_closing:
                 done.look()
-            now = time.monotonic()
+            now = cluster.clock.now()
             if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
                 return done.reply(acknowledged)
             waiter.watch(cluster.waiters, done.partitions)
