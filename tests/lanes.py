@@ -4,7 +4,7 @@ A lane is what one process of ``pytest -n`` runs from beginning to end: a test f
 or a Spark session. Lanes whose tests start Java go to at most `JAVA_WORKERS_MAX` processes, so the number of JVMs that
 live at once has a limit. They start first, and long lanes before short ones: a run lasts as long as its last lane.
 
-``--slice 3/8`` runs the third of six parts of the slow tests. Files are dealt to slices by the seconds that they took
+``--slice 3/6`` runs the third of six parts of the slow tests. Files are dealt to slices by the seconds that they took
 last time, so that slices take about as long as each other. ``--write-seconds`` writes these seconds to seconds.json.
 """
 
