@@ -136,10 +136,9 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self.cluster_id = secrets.token_urlsafe(16)
         self.versions = versions.ranges(max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit)
         self.lock = threading.RLock()
-        self.faults = Faults()
+        self.faults, self.clock = Faults(), Clock()
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
-        self.clock = Clock()
         settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size, self.clock)
         self.groups = Groups(self.lock, settings, self.topics)
         self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session, self.clock), self.topics)
