@@ -28,8 +28,8 @@ SLICE_commit = $(shell expr $$(git rev-list --count HEAD) % $(SLICES) + 1)
 SANITIZED ?= all
 SANITIZED_all := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
-    producer.py consumer.py groups_classic.py groups_consumer.py share_consumer.py transactions.py admin_topics.py \
-    codecs.py tls.py sasl.py poll.py purge.py exit.py consume_arrow.py produce_arrow.py statistics.py bad_input.py)) \
+    producer.py consumer.py groups_consumer.py share_consumer.py transactions.py admin_topics.py codecs.py tls.py poll.py \
+    purge.py exit.py consume_arrow.py produce_arrow.py bad_input.py)) \
     $(wildcard tests/native/test_records.py tests/native/test_codecs.py tests/aio/test_aio_producer.py)
 
 # Where this is set, each of a test run's hundreds of processes compiles all Python that it imports.
