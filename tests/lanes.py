@@ -139,8 +139,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         number, count = part
         files = sorted({item.location[0] for item in items})
         chosen = set(dealt(files, count, seconds["slow"])[number - 1])
-        kept = [item for item in items if item.location[0] in chosen or item.get_closest_marker("every_slice")]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        kept, others = [], []
+        for item in items:
+            in_slice = item.location[0] in chosen or item.get_closest_marker("every_slice")
+            (kept if in_slice else others).append(item)
+        config.hook.pytest_deselected(items=others)
         items[:] = kept
     if hasattr(config, "workerinput"):
         lasts: Counter[str] = Counter()

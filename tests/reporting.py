@@ -25,7 +25,7 @@ SLOW_SECONDS = 5.0
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """A test at which its process crashed has failed: the processes of pytest -n count nothing for running it again.
+    """A test at which its process crashed has failed, so the processes of pytest -n don't count crashes.
 
     By default they do, over a socket at which each test waits for 40 ms.
     """
