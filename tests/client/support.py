@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_native import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
 _numbers = itertools.count()
 
@@ -35,6 +36,10 @@ class Client:
         return name
 
     def producer(self, **conf: Any) -> Producer:
+        """Its messages time out, so that a test which fails ends: closing a producer waits for them."""
+        if not conf.keys() & {"message.timeout.ms", "delivery.timeout.ms"}:
+            lingers_ms = max(conf.get(name, 0) for name in ("linger.ms", "queue.buffering.max.ms"))
+            conf["message.timeout.ms"] = int(WAIT_S * 1000 + lingers_ms)
         return Producer({"bootstrap.servers": self.bootstrap, "reconnect.backoff.ms": 20, **conf})
 
     def consumer(self, **conf: Any) -> Consumer:
