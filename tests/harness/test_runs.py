@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import lanes
+from tests.reporting import FLAKY_FILE
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,14 +29,15 @@ def test_flaky(number, tmp_path_factory):
 
 
 def run(folder: Path, text: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs one test file with nothing but our plugins of this project."""
+    """Runs one test file with nothing but our plugins of this project; its flaky tests aren't those of this run."""
+    inherited = {name: value for name, value in os.environ.items() if name != FLAKY_FILE}
     (folder / "test_it.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     command = [sys.executable, "-m", "pytest", "-p", "tests.lanes", "-p", "tests.reporting", "-p", "no:cacheprovider"]
     return subprocess.run(
         [*command, *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**inherited, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -47,7 +49,7 @@ def run(folder: Path, text: str, *options: str, **environment: str) -> subproces
 def test_flaky_tests_are_named_with_their_first_failure(tmp_path: Path, processes: int) -> None:
     names = tmp_path / "flaky"
     text = PASSES_AT_SECOND_TRY.format(count=3)
-    done = run(tmp_path, text, "--reruns", "2", "-n", str(processes), KN_FLAKY_FILE=str(names))
+    done = run(tmp_path, text, "--reruns", "2", "-n", str(processes), **{FLAKY_FILE: str(names)})
     assert done.returncode == 0, done.stdout
     expected = [f"test_it.py::test_flaky[{number}]" for number in range(3)]
     assert [line[7:] for line in done.stdout.splitlines() if line.startswith("flaky: ")] == expected
