@@ -125,8 +125,13 @@ static int produce_staged(struct kn_topic *topic, const struct kn_append *append
     return status;
 }
 
+/* An engine that refuses says so before any lock is taken: in a forked child a lock's holder may be a thread that doesn't exist. */
+static inline int refusal_of(const struct kn_topic *topic) { return atomic_load_explicit(&topic->engine->refusing, memory_order_relaxed); }
+
 static inline int append_init(const struct kn_topic *topic, const struct kn_message *message, struct kn_append *append)
 {
+    int refusal = refusal_of(topic);
+    if (refusal != KN_OK) return refusal;
     int32_t key_bytes = message->key ? message->key_bytes : -1;
     int32_t value_bytes = message->value ? message->value_bytes : -1;
     size_t bound_bytes = kn_record_bound_bytes(key_bytes, value_bytes, message->headers_bytes);
@@ -234,6 +239,7 @@ int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
     struct kn_notice notice;
     const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
     int32_t count = batch->writer.record_count;
+    if (refusal_of(topic) != KN_OK) return refusal_of(topic);
     if (!table) return KN_ERR_STALE;
     if (batch->partition >= table->count) return KN_ERR_UNKNOWN_PARTITION;
     struct kn_accumulator *accumulator = table->partitions[batch->partition];

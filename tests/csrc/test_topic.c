@@ -355,6 +355,24 @@ static void test_staged_records_expire(void)
     teardown();
 }
 
+static void test_an_engine_that_refuses_says_so_first_and_takes_no_lock(void)
+{
+    setup();
+    set_partitions(1);
+    engine->budget.messages_max = 1;
+    CHECK_EQ(produce_to(0, NULL, "1"), KN_OK);
+    CHECK_EQ(produce_to(0, NULL, "2"), KN_ERR_FULL);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    kn_mutex_lock(&partition_of(0)->lock); /* as somebody does whom a fork has left behind */
+    CHECK_EQ(produce_to(0, NULL, "2"), KN_ERR_CLOSED);
+    struct kn_message message = message_of_text(NULL, "2");
+    int32_t queued;
+    CHECK_EQ(kn_topic_produce_run(topic, &message, 1, &queued), KN_ERR_CLOSED);
+    CHECK_EQ(queued, 0);
+    kn_mutex_unlock(&partition_of(0)->lock);
+    teardown();
+}
+
 static void test_topic_id(void)
 {
     setup();
@@ -475,6 +493,7 @@ int main(void)
     RUN(test_a_run_stops_where_a_single_call_would_fail);
     RUN(test_a_run_goes_on_elsewhere_when_a_batch_is_full);
     RUN(test_staged_records_expire);
+    RUN(test_an_engine_that_refuses_says_so_first_and_takes_no_lock);
     RUN(test_topic_id);
     RUN(test_publishing_under_fire_keeps_order);
     print_cost();
