@@ -134,7 +134,7 @@ WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -
 
 .PHONY: sanitized-address sanitized-thread
 sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
-	KN_SANITIZE=$* $(PY) -m pytest tests/csrc $(ARGS)
+	KN_SANITIZE=$* $(PY) -m pytest --reruns 2 tests/csrc $(ARGS)
 	rm -rf build/$*/kafka_native build/$*/tests build/$*/report.*
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
 	cp -R tests docs csrc setup.py pyproject.toml build/$*/
