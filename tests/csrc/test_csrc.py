@@ -102,6 +102,7 @@ def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow  # and a part of make lint
 def test_csrc_compiles_without_warning(build: CBuild) -> None:
     # Sanitizers add code that sets off false warnings, so there it only has to compile.
     command = build.command if build.flags.sanitize else [*build.command, "-O2", "-Werror"]
