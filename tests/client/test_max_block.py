@@ -205,7 +205,7 @@ def test_produce_many_says_how_far_it_came_when_no_room_comes(cluster: MockClust
         try:
             started = time.monotonic()
             assert producer.produce_many(topic, [b"x"] * 25) == 10
-            assert time.monotonic() - started > 0.19
+            assert 0.19 < time.monotonic() - started < 5.0
         finally:
             cluster.delay_responses(cluster.leader(topic, 0), 0)
             cluster.advance(60)
