@@ -125,12 +125,12 @@ static int produce_staged(struct kn_topic *topic, const struct kn_append *append
     return status;
 }
 
-/* An engine that refuses says so before any lock is taken: in a forked child a lock's holder may be a thread that doesn't exist. */
-static inline int refusal_of(const struct kn_topic *topic) { return atomic_load_explicit(&topic->engine->refusing, memory_order_relaxed); }
+/* KN_OK, or why the engine takes nothing. It is asked before any lock is taken: in a forked child a lock's holder may be a thread that doesn't exist. */
+static inline int refusal_of(const struct kn_engine *engine) { return atomic_load_explicit(&engine->refusing, memory_order_acquire); }
 
 static inline int append_init(const struct kn_topic *topic, const struct kn_message *message, struct kn_append *append)
 {
-    int refusal = refusal_of(topic);
+    int refusal = refusal_of(topic->engine);
     if (refusal != KN_OK) return refusal;
     int32_t key_bytes = message->key ? message->key_bytes : -1;
     int32_t value_bytes = message->value ? message->value_bytes : -1;
@@ -186,8 +186,8 @@ static inline int in_transaction(const struct kn_engine *engine)
 /* Why there is none: a fatal error is said first. */
 static int no_transaction(const struct kn_engine *engine)
 {
-    int refusing = atomic_load_explicit(&engine->refusing, memory_order_acquire);
-    return refusing != KN_OK ? refusing : KN_ERR_NO_TRANSACTION;
+    int refusal = refusal_of(engine);
+    return refusal != KN_OK ? refusal : KN_ERR_NO_TRANSACTION;
 }
 
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message)
@@ -239,7 +239,8 @@ int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
     struct kn_notice notice;
     const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
     int32_t count = batch->writer.record_count;
-    if (refusal_of(topic) != KN_OK) return refusal_of(topic);
+    int refusal = refusal_of(engine);
+    if (refusal != KN_OK) return refusal;
     if (!table) return KN_ERR_STALE;
     if (batch->partition >= table->count) return KN_ERR_UNKNOWN_PARTITION;
     struct kn_accumulator *accumulator = table->partitions[batch->partition];
