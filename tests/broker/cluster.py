@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
-import functools
 import os
 import random
 import shutil
@@ -55,9 +54,6 @@ SHARE_GROUPS = {
     "group.share.record.lock.duration.ms": "3000",
     "group.share.delivery.count.limit": "10",
 }
-
-
-SHARED: list[Cluster] = []
 
 
 class NoBroker(Exception):
@@ -427,19 +423,20 @@ def start(
     return start_own(size, containers, java_options, changes or {}, listeners, plugins, tls_only)
 
 
-@functools.cache
-def shared(size: int = 1) -> Cluster:
+_shared: dict[int, Cluster] = {}
+
+
+def shared(size: int) -> Cluster:
     """The cluster of this size that all tests of a lane share; it ends with the lane, or with the process."""
-    cluster = start(size)
-    SHARED.append(cluster)
-    return cluster
+    if size not in _shared:
+        _shared[size] = start(size)
+    return _shared[size]
 
 
 def close_shared() -> None:
-    """Ends the clusters of `shared`; whoever asks for one again gets a new one."""
-    shared.cache_clear()
-    while SHARED:
-        SHARED.pop().close()
+    """Ends the clusters of `shared`. The next call of `shared` starts a new one."""
+    while _shared:
+        _shared.popitem()[1].close()
 
 
 def start_own(

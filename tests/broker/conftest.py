@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.broker import java
-from tests.broker.cluster import Cluster, NoBroker, shared
+from tests.broker.cluster import Cluster
 from tests.broker.old_kafka import VERSIONS, OldKafka
-from tests.broker.support import TopicMaker, delete_topics
+from tests.broker.support import TopicMaker, delete_topics, shared_or_skip
 
 HERE = Path(__file__).parent
 
@@ -24,14 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
         if {"kafka3", "old_kafka"} & wanted:
             item.add_marker(pytest.mark.slow)
-
-
-def shared_or_skip(size: int) -> Cluster:
-    """The shared cluster of this size; where there can be none, the test is skipped."""
-    try:
-        return shared(size)
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
 
 
 @pytest.fixture(scope="module")

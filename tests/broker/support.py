@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 import kafka_native
 from kafka_native import KafkaError
 from kafka_native.admin import AdminClient, FeatureUpdate, UpgradeType
-from tests.broker.cluster import Cluster, NoBroker, quiet, start
+from tests.broker.cluster import Cluster, NoBroker, quiet, shared, start
 from tests.waiting import WAIT_S, wait_for
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -25,6 +25,14 @@ LEADER_MOVES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAIL
 """A new leader says so until it knows its high watermark; librdkafka doesn't count them among what is retriable."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
+
+
+def shared_or_skip(size: int) -> Cluster:
+    """The shared cluster of this size; where there can be none, the test is skipped."""
+    try:
+        return shared(size)
+    except NoBroker as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import OffsetDeleteRequest
 from kafka_native.protocol.topics import CreateTopicsRequest
 from tests.broker import java
-from tests.broker.cluster import NoBroker, start
+from tests.broker.support import running
 from tests.mock import test_mock_consumer_groups as modern
 from tests.mock import test_mock_groups as classic
 from tests.mock.test_mock_group_verbs import assignment, read, subscription
@@ -68,16 +68,10 @@ class OneBroker:
 def apache() -> Iterator[OneBroker]:
     if java.missing():
         pytest.skip(str(java.missing()))
-    try:
-        running = start(1, changes=AT_ONCE)
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
-    try:
-        broker = OneBroker(running.bootstrap.split(",")[0])
+    with running(1, changes=AT_ONCE) as cluster:
+        broker = OneBroker(cluster.bootstrap.split(",")[0])
         broker.prepare()
         yield broker
-    finally:
-        running.close()
 
 
 @pytest.fixture(scope="module")

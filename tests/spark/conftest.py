@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from kafka_native.mock import MockCluster
 from kafka_native.spark import KafkaNativeDataSource, worker_python
-from tests.broker.cluster import Cluster, NoBroker, shared
-from tests.broker.support import TopicMaker, delete_topics
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker, delete_topics, shared_or_skip
 from tests.spark import jvm
 from tests.spark.support import Kafka
 
@@ -103,10 +103,7 @@ def connected(spark: SparkSession) -> SparkSession:
 @pytest.fixture(scope="module")
 def apache() -> Cluster:
     """A real Apache Kafka of one broker."""
-    try:
-        return shared()
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
+    return shared_or_skip(1)
 
 
 @pytest.fixture
