@@ -80,7 +80,7 @@ demo: build ## a million messages out and back with each codec, on the mock clus
 
 # --- tests ---
 
-test: ready-to-test $(VENV)/.tests-compiled ## the fast tests: C, Python, the mock cluster, one real Apache Kafka
+test: ready-to-test ## the fast tests: C, Python, the mock cluster, one real Apache Kafka
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m 'not slow' $(ARGS)
 
 test-slow: ready-to-test kerberos shared-classes ## the rest: clusters, kills, storms, old brokers, Spark, wheels (SLICE=3: a part of them)

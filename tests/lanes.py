@@ -4,8 +4,8 @@ A lane is what one process of ``pytest -n`` runs from beginning to end: a test f
 or a Spark session. Lanes whose tests start Java go to at most `JAVA_WORKERS_MAX` processes, so the number of JVMs that
 live at once has a limit. They start first, and long lanes before short ones: a run lasts as long as its last lane.
 
-``--slice 3/6`` runs the third of six parts of the slow tests. Files are dealt to slices by the seconds that they took
-last time, so that slices take about as long as each other. ``--write-seconds`` writes these seconds to seconds.json.
+``--slice 3/6`` runs the third of six parts of the slow tests. Slices get files by the seconds that these took last
+time, so that slices take about as long as each other. ``--write-seconds`` writes these seconds to seconds.json.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ LANES = {
     "one broker": re.compile(r"^tests/broker/"),
 }
 """The lanes of several files: a pattern for a file's path and, behind a newline, its text. The first that fits wins."""
-JAVA = re.compile(r"\bimport java\b|\bjava\.java_tool\b|tests\.broker\.cluster\b|DEPENDENCIES\b.*jars")
+JAVA = re.compile(r"\bfrom tests\.broker import java\b|\btests\.broker\.cluster\b|\"java\"")
 """In the text of any other file whose tests start JVMs."""
 
 
 @functools.cache
-def described(path: str) -> str:
+def path_and_text(path: str) -> str:
     """A test file's path and text."""
     file = ROOT / path
     return f"{path}\n{file.read_text(encoding='utf-8') if file.exists() else ''}"
@@ -50,13 +50,13 @@ def described(path: str) -> str:
 @functools.cache
 def lane(path: str) -> str:
     """The lane of a test file."""
-    return next((name for name, pattern in LANES.items() if pattern.search(described(path))), path)
+    return next((name for name, pattern in LANES.items() if pattern.search(path_and_text(path))), path)
 
 
 @functools.cache
 def starts_java(name: str) -> bool:
     """Whether a lane's tests start JVMs."""
-    return name in LANES or JAVA.search(described(name)) is not None
+    return name in LANES or JAVA.search(path_and_text(name)) is not None
 
 
 class LaneScheduling(LoadScopeScheduling):
@@ -100,13 +100,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LaneScheduli
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--slice`` and ``--write-seconds``."""
-    parser.addoption("--slice", metavar="K/N", type=parsed_slice, help="the K-th of N parts of the chosen test files")
+    parser.addoption("--slice", metavar="K/N", type=parse_slice, help="the K-th of N parts of the chosen test files")
     parser.addoption(
         "--write-seconds", action="store_true", help=f"write how long each file took to {SECONDS_FILE.name}"
     )
 
 
-def parsed_slice(text: str) -> tuple[int, int]:
+def parse_slice(text: str) -> tuple[int, int]:
     """``"3/6"`` as two numbers."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     number, count = map(int, found.groups()) if found else (0, 0)
@@ -115,7 +115,7 @@ def parsed_slice(text: str) -> tuple[int, int]:
     return number, count
 
 
-def dealt(files: list[str], count: int, seconds: dict[str, float]) -> list[list[str]]:
+def split_into_slices(files: list[str], count: int, seconds: dict[str, float]) -> list[list[str]]:
     """The files in ``count`` slices, each file, the longest first, in the slice that has the least until then."""
     slices: list[list[str]] = [[] for _ in range(count)]
     loads = [0.0] * count
@@ -126,7 +126,7 @@ def dealt(files: list[str], count: int, seconds: dict[str, float]) -> list[list[
     return slices
 
 
-def kind_of(item: Any) -> str:
+def tier_of(item: Any) -> str:
     """Of an item or a report: the section of `SECONDS_FILE` that has it."""
     return "slow" if "slow" in item.keywords else "fast"
 
@@ -138,7 +138,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if part := config.getoption("slice"):
         number, count = part
         files = sorted({item.location[0] for item in items})
-        chosen = set(dealt(files, count, seconds["slow"])[number - 1])
+        chosen = set(split_into_slices(files, count, seconds["slow"])[number - 1])
         kept, others = [], []
         for item in items:
             in_slice = item.location[0] in chosen or item.get_closest_marker("every_slice")
@@ -146,27 +146,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=others)
         items[:] = kept
     if hasattr(config, "workerinput"):
-        lasts: Counter[str] = Counter()
-        for file, kind in {(item.location[0], kind_of(item)) for item in items}:
-            lasts[lane(file)] += seconds[kind].get(file, 0.0)
-        names = sorted(lasts, key=lambda name: (not starts_java(name), -lasts[name], name))
+        lane_seconds: Counter[str] = Counter()
+        for file, tier in {(item.location[0], tier_of(item)) for item in items}:
+            lane_seconds[lane(file)] += seconds[tier].get(file, 0.0)
+        names = sorted(lane_seconds, key=lambda name: (not starts_java(name), -lane_seconds[name], name))
         order = {name: place for place, name in enumerate(names)}
         items.sort(key=lambda item: order[lane(item.location[0])])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Writes the seconds of the tests that ran; what is known of other files and of the other kind stays."""
+    """Writes the seconds of the tests that ran; what is known of other files and of the other tier stays."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if not session.config.getoption("write_seconds") or reporter is None or hasattr(session.config, "workerinput"):
         return
     ran: dict[str, Counter[str]] = {"fast": Counter(), "slow": Counter()}
     for report in reporter.getreports("passed") + reporter.getreports(""):  # of calls, of setups and teardowns
-        ran[kind_of(report)][report.nodeid.partition("::")[0]] += report.duration
+        ran[tier_of(report)][report.nodeid.partition("::")[0]] += report.duration
     seconds = json.loads(SECONDS_FILE.read_text())
-    for kind, files in ran.items():
-        known = seconds[kind] | {file: round(took, 1) for file, took in files.items()}
-        seconds[kind] = {file: took for file, took in sorted(known.items()) if took and (ROOT / file).exists()}
+    for tier, files in ran.items():
+        known = seconds[tier] | {file: round(took, 1) for file, took in files.items()}
+        seconds[tier] = {file: took for file, took in sorted(known.items()) if took and (ROOT / file).exists()}
     SECONDS_FILE.write_text(json.dumps(seconds, indent=1) + "\n")
 
 

@@ -39,7 +39,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         print(f"\nFAILED {report.nodeid} ({report.when}), the cause follows at the end", file=sys.stderr, flush=True)
 
 
-def flaky(reporter: Any) -> dict[str, pytest.TestReport]:
+def flaky_tests(reporter: Any) -> dict[str, pytest.TestReport]:
     """The first failure of each test that failed and then passed."""
     failed = {report.nodeid for kind in ("failed", "error") for report in reporter.stats.get(kind, [])}
     first: dict[str, pytest.TestReport] = {}
@@ -55,7 +55,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return
-    names = sorted(flaky(reporter))
+    names = sorted(flaky_tests(reporter))
     if names and (path := os.environ.get(FLAKY_FILE)):
         with Path(path).open("a", encoding="utf-8") as file:
             file.writelines(f"{name}\n" for name in names)
@@ -103,7 +103,7 @@ def print_slow(reporter: Any) -> None:
 
 def print_flaky(reporter: Any) -> None:
     """Each flaky test's name and first failure."""
-    found = flaky(reporter)
+    found = flaky_tests(reporter)
     if not found:
         return
     reporter.section(f"{len(found)} flaky", red=len(found) > FLAKY_MAX, yellow=len(found) <= FLAKY_MAX)

@@ -89,7 +89,7 @@ def test_other():
     assert "crashed while running 'test_it.py::test_crash'" in done.stdout
 
 
-def test_skipped_tests_are_told_by_reason_in_ten_lines(tmp_path: Path) -> None:
+def test_skipped_tests_are_printed_by_reason_in_ten_lines(tmp_path: Path) -> None:
     text = """
 import pytest
 
@@ -105,10 +105,10 @@ def test_one(number):
     assert sum(int(line.split()[1].rstrip(":")) for line in lines) == 30
 
 
-def test_java_is_started_by_two_processes_at_most(tmp_path: Path) -> None:
+def test_at_most_two_processes_start_java(tmp_path: Path) -> None:
     """Twelve files, half of which name Java: their processes are as few as allowed, and every test runs."""
     for number in range(12):
-        java = "# import java\n" if number % 2 else ""
+        java = "# from tests.broker import java\n" if number % 2 else ""
         body = "import time, os\n\ndef test_it():\n    time.sleep(0.05)\n    print('ran by', os.getpid(), 'JAVA')\n"
         (tmp_path / f"test_{number}.py").write_text(java + (body if java else body.replace("JAVA", "no")))
     text = "from tests import lanes\nimport pathlib\nlanes.ROOT = pathlib.Path(__file__).parent\n"
@@ -173,7 +173,13 @@ def test_lanes_are_of_the_files_that_share_brokers() -> None:
 
 
 def test_files_whose_tests_start_java_are_known() -> None:
-    for path in ("tests/mock/test_mock_java.py", "tests/mock/test_mock_as_kafka.py", "tests/golden/test_golden.py"):
+    for path in (
+        "tests/mock/test_mock_java.py",
+        "tests/mock/test_mock_as_kafka.py",
+        "tests/golden/test_golden.py",
+        "tests/control/test_assignors_java.py",
+        "tests/examples/test_examples.py",
+    ):
         assert lanes.starts_java(path), path
     assert not lanes.starts_java("tests/api/test_config.py")
 
@@ -181,11 +187,11 @@ def test_files_whose_tests_start_java_are_known() -> None:
 def test_slices_have_every_file_once_and_take_equally_long() -> None:
     seconds = {f"tests/test_{number}.py": float(number * number) for number in range(40)}
     files = [*seconds, "tests/test_new.py"]
-    slices = lanes.dealt(files, 8, seconds)
+    slices = lanes.split_into_slices(files, 8, seconds)
     assert sorted(file for part in slices for file in part) == sorted(files)
     loads = [sum(seconds.get(file, lanes.NEW_FILE_SECONDS) for file in part) for part in slices]
     assert max(loads) < 1.2 * min(loads)
-    assert slices == lanes.dealt(files[::-1], 8, seconds), "every process deals alike"
+    assert slices == lanes.split_into_slices(files[::-1], 8, seconds), "every process has the same slices"
 
 
 def test_a_slice_runs_its_files_only(tmp_path: Path) -> None:
