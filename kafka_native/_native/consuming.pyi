@@ -6,7 +6,6 @@ from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError
 
 class Taker: ...
-
 class PositionTaker(Taker): ...
 
 @final

@@ -139,9 +139,9 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         self.faults, self.clock = Faults(), Clock()
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
-        settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size, self.clock)
-        self.groups = Groups(self.lock, settings, self.topics)
-        self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session, self.clock), self.topics)
+        settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size)
+        self.groups = Groups(self.lock, settings, self.topics, self.clock)
+        self.share = ShareGroups(self.lock, ShareSettings(group_heartbeat, group_session), self.topics, self.clock)
         self.access = Access()
         self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
@@ -643,7 +643,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         """Let time pass for the cluster, at once: what ends in so many seconds ends now.
 
         These end by the cluster's time: sessions, rebalances and memberships of groups, locks of share groups,
-        transactions, the wait of a fetch, and what ``delay_responses`` holds back. Clients keep the machine's time.
+        transactions, the wait of a fetch, a coordinator's loading, and what ``delay_responses`` holds back.
+        Clients keep the machine's time.
         Raises ``ValueError`` for a negative number.
         """
         with self.lock:

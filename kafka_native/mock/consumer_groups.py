@@ -19,6 +19,7 @@ from kafka_native.mock.membership import Committed, GroupError, Left, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kafka_native.mock.clock import Clock
     from kafka_native.mock.topics import Topic
     from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest
 
@@ -60,7 +61,7 @@ class Classic(NamedTuple):
 class ConsumerMember:
     """One member of a group."""
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, now: float) -> None:
+    def __init__(self, member_id: str, instance_id: str | None, client_id: str, host: str, clock: Clock) -> None:
         """Know who it is; heartbeats fill in the rest."""
         self.id = member_id
         self.instance_id = instance_id
@@ -78,9 +79,14 @@ class ConsumerMember:
         self.revoking: set[Key] = set()
         self.classic: Classic | None = None
         self.is_new = True
-        self.last_seen = now
+        self.clock = clock
+        self.last_seen = clock.now()
         self.revoke_deadline: float | None = None
         self.join_deadline: float | None = None
+
+    def seen(self) -> None:
+        """It gave a sign of life."""
+        self.last_seen = self.clock.now()
 
     @property
     def is_away(self) -> bool:
@@ -105,10 +111,11 @@ class ConsumerGroup:
     type = "consumer"
     protocol_type = "consumer"
 
-    def __init__(self, group_id: str, settings: Settings, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, group_id: str, settings: Settings, topics: Mapping[str, Topic], clock: Clock) -> None:
         """Make an empty group; ``topics`` are the cluster's."""
         self.id = group_id
         self.settings = settings
+        self.clock = clock
         self.epoch = 0
         self.target_epoch = 0
         self.target: dict[str, set[Key]] = {}
@@ -166,7 +173,7 @@ class ConsumerGroup:
         member = self._member_of(request, owned, client_id, host)
         before = set(member.assigned)
         changed = self._update(member, request)
-        member.last_seen = self.settings.clock.now()
+        member.seen()
         self._refresh(bump=changed)
         self.reconcile(member, owned)
         is_full = request.rebalance_timeout_ms != -1 and owned is not None
@@ -196,9 +203,7 @@ class ConsumerGroup:
                     raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced.")
                 text = f"Member {request.member_id} is not a member of group {self.id}."
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
-            return self.admit(
-                ConsumerMember(request.member_id, request.instance_id, client_id, host, self.settings.clock.now())
-            )
+            return self.admit(ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock))
         if joins:
             return self._rejoined(member)
         if member.classic is not None:
@@ -268,7 +273,7 @@ class ConsumerGroup:
             found = self.members.get(self.static_id(instance_id))
             if found is not None:
                 found = self.replace(found, member_id)
-        return found or self.admit(ConsumerMember(member_id, instance_id, client_id, host, self.settings.clock.now()))
+        return found or self.admit(ConsumerMember(member_id, instance_id, client_id, host, self.clock))
 
     def classic_wishes(self, member: ConsumerMember, topics: list[str], classic: Classic, owned: set[Key]) -> None:
         """What a classic member says in its join, and the step towards the target that follows."""
@@ -276,7 +281,8 @@ class ConsumerGroup:
         changed = member.is_new or member.topics != wanted or bool(member.regex)
         member.is_new = False
         member.topics, member.regex, member.classic = wanted, "", classic
-        member.last_seen, member.join_deadline = self.settings.clock.now(), None
+        member.seen()
+        member.join_deadline = None
         if member.is_away:
             member.epoch = 0
         self._refresh(bump=changed)
@@ -336,7 +342,7 @@ class ConsumerGroup:
             member.revoking.clear()
             member.revoke_deadline = None
             member.step = Step.STABLE
-            member.last_seen = self.settings.clock.now()
+            member.seen()
         else:
             self.remove(member)
         self.left.append(Left(member.id, instance_id, f"member epoch {epoch}"))
@@ -433,7 +439,7 @@ class ConsumerGroup:
         if revoking and (owned is None or owned & revoking):
             member.assigned, member.revoking = kept, revoking
             self._move(member, Step.UNREVOKED, next_epoch)
-            member.revoke_deadline = self.settings.clock.now() + member.rebalance_seconds
+            member.revoke_deadline = self.clock.now() + member.rebalance_seconds
             return
         missing = target - kept
         held: set[Key] = set()
@@ -462,7 +468,7 @@ class ConsumerGroup:
 
     def tick(self) -> None:
         """Take out members whose session is over, or who didn't revoke or rejoin in time."""
-        now = self.settings.clock.now()
+        now = self.clock.now()
         for member in list(self.members.values()):
             session = self.settings.session_seconds if member.classic is None else member.classic.session_seconds
             deadlines = (member.revoke_deadline, member.join_deadline)

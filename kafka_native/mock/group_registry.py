@@ -15,6 +15,7 @@ from kafka_native.mock.streams_groups import StreamsGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafka_native.mock.clock import Clock
     from kafka_native.mock.topics import Topic
     from kafka_native.protocol.streams import StreamsGroupDescribeResponse
 
@@ -24,13 +25,14 @@ AnyGroup = Group | ConsumerGroup
 class Groups:
     """The groups of the cluster. They survive the broker that coordinates them, as their log would."""
 
-    def __init__(self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic]) -> None:
-        """No groups yet; ``lock`` and ``topics`` are the cluster's."""
+    def __init__(self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic], clock: Clock) -> None:
+        """No groups yet; ``lock``, ``topics`` and ``clock`` are the cluster's."""
         self._lock = lock
         self._topics = topics
         self._groups: dict[str, AnyGroup] = {}
         self.settings = settings
-        self.coordinators = Coordinators(settings.clock)
+        self._clock = clock
+        self.coordinators = Coordinators(clock)
 
     def find(self, group_id: str) -> AnyGroup | None:
         """A group that exists."""
@@ -52,7 +54,7 @@ class Groups:
         return self.find(group_id) or self._make_classic(group_id, None)
 
     def _make_classic(self, group_id: str, old: AnyGroup | None) -> Group:
-        group = Group(group_id, self._lock, self.settings)
+        group = Group(group_id, self._lock, self.settings, self._clock)
         return self._put(group, old)
 
     def for_heartbeat(self, group_id: str, *, make: bool) -> ConsumerGroup:
@@ -64,14 +66,14 @@ class Groups:
             is_none = group is None
             text = f"Consumer group {group_id} not found." if is_none else f"Group {group_id} is not a consumer group."
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
-        made = ConsumerGroup(group_id, self.settings, self._topics)
+        made = ConsumerGroup(group_id, self.settings, self._topics, self._clock)
         if group is not None:
             migration.upgrade(group, made, self._topics)
         return self._put(made, group)
 
     def put_streams(self, told: StreamsGroupDescribeResponse.Group) -> None:
         """Let a streams group be there, in the place of one with its name, whose offsets it keeps."""
-        self._put(StreamsGroup(told, self.settings, self._topics), self.find(told.group_id))
+        self._put(StreamsGroup(told, self.settings, self._topics, self._clock), self.find(told.group_id))
 
     def _put(self, group: _Group, old: AnyGroup | None) -> _Group:
         """Let a group take the place of another one, whose offsets it keeps."""
@@ -84,7 +86,7 @@ class Groups:
         """The same group, or the classic one that it has become when its last member of the consumer protocol left."""
         if isinstance(group, Group) or not migration.must_downgrade(group):
             return group
-        made = Group(group.id, self._lock, self.settings)
+        made = Group(group.id, self._lock, self.settings, self._clock)
         migration.downgrade(group, made, self._topics)
         return self._put(made, group)
 

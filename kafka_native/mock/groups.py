@@ -84,10 +84,11 @@ class Group:
 
     type = "classic"
 
-    def __init__(self, group_id: str, lock: threading.RLock, settings: Settings) -> None:
+    def __init__(self, group_id: str, lock: threading.RLock, settings: Settings, clock: Clock) -> None:
         """Make an empty group."""
         self.id = group_id
         self.settings = settings
+        self.clock = clock
         self.state = State.EMPTY
         self.generation = 0
         self.protocol_type = ""
@@ -171,10 +172,10 @@ class Group:
         if not member_id:
             member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
             if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
-                self._pending[member_id] = self.settings.clock.now() + request.session_timeout_ms / 1000
+                self._pending[member_id] = self.clock.now() + request.session_timeout_ms / 1000
                 raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         self._pending.pop(member_id, None)
-        member = Member(member_id, instance, call.client_id, call.connection.peer[0], self.settings.clock)
+        member = Member(member_id, instance, call.client_id, call.connection.peer[0], self.clock)
         old = None if instance is None else self.members.pop(self._static.get(instance, ""), None)
         self.admit(member)
         if old is None:
@@ -214,13 +215,13 @@ class Group:
         member = self.members[member_id]
         self._drop(member_id)
         if fence and member.instance_id is not None:
-            other = Member(f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "", self.settings.clock)
+            other = Member(f"{member.instance_id}-{uuid.uuid4()}", member.instance_id, "", "", self.clock)
             other.session_seconds, other.protocols = member.session_seconds, member.protocols
             self.admit(other)
         self._after_loss()
 
     def _prepare_rebalance(self) -> None:
-        now = self.settings.clock.now()
+        now = self.clock.now()
         was_empty = self.state is State.EMPTY
         self.state = State.PREPARING
         self._earliest_end = now + self.settings.rebalance_delay if was_empty else now
@@ -241,9 +242,7 @@ class Group:
             joined = [member.id for member in self.members.values() if member.is_joining]
             if self.leader not in joined:
                 self.leader = joined[0]
-            self._join_deadline = self.settings.clock.now() + max(
-                one.rebalance_seconds for one in self.members.values()
-            )
+            self._join_deadline = self.clock.now() + max(one.rebalance_seconds for one in self.members.values())
         for member in self.members.values():
             member.must_sync = member.is_joining
             member.is_joining = False
@@ -318,7 +317,7 @@ class Group:
 
     def tick(self) -> None:
         """Let happen what is due: sessions end, and a rebalance that waits for nobody (any longer) ends."""
-        now = self.settings.clock.now()
+        now = self.clock.now()
         for member_id, deadline in list(self._pending.items()):
             if deadline < now:
                 del self._pending[member_id]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.clock import Clock
+
+if TYPE_CHECKING:
+    from kafka_native.mock.clock import Clock
 
 EditMetadata = Callable[[str, bytes], bytes]
 """What a test makes of a member's metadata: its id and the bytes in, other bytes out."""
@@ -50,12 +52,7 @@ class Settings:
     """
 
     def __init__(
-        self,
-        rebalance_delay: float,
-        heartbeat_seconds: float,
-        session_seconds: float,
-        max_size: int | None = None,
-        clock: Clock | None = None,
+        self, rebalance_delay: float, heartbeat_seconds: float, session_seconds: float, max_size: int | None = None
     ) -> None:
         """Take these, and Kafka's defaults for the rest."""
         self.rebalance_delay = rebalance_delay
@@ -63,7 +60,6 @@ class Settings:
         self.session_seconds = session_seconds
         self.heartbeat_intervals: dict[str, float] = {}
         self.max_size = max_size
-        self.clock = clock or Clock()
         self.server_assignor = "uniform"
         self.migration = "bidirectional"
         self.denied_topics: set[str] = set()

@@ -40,7 +40,7 @@ def may_upgrade(group: Group) -> bool:
 def upgrade(group: Group, made: ConsumerGroup, topics: Mapping[str, Topic]) -> None:
     """Take the members of a classic group over, with what they are assigned. Raises ``GroupError``."""
     for old in group.members.values():
-        member = ConsumerMember(old.id, old.instance_id, old.client_id, old.host, group.settings.clock.now())
+        member = ConsumerMember(old.id, old.instance_id, old.client_id, old.host, made.clock)
         try:
             given = ConsumerProtocolAssignment.unpack(old.assignment) if old.assignment else None
             subscription = ConsumerProtocolSubscription.unpack(next(iter(old.protocols.values()), b""))
@@ -76,7 +76,7 @@ def downgrade(group: ConsumerGroup, made: Group, topics: Mapping[str, Topic]) ->
     made.generation = group.epoch
     for old in group.members.values():
         assert old.classic is not None
-        member = Member(old.id, old.instance_id, old.client_id, old.host, group.settings.clock)
+        member = Member(old.id, old.instance_id, old.client_id, old.host, made.clock)
         member.protocols = old.classic.protocols
         member.session_seconds = old.classic.session_seconds
         member.rebalance_seconds = old.rebalance_seconds
@@ -162,26 +162,26 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, T
         if said is not None and said != known:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.epoch > member.epoch and member.step is not Step.UNREVOKED:
-        _must_rejoin(group, member)
+        _must_rejoin(member)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
-    member.last_seen = group.settings.clock.now()
+    member.seen()
     return protocol, _packed(member.assigned, {topic.id: name for name, topic in topics.items()})
 
 
 def heartbeat(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> None:
     """Let a classic member stay. Raises ``GroupError``, for instance when it is time to join again."""
     member = _known(group, member_id, instance_id, generation)
-    member.last_seen = group.settings.clock.now()
+    member.seen()
     group.look_at_topics()
     can_get_more = member.step is Step.UNRELEASED and not group.waits_for_others(member)
     if member.epoch < group.epoch or member.step is Step.UNREVOKED or can_get_more:
-        _must_rejoin(group, member)
+        _must_rejoin(member)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def _must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> None:
+def _must_rejoin(member: ConsumerMember) -> None:
     if member.join_deadline is None:
-        member.join_deadline = group.settings.clock.now() + member.rebalance_seconds
+        member.join_deadline = member.clock.now() + member.rebalance_seconds
 
 
 def leave(group: ConsumerGroup, member_id: str, instance_id: str | None, reason: str | None) -> None:

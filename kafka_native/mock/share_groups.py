@@ -16,6 +16,7 @@ from kafka_native.mock.share_partitions import SharePartition, ShareSettings, St
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafka_native.mock.clock import Clock
     from kafka_native.mock.server import Connection
     from kafka_native.mock.topics import Topic
     from kafka_native.protocol.share import ShareGroupHeartbeatRequest
@@ -31,7 +32,7 @@ _LAST_EPOCH = 0x7FFFFFFF
 class ShareMember:
     """One member of a group."""
 
-    def __init__(self, member_id: str, client_id: str, host: str, now: float) -> None:
+    def __init__(self, member_id: str, client_id: str, host: str, clock: Clock) -> None:
         """It is new."""
         self.id = member_id
         self.client_id = client_id
@@ -40,7 +41,12 @@ class ShareMember:
         self.topics: list[str] = []
         self.assigned: set[Key] = set()
         self.told: set[Key] | None = None
-        self.last_seen = now
+        self._clock = clock
+        self.last_seen = clock.now()
+
+    def seen(self) -> None:
+        """It gave a sign of life."""
+        self.last_seen = self._clock.now()
 
 
 class ShareGroup:
@@ -49,13 +55,14 @@ class ShareGroup:
     type = "share"
     protocol_type = "share"
 
-    def __init__(self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic]) -> None:
-        """Make an empty group; ``topics`` are the cluster's."""
+    def __init__(self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock) -> None:
+        """Make an empty group; ``topics`` and ``clock`` are the cluster's."""
         self.id = group_id
         self.epoch = 0
         self.members: dict[str, ShareMember] = {}
         self.partitions: dict[Key, SharePartition] = {}
         self._settings = settings
+        self._clock = clock
         self._topics = topics
         self._seen: object = None
 
@@ -76,15 +83,14 @@ class ShareGroup:
             limit = self._settings.max_size
             if limit is not None and len(self.members) >= limit:
                 raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            member = self.members[request.member_id] = ShareMember(
-                request.member_id, client_id, host, self._settings.clock.now()
-            )
+            member = ShareMember(request.member_id, client_id, host, self._clock)
+            self.members[request.member_id] = member
         elif not joins and request.member_epoch > member.epoch:
             text = f"The share group member has a greater member epoch ({request.member_epoch}) than known."
             raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
         if request.subscribed_topic_names is not None:
             member.topics = sorted(set(request.subscribed_topic_names))
-        member.last_seen = self._settings.clock.now()
+        member.seen()
         self._assign()
         member.epoch = self.epoch
         tells = joins or request.subscribed_topic_names is not None or member.told != member.assigned
@@ -100,7 +106,7 @@ class ShareGroup:
 
     def tick(self) -> None:
         """Take out members whose session is over."""
-        now = self._settings.clock.now()
+        now = self._clock.now()
         for member in list(self.members.values()):
             if now - member.last_seen > self._settings.session_seconds:
                 del self.members[member.id]
@@ -171,13 +177,16 @@ class ShareSession:
 class ShareGroups:
     """The share groups of the cluster, and the sessions of all brokers."""
 
-    def __init__(self, lock: threading.RLock, settings: ShareSettings, topics: Mapping[str, Topic]) -> None:
+    def __init__(
+        self, lock: threading.RLock, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock
+    ) -> None:
         """No groups yet; ``lock`` and ``topics`` are the cluster's."""
         self._lock = lock
         self._topics = topics
         self._groups: dict[str, ShareGroup] = {}
         self._sessions: dict[tuple[int, str, str], ShareSession] = {}
         self.settings = settings
+        self._clock = clock
 
     # --- for tests: these take the lock ---
 
@@ -196,7 +205,7 @@ class ShareGroups:
         """What is of a record, and how often it was delivered."""
         with self._lock:
             found = self._partition(group_id, topic, partition)
-            found.refresh(self.settings.clock.now())
+            found.refresh(self._clock.now())
             return found.state_of(offset)
 
     def expire_locks(self, group_id: str) -> None:
@@ -239,7 +248,7 @@ class ShareGroups:
         """A group. Raises ``GroupError``."""
         group = self._groups.get(group_id)
         if group is None and make:
-            group = self._groups[group_id] = ShareGroup(group_id, self.settings, self._topics)
+            group = self._groups[group_id] = ShareGroup(group_id, self.settings, self._topics, self._clock)
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=f"Group {group_id} not found.")
         return group

@@ -15,7 +15,6 @@ from kafka_native._reference.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafka_native.mock.clock import Clock
     from kafka_native.mock.topics import Partition
     from kafka_native.protocol.share import AcknowledgementBatch
 
@@ -38,9 +37,8 @@ _FATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.ARCHIVE
 class ShareSettings:
     """What all share groups go by; tests change it."""
 
-    def __init__(self, heartbeat_seconds: float, session_seconds: float, clock: Clock) -> None:
+    def __init__(self, heartbeat_seconds: float, session_seconds: float) -> None:
         """Kafka's defaults, but for the heartbeats."""
-        self.clock = clock
         self.heartbeat_seconds = heartbeat_seconds
         self.session_seconds = session_seconds
         self.lock_seconds = 30.0

@@ -135,9 +135,9 @@ class World:
         self.clock = Clock()
         self.faulty = True
         self.lossy = lossy
-        settings = Settings(0.0, 0.5, SESSION_S, clock=MockClock(self.clock))
+        settings = Settings(0.0, 0.5, SESSION_S)
         self.topics = {name: SimpleNamespace(id=each, partitions=[None] * 4) for name, each in TOPICS.items()}
-        self.group = ConsumerGroup("g", settings, self.topics)  # type: ignore[arg-type]
+        self.group = ConsumerGroup("g", settings, self.topics, MockClock(self.clock))  # type: ignore[arg-type]
         self.members: list[SimMember] = []
         self.later: list[tuple[SimMember, Callable[[], None]]] = []
         self.log: Counter[str] = Counter()

@@ -18,7 +18,7 @@ from kafka_native.protocol.groups import JoinGroupRequest, LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import OffsetDeleteRequest
 from tests.mock import test_mock_consumer_groups as modern
-from tests.mock.test_mock_groups import GROUP, REBALANCE_MS, Member, joins_late, stable_pair
+from tests.mock.test_mock_groups import GROUP, REBALANCE_MS, Member, let_it_wait, stable_pair
 from tests.mock.test_mock_protocol import MAKE
 from tests.mock.wire import Wire, fetch_request, fetched
 
@@ -107,7 +107,8 @@ def test_static_member_that_is_away_keeps_its_place_until_its_session_ends(
     away.join()
     away.sync({away.id: b"x"})
     other = Member(cluster, pool, rebalance_ms=REBALANCE_MS)
-    response = joins_late(cluster, other)  # the rebalance doesn't wait longer for the one, and doesn't lose it
+    # The rebalance doesn't wait longer for the one, and doesn't lose it.
+    response = let_it_wait(cluster, other, other.start_join())
     assert (response.error_code, response.leader) == (0, other.id)
     assert {one.instance_id for one in cluster.group(GROUP).members.values()} == {"one", None}
 

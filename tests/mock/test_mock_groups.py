@@ -175,23 +175,23 @@ REBALANCE_MS = 5_000
 """Less than the members' sessions."""
 
 
-def joins_late(cluster: MockCluster, member: Member) -> JoinGroupResponse:
-    """Lets a member join that waits for another, until the time for the rebalance is over."""
-    joining = member.start_join()
+def let_it_wait(cluster: MockCluster, member: Member, answer: Future[Any]) -> Any:
+    """The answer to a member's request that waits for another member, until the time for the rebalance is over."""
 
     def waits() -> bool:
         group = cluster.groups.find(GROUP)
-        return group is not None and member.id in group.members and bool(group.members[member.id].is_joining)  # type: ignore[union-attr]
+        known = None if group is None else group.members.get(member.id)
+        return known is not None and bool(known.waiting)  # type: ignore[union-attr]
 
-    wait_for(waits, "the member that waits")
+    wait_for(waits, "the request that waits")
     cluster.advance(REBALANCE_MS / 1000)
-    return joining.result(WAIT_S)
+    return answer.result(WAIT_S)
 
 
 def test_rebalance_goes_on_without_who_comes_too_late(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
     first, second = stable_pair(cluster, pool, rebalance_ms=REBALANCE_MS)
     second.protocols = {"range": b"changed"}
-    response = joins_late(cluster, second)  # waits for the first, which doesn't come
+    response = let_it_wait(cluster, second, second.start_join())  # waits for the first, which doesn't come
     assert (response.error_code, response.leader) == (0, second.id)
     assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -204,10 +204,8 @@ def test_follower_is_told_when_the_leader_brings_no_assignment(cluster: MockClus
         time.sleep(0.002)
     assert first.join().leader == first.id
     assert joining.result(5).error_code == 0
-    syncing = pool.submit(second.sync)
-    wait_for(lambda: cluster.groups.find(GROUP).members[second.id].waiting, "the member that waits")  # type: ignore[union-attr]
-    cluster.advance(REBALANCE_MS / 1000)
-    assert syncing.result(WAIT_S).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    answer = let_it_wait(cluster, second, pool.submit(second.sync))
+    assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert second.join().leader == second.id
 
 

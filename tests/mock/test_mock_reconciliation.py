@@ -7,6 +7,7 @@ import random
 import pytest
 
 from kafka_native.mock.assignors import ASSIGNORS, Wish
+from kafka_native.mock.clock import Clock
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.membership import GroupError, Settings
 from kafka_native.mock.topics import Topic
@@ -67,7 +68,7 @@ def test_no_partition_has_two_owners(seed: int, assignor: str) -> None:
     topics = {name: Topic(name, [[1]] * dice.randint(1, 6), {}, {1}) for name in NAMES}
     settings = Settings(0.0, 1.0, 1000.0)
     settings.server_assignor = assignor
-    group = ConsumerGroup("group", settings, topics)
+    group = ConsumerGroup("group", settings, topics, Clock())
     clients: list[Client] = []
     for number in range(300):
         what = dice.random()
