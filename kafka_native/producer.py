@@ -166,11 +166,10 @@ class Producer(Transacting, ProducerCore):
         :param timeout: Seconds that the whole call may wait for room; negative: for ever. None: ``max.block.ms`` for
             each time that nothing moves, if it is set, else for ever.
         :return: How many rows were taken, which is all of them. With ``on_delivery``, a row that can't be queued (over
-            ``message.max.bytes``, no such partition) is taken as well, and among the report's ``failed``.
+            ``message.max.bytes``) is taken as well, and among the report's ``failed``.
         :raises BufferError: No room in time.
-        :raises KafkaException: Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE) or has
-            no partition (_UNKNOWN_PARTITION). Or the producer has a fatal error, or interceptors, which
-            would have to be called for each row.
+        :raises KafkaException: Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE). Or
+            the producer has a fatal error, or interceptors, which would have to be called for each row.
         :raises OSError: The stream of ``data`` failed.
         :raises RuntimeError: The producer is closed, maybe by another thread meanwhile.
         :raises TypeError: ``data`` isn't Arrow, or a column has another type.

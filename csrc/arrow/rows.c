@@ -331,10 +331,3 @@ int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64
     }
     return status;
 }
-
-int32_t kn_rows_partition(const struct kn_rows *rows)
-{
-    int32_t partition = rows->partition;
-    if (rows->columns[KN_ROWS_PARTITION] >= 0 && rows->at < rows->length) partition_at(&rows->partitions, rows->at, &partition);
-    return partition;
-}

@@ -57,13 +57,12 @@ void kn_rows_deinit(struct kn_rows *rows);
 int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema, const struct ArrowArray *array, struct kn_arrow_problem *problem, int *role);
 
 /* Queues rows from `at` on, at most `most` (about). KN_OK: as many, or to the chunk's end. Otherwise row `at` is why it stopped: KN_ERR_FULL, KN_ERR_TOO_LARGE,
- * KN_ERR_UNKNOWN_PARTITION (kn_rows_partition() tells it), KN_ERR_STALE: its topic isn't in the table (kn_rows_topic_name()), KN_ERR_INVALID: foreign memory
+ * KN_ERR_STALE: its topic isn't in the table (kn_rows_topic_name()), KN_ERR_INVALID: foreign memory
  * has changed since it was checked, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_FATAL. */
 int kn_rows_append(struct kn_rows *rows, int64_t most);
 /* The same, and when the queue is full waits for room, until *deadline_us (KN_NEVER: no limit), a signal (KN_ERR_INTERRUPTED), or the end of the client
  * (KN_ERR_CLOSED). stall_us > 0: *deadline_us is so much later after each row that got in. Returns from time to time with KN_OK. */
 int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64_t *deadline_us, int64_t stall_us);
-int32_t kn_rows_partition(const struct kn_rows *rows);
 void kn_rows_topic_name(const struct kn_rows *rows, const uint8_t **name, int64_t *size);
 int kn_rows_add_topic(struct kn_rows *rows, struct kn_topic *topic); /* KN_OK, KN_ERR_NOMEM */
 

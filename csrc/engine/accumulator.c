@@ -17,6 +17,7 @@
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10) /* of a cold partition: ten thousand of them stay affordable */
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
+#define STAGED_SPAN_US 500000 /* between the first and the last record of a staged batch, about */
 #define ID_STRIDE ((int64_t)1 << 20) /* more than a batch has records: the parts of a split one find their ids in between */
 
 enum need { NEED_NOTHING, NEED_BATCH, NEED_BUFFER, NEED_ARRAYS };
@@ -296,6 +297,13 @@ static inline void fetch_ahead(const struct kn_accumulator *accumulator)
     __builtin_prefetch((const void *)((uintptr_t)accumulator->last_end + KN_LINE_BYTES), 1);
 }
 
+/* Under the lock of staging: whether the record's partition is known by now. A table is published under this lock, behind what was staged. */
+static inline int is_known(const struct kn_accumulator *staging, const struct kn_message *message)
+{
+    const struct kn_partition_table *table = atomic_load_explicit(&staging->topic->table, memory_order_acquire);
+    return table && message->partition < table->count;
+}
+
 int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct kn_append *appends, int32_t count, int32_t *appended,
                               struct kn_notice *notice)
 {
@@ -312,7 +320,7 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
     while (done < count && notice->move_on == KN_STAY) {
         /* Checked under the lock: what gets in before the closing client drains this partition is drained, the rest is refused. */
         status = atomic_load_explicit(&engine->refusing, memory_order_acquire);
-        if (status == KN_OK && accumulator->redirected) status = KN_ERR_STALE;
+        if (status == KN_OK && accumulator->partition == KN_STAGING && is_known(accumulator, appends[done].message)) status = KN_ERR_STALE;
         if (status != KN_OK) break;
         enum need need = append_ready(accumulator, &appends[done], &spare, &want, notice);
         if (need == NEED_NOTHING) {
@@ -674,29 +682,43 @@ static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *f
     }
 }
 
-void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
+/* The open batch of staging grows for as long as a partition is unknown. In parts, its records are no older than they look. */
+static void close_staged(struct kn_accumulator *staging, int64_t now_us)
 {
-    int64_t timeout_us = (int64_t)config_of(accumulator)->message_timeout_ms * 1000;
-    if (timeout_us <= 0) return;
-    struct kn_list expired;
-    kn_list_init(&expired);
+    struct kn_notice nobody = {0}; /* staging has no leader */
+    kn_mutex_lock(&staging->lock);
+    if (staging->open && staging->open->writer.record_count > 0 && staging->open->created_us + STAGED_SPAN_US <= now_us) complete_open(staging, &nobody);
+    kn_mutex_unlock(&staging->lock);
+}
+
+void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t before_us, int status, const char *text)
+{
+    struct kn_list failed;
+    kn_list_init(&failed);
     kn_mutex_lock(&accumulator->lock);
     struct kn_list *node;
     while ((node = kn_list_first(&accumulator->waiting))) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, node);
-        if (batch->created_us + timeout_us > now_us) break;
+        if (batch->created_us > before_us) break;
         forget_sequence(batch);
         kn_list_remove(node);
-        kn_list_push_back(&expired, node);
+        kn_list_push_back(&failed, node);
         count_batches(accumulator, -1);
     }
     struct kn_batch *open = accumulator->open;
-    if (open && kn_list_empty(&accumulator->waiting) && open->created_us + timeout_us <= now_us) {
-        kn_list_push_back(&expired, &close_open(accumulator)->node);
+    if (open && kn_list_empty(&accumulator->waiting) && open->created_us <= before_us) {
+        kn_list_push_back(&failed, &close_open(accumulator)->node);
         count_batches(accumulator, -1);
     }
     kn_mutex_unlock(&accumulator->lock);
-    deliver_failed(accumulator, &expired, KN_ERR_TIMED_OUT, 0, NULL);
+    deliver_failed(accumulator, &failed, status, 0, text);
+}
+
+void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
+{
+    int64_t timeout_us = (int64_t)config_of(accumulator)->message_timeout_ms * 1000;
+    if (accumulator->partition == KN_STAGING) close_staged(accumulator, now_us);
+    if (timeout_us > 0) kn_accumulator_fail_older(accumulator, now_us - timeout_us, KN_ERR_TIMED_OUT, NULL);
 }
 
 void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into)
@@ -706,6 +728,12 @@ void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *in
     kn_list_splice_back(into, &accumulator->waiting);
     if (accumulator->open) kn_list_push_back(into, &close_open(accumulator)->node);
     atomic_store_explicit(&accumulator->batches, accumulator->in_flight, memory_order_relaxed);
+}
+
+void kn_accumulator_return(struct kn_accumulator *accumulator, struct kn_list *batches)
+{
+    for (struct kn_list *node = batches->next; node != batches; node = node->next) count_batches(accumulator, 1);
+    kn_list_splice_back(&accumulator->waiting, batches);
 }
 
 void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code, const char *text)

@@ -64,7 +64,6 @@ struct kn_accumulator {
     struct kn_topic *topic;
     int32_t partition;                 /* KN_STAGING: a topic's staging accumulator */
     /* under lock */
-    int redirected;                    /* staging: the partition table is published, append says KN_ERR_STALE */
     size_t batch_limit_bytes;          /* a batch of several records stays below */
     int64_t stuck_bytes;               /* of keyless records that stuck to this partition, minus batch_limit_bytes for each time they moved on for it */
     int64_t notified_us;               /* the leader looks here then, at the latest; KN_NEVER: it doesn't */
@@ -118,7 +117,7 @@ struct kn_append {
 void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_topic *topic, int32_t partition);
 void kn_accumulator_deinit(struct kn_accumulator *accumulator); /* frees what is left */
 
-/* Appends one record in wire form. KN_OK, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_STALE (staging only: look at the table again). The caller passes
+/* Appends one record in wire form. KN_OK, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_STALE (staging only: its partition is known by now). The caller passes
  * `notice` on to kn_notice_send(). */
 int kn_accumulator_append(struct kn_accumulator *accumulator, const struct kn_append *append, struct kn_notice *notice);
 /* The same with one lock for several. *appended says how many of the first ones are in; with KN_OK it is fewer than `count` when notice->move_on says
@@ -168,7 +167,11 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us);
 /* Control thread, or the leader's when it can't take anything: delivers everything that isn't taken with this error. */
 void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code, const char *text);
+/* Control thread: delivers what was created before `before_us`, and isn't taken, with this status. */
+void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t before_us, int status, const char *text);
 /* Under lock: moves every batch that isn't taken to the initialised list `into`, in order. */
 void kn_accumulator_steal(struct kn_accumulator *accumulator, struct kn_list *into);
+/* Under lock: puts stolen batches back, behind nothing: nothing was appended since. Empties `batches`. */
+void kn_accumulator_return(struct kn_accumulator *accumulator, struct kn_list *batches);
 
 #endif

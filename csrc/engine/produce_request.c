@@ -140,13 +140,15 @@ struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *con
 int kn_produce_error_action(int16_t error_code)
 {
     switch (error_code) {
-    case 3:   /* UNKNOWN_TOPIC_OR_PARTITION: just created, or moved away */
+    case 3:  /* UNKNOWN_TOPIC_OR_PARTITION: just created, or moved away */
+    case 6:  /* NOT_LEADER_OR_FOLLOWER */
+    case 56: /* KAFKA_STORAGE_ERROR */
+        /* Also the answer of a leader that has appended, and stopped leading before the replicas had it. */
+        return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH | KN_PRODUCE_POSSIBLE;
     case 5:   /* LEADER_NOT_AVAILABLE */
-    case 6:   /* NOT_LEADER_OR_FOLLOWER */
     case 8:   /* BROKER_NOT_AVAILABLE */
     case 9:   /* REPLICA_NOT_AVAILABLE */
     case 13:  /* NETWORK_EXCEPTION */
-    case 56:  /* KAFKA_STORAGE_ERROR */
     case 72:  /* LISTENER_NOT_FOUND */
     case 74:  /* FENCED_LEADER_EPOCH */
     case 75:  /* UNKNOWN_LEADER_EPOCH */

@@ -114,8 +114,8 @@ void kn_stats_means(struct kn_broker *broker, struct kn_mean_snapshot snapshots[
 
 static void add_topic(struct kn_topic *topic, struct kn_client_snapshot *snapshot)
 {
-    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
-        struct kn_accumulator *accumulator = topic->tables->partitions[i];
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        struct kn_accumulator *accumulator = topic->largest->partitions[i];
         kn_mutex_lock(&accumulator->lock);
         snapshot->txmsgs += accumulator->delivered_messages;
         snapshot->txmsg_bytes += accumulator->delivered_bytes;

@@ -44,9 +44,9 @@ void kn_topic_free(struct kn_topic *topic)
     if (!topic) return;
     kn_accumulator_deinit(&topic->staging);
     struct kn_partition_table *table = topic->tables;
-    for (int32_t i = 0; table && i < table->count; i++) {
-        kn_accumulator_deinit(table->partitions[i]);
-        free(table->partitions[i]);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_deinit(topic->largest->partitions[i]);
+        free(topic->largest->partitions[i]);
     }
     while (table) {
         struct kn_partition_table *older = table->older;
@@ -67,7 +67,7 @@ int32_t kn_topic_partition_count(struct kn_topic *topic)
 
 /* --- choosing a partition --- */
 
-/* The partition of a record, or NULL: it asked for one that isn't there. Sets append->sticks. */
+/* The partition of a record, or NULL: it asked for one that isn't known (yet). Sets append->sticks. */
 static inline struct kn_accumulator *choose_partition(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_append *append)
 {
     const struct kn_message *message = append->message;
@@ -148,7 +148,8 @@ static inline int append_init(const struct kn_topic *topic, const struct kn_mess
     return KN_OK;
 }
 
-/* STALE: the table was published, or taken back, between the look and the append. */
+/* A record waits in staging while its topic's partitions, or the one that it asks for, aren't known: a partition may be younger than the metadata.
+ * STALE: a table was published, or taken back, between the look and the append. */
 
 static int append_one(struct kn_topic *topic, struct kn_append *append)
 {
@@ -157,8 +158,7 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
         int32_t appended;
         struct kn_accumulator *accumulator;
         const struct kn_partition_table *table = atomic_load_explicit(&topic->table, memory_order_acquire);
-        if (!table) status = produce_staged(topic, append, 1, &appended);
-        else if (!(accumulator = choose_partition(topic, table, append))) status = KN_ERR_UNKNOWN_PARTITION;
+        if (!table || !(accumulator = choose_partition(topic, table, append))) status = produce_staged(topic, append, 1, &appended);
         else status = append_to(topic, table, accumulator, append, 1, &appended);
     } while (status == KN_ERR_STALE);
     return status;
@@ -172,9 +172,8 @@ static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_
     if (!table) return produce_staged(topic, appends, count, appended);
     struct kn_accumulator *accumulator = choose_partition(topic, table, &appends[0]);
     int32_t run = 1;
-    if (!accumulator) return KN_ERR_UNKNOWN_PARTITION;
     while (run < count && choose_partition(topic, table, &appends[run]) == accumulator) run++;
-    return append_to(topic, table, accumulator, appends, run, appended);
+    return !accumulator ? produce_staged(topic, appends, run, appended) : append_to(topic, table, accumulator, appends, run, appended);
 }
 
 /* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is empty. */
@@ -241,8 +240,7 @@ int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
     int32_t count = batch->writer.record_count;
     int refusal = refusal_of(engine);
     if (refusal != KN_OK) return refusal;
-    if (!table) return KN_ERR_STALE;
-    if (batch->partition >= table->count) return KN_ERR_UNKNOWN_PARTITION;
+    if (!table || batch->partition >= table->count) return KN_ERR_STALE;
     struct kn_accumulator *accumulator = table->partitions[batch->partition];
     int64_t budget_bytes = batch->budget_bytes; /* once it is the engine's it may be gone at any time */
     int status = kn_budget_take(&engine->budget, count, budget_bytes);
@@ -275,9 +273,9 @@ static int drain_record(struct kn_topic *topic, const struct kn_partition_table 
     return status;
 }
 
-/* Moves a staged batch's records to their partitions. What can't go stays in the batch, closed up in place (no allocation can fail here), and is
- * delivered with the reason. */
-static void drain_batch(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_batch *batch)
+/* Moves a staged batch's records to their partitions. What can't go stays in the batch, closed up in place (no allocation can fail here): it goes to
+ * `unknown` when it asks for a partition that isn't in the table, else it is delivered with the reason. */
+static void drain_batch(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_batch *batch, struct kn_list *unknown)
 {
     struct kn_batch_view view;
     struct kn_record_reader reader;
@@ -313,45 +311,54 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
     batch->writer.record_count = kept;
     batch->plain->size_bytes = (size_t)(kept_end - batch->plain->data);
     batch->budget_bytes = kept_budget;
+    if (reason == KN_ERR_UNKNOWN_PARTITION) {
+        kn_list_push_back(unknown, &batch->node);
+        return;
+    }
     batch->accumulator = NULL;
     kn_batch_set_error(batch, reason, 0, NULL, 0);
     kn_engine_deliver(topic->engine, batch);
 }
 
-static void drain_list(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_list *batches)
+static void drain_list(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_list *batches, struct kn_list *unknown)
 {
     struct kn_list *node;
-    while ((node = kn_list_pop_front(batches))) drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node));
+    while ((node = kn_list_pop_front(batches))) drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node), unknown);
 }
 
-/* Ends staging: drained in rounds while records may still come, at last with the lock held. */
+/* Moves staged records over: in rounds while more may come, at last with the lock held. Then the table is there for everybody, and what asks for a
+ * partition that isn't in it either is staged as before, ahead of what will come. */
 static void publish(struct kn_topic *topic, struct kn_partition_table *table)
 {
-    struct kn_list batches;
+    struct kn_list batches, unknown;
     kn_list_init(&batches);
+    kn_list_init(&unknown);
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0; /* who stages something from now on says so */
+    kn_mutex_unlock(&topic->lock);
     for (int round = 0;; round++) {
         kn_mutex_lock(&topic->staging.lock);
         kn_accumulator_steal(&topic->staging, &batches);
         if (kn_list_empty(&batches) || round == UNLOCKED_DRAINS) break;
         kn_mutex_unlock(&topic->staging.lock);
-        drain_list(topic, table, &batches);
+        drain_list(topic, table, &batches, &unknown);
     }
-    drain_list(topic, table, &batches);
-    topic->staging.redirected = 1;
+    drain_list(topic, table, &batches, &unknown);
+    kn_accumulator_return(&topic->staging, &unknown);
     atomic_store_explicit(&topic->table, table, memory_order_release);
     kn_mutex_unlock(&topic->staging.lock);
 }
 
-/* A table of `count` partitions that shares the older one's accumulators; NULL: no memory. */
+/* A table of `count` partitions that shares the accumulators that there are; NULL: no memory. */
 static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t count)
 {
-    struct kn_partition_table *older = topic->tables;
     struct kn_partition_table *table = malloc(sizeof *table + (size_t)count * sizeof *table->partitions);
     if (!table) return NULL;
-    table->older = older;
+    table->older = topic->tables;
     table->count = count;
-    int32_t shared = older ? older->count : 0;
-    if (shared) memcpy(table->partitions, older->partitions, (size_t)shared * sizeof *table->partitions);
+    int32_t shared = topic->largest ? topic->largest->count : 0;
+    if (shared > count) shared = count;
+    if (shared) memcpy(table->partitions, topic->largest->partitions, (size_t)shared * sizeof *table->partitions);
     for (int32_t i = shared; i < count; i++) {
         struct kn_accumulator *accumulator = kn_line_new(sizeof *accumulator);
         if (!accumulator) {
@@ -377,28 +384,44 @@ static void set_leaders(struct kn_partition_table *table, int32_t count, struct 
     }
 }
 
+/* Whether the topic was deleted and made anew. */
+static int take_id(struct kn_topic *topic, const uint8_t id[16])
+{
+    if (memcmp(topic->id, id, 16) == 0) return 0;
+    int both_known = memcmp(topic->id, kn_no_topic_id, 16) != 0 && memcmp(id, kn_no_topic_id, 16) != 0;
+    memcpy(topic->id, id, 16);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) kn_accumulator_set_topic_id(topic->largest->partitions[i], id);
+    return both_known;
+}
+
+/* What waits for partitions that the topic doesn't have any more. */
+static void drop_partitions(struct kn_topic *topic, int32_t count)
+{
+    for (int32_t i = count; i < topic->largest->count; i++) {
+        kn_accumulator_set_leader(topic->largest->partitions[i], NULL, -1);
+        kn_accumulator_fail(topic->largest->partitions[i], KN_ERR_UNKNOWN_PARTITION, 0, NULL);
+    }
+}
+
 int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_t count, struct kn_broker *const *leaders,
                             const int32_t *leader_epochs)
 {
     if (count <= 0) return KN_ERR_INVALID;
-    if (!id) id = kn_no_topic_id;
-    if (memcmp(topic->id, id, 16) != 0) {
-        memcpy(topic->id, id, 16);
-        for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) kn_accumulator_set_topic_id(topic->tables->partitions[i], id);
-    }
-    if (!topic->tables || topic->tables->count < count) {
-        struct kn_partition_table *table = table_new(topic, count);
+    struct kn_partition_table *table = topic->tables;
+    int is_another = take_id(topic, id ? id : kn_no_topic_id);
+    int shrinks = is_another && table && table->count > count;
+    if (!table || table->count < count || shrinks) {
+        table = table_new(topic, count);
         if (!table) return KN_ERR_NOMEM;
         topic->tables = table;
+        if (!topic->largest || topic->largest->count < count) topic->largest = table;
     }
-    struct kn_partition_table *table = topic->tables;
     set_leaders(table, count, leaders, leader_epochs);
-    if (atomic_load_explicit(&topic->table, memory_order_acquire)) {
-        atomic_store_explicit(&topic->table, table, memory_order_release);
-        return KN_OK;
+    if (atomic_load_explicit(&topic->table, memory_order_acquire) != table) {
+        publish(topic, table);
+        set_leaders(table, count, leaders, leader_epochs); /* once more: now they are told what has moved in */
     }
-    publish(topic, table);
-    set_leaders(table, count, leaders, leader_epochs); /* once more: now they are told what has moved in */
+    if (shrinks) drop_partitions(topic, count);
     return KN_OK;
 }
 
@@ -409,32 +432,41 @@ void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const
     topic->wanted = 0;
     kn_mutex_unlock(&topic->lock);
     kn_mutex_lock(&topic->staging.lock);
-    topic->staging.redirected = 0;
     atomic_store_explicit(&topic->table, NULL, memory_order_release);
     kn_mutex_unlock(&topic->staging.lock);
     kn_accumulator_fail(&topic->staging, status, error_code, text);
-    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
-        kn_accumulator_fail(topic->tables->partitions[i], status, error_code, text);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_fail(topic->largest->partitions[i], status, error_code, text);
     }
+}
+
+int kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us)
+{
+    static const char text[] = "the topic has no such partition";
+    kn_mutex_lock(&topic->lock);
+    topic->wanted = 0; /* first: what is staged from now on says so again */
+    kn_mutex_unlock(&topic->lock);
+    kn_accumulator_fail_older(&topic->staging, before_us, KN_ERR_UNKNOWN_PARTITION, text);
+    return atomic_load_explicit(&topic->staging.batches, memory_order_relaxed) > 0;
 }
 
 void kn_topic_purge(struct kn_topic *topic)
 {
     kn_accumulator_fail(&topic->staging, KN_ERR_PURGED, 0, NULL);
-    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
-        kn_accumulator_fail(topic->tables->partitions[i], KN_ERR_PURGED, 0, NULL);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_fail(topic->largest->partitions[i], KN_ERR_PURGED, 0, NULL);
     }
 }
 
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch)
 {
-    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) {
-        kn_accumulator_grant(topic->tables->partitions[i], producer_id, producer_epoch);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
+        kn_accumulator_grant(topic->largest->partitions[i], producer_id, producer_epoch);
     }
 }
 
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us)
 {
     kn_accumulator_expire(&topic->staging, now_us);
-    for (int32_t i = 0; topic->tables && i < topic->tables->count; i++) kn_accumulator_expire(topic->tables->partitions[i], now_us);
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) kn_accumulator_expire(topic->largest->partitions[i], now_us);
 }

@@ -202,8 +202,7 @@ cdef class Call:
     cdef Source source
     cdef Topic topic
     cdef ArrowReport report  # None: nobody wants one
-    cdef object refusal  # the KafkaError of the last refused row, and what it was for: refused rows in a row share it
-    cdef tuple refused
+    cdef object refusal  # the KafkaError that all refused rows share
     cdef kn_tally *tally
 
     def __dealloc__(self):
@@ -279,8 +278,8 @@ cdef class Call:
             PyErr_CheckSignals()
             if status == KN_ERR_STALE:
                 self._add_topic()
-            elif status == KN_ERR_TOO_LARGE or status == KN_ERR_UNKNOWN_PARTITION:
-                self._refuse_row(status)
+            elif status == KN_ERR_TOO_LARGE:
+                self._refuse_row()
             elif status != KN_OK and status != KN_ERR_INTERRUPTED:
                 raise self._failure(status)
         return 0
@@ -296,22 +295,17 @@ cdef class Call:
             raise MemoryError
         return 0
 
-    cdef int _refuse_row(self, int status) except -1:
-        # The next row can't be queued. It goes to the report, or ends the call where there is none.
+    cdef int _refuse_row(self) except -1:
+        # The next row is too large. It goes to the report, or ends the call where there is none.
         cdef kn_rows *rows = &self.source.rows
-        cdef int32_t partition = kn_rows_partition(rows)
         cdef int64_t row = rows.before + rows.at
         if self.report is None:
-            raise self.core._refusal(status, self._text(status, partition), f"row {row} ({row} queued)")
-        if self.refused is None or self.refused[0] != status or self.refused[1] != partition:
-            self.refusal = self.core._refusal(status, self._text(status, partition)).args[0]
-            self.refused = (status, partition)
+            raise self.core._refusal(KN_ERR_TOO_LARGE, None, f"row {row} ({row} queued)")
+        if self.refusal is None:
+            self.refusal = self.core._refusal(KN_ERR_TOO_LARGE).args[0]
         self.report.add(row, self.refusal)
         rows.at += 1
         return 0
-
-    cdef str _text(self, int status, int32_t partition):
-        return f"there is no partition {partition}" if status == KN_ERR_UNKNOWN_PARTITION else None
 
     cdef object _failure(self, int status):
         if status == KN_ERR_INVALID:

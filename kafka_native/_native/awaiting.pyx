@@ -373,7 +373,7 @@ cdef class Sending:
         BufferError
             No room within ``max.block.ms``, or never.
         KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _UNKNOWN_PARTITION, _FATAL.
+            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _FATAL. The future's error is _UNKNOWN_PARTITION when there is no such partition.
         RuntimeError
             The producer is closed.
         TypeError

@@ -564,6 +564,15 @@ cdef class Topic:
         with nogil:
             kn_topic_fail(self.topic, status, error_code, error_text)
 
+    def fail_unknown(self, double before):
+        """What was staged before then (`time.monotonic()`) for partitions that don't exist is delivered with _UNKNOWN_PARTITION. Whether anything is left."""
+        cdef int64_t before_us = <int64_t>(before * 1e6)
+        cdef int left
+        self.owner._alive()
+        with nogil:
+            left = kn_topic_fail_unknown(self.topic, before_us)
+        return bool(left)
+
     def __repr__(self):
         return f"Topic({self.name!r})"
 

@@ -139,6 +139,5 @@ cdef extern from "arrow/rows.h" nogil:
     void kn_rows_deinit(kn_rows *rows)
     int kn_rows_bind(kn_rows *rows, const ArrowSchema *schema, const ArrowArray *array, kn_arrow_problem *problem, int *role)
     int kn_rows_append_waiting(kn_rows *rows, kn_engine *engine, int64_t *deadline_us, int64_t stall_us)
-    int32_t kn_rows_partition(const kn_rows *rows)
     void kn_rows_topic_name(const kn_rows *rows, const uint8_t **name, int64_t *size)
     int kn_rows_add_topic(kn_rows *rows, kn_topic *topic)

@@ -261,6 +261,7 @@ cdef extern from "engine/topic.h" nogil:
     int kn_topic_produce(kn_topic *topic, const kn_message *message)
     int kn_topic_set_partitions(kn_topic *topic, const uint8_t *id, int32_t count, kn_broker *const *leaders, const int32_t *leader_epochs)
     void kn_topic_fail(kn_topic *topic, int status, int16_t error_code, const char *text)
+    int kn_topic_fail_unknown(kn_topic *topic, int64_t before_us)
 
 cdef extern from "engine/cursor.h" nogil:
     enum kn_segment_kind:

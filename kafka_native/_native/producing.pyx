@@ -307,7 +307,8 @@ cdef class ProducerCore(DeliveryCore):
         topic : str
         value, key : bytes, str (encoded as UTF-8), any contiguous buffer, or None for a null.
         partition : int
-            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``.
+            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message for a partition that isn't known (yet) waits for it, and is
+            reported with _UNKNOWN_PARTITION if it isn't there after ``topic.metadata.propagation.max.ms``.
         callback, on_delivery : callable, optional
             ``f(error, message)``, called from `poll()` or `flush()` with None or a KafkaError, and the Message as it was delivered.
         timestamp : int
@@ -319,7 +320,7 @@ cdef class ProducerCore(DeliveryCore):
         BufferError
             The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``), also after ``max.block.ms``: call `poll()` and try again.
         KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _UNKNOWN_PARTITION. With ``partitioner_cb`` also why the topic's partitions aren't known.
+            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``). With ``partitioner_cb`` also why the topic's partitions aren't known.
         RuntimeError
             The producer is closed.
         TypeError
@@ -372,7 +373,7 @@ cdef class ProducerCore(DeliveryCore):
         BufferError
             The queue is full and nothing was queued.
         KafkaException
-            MSG_SIZE_TOO_LARGE, _UNKNOWN_PARTITION. Everything before the message that the text names is queued, nothing after it.
+            MSG_SIZE_TOO_LARGE. Everything before the message that the text names is queued, nothing after it.
         RuntimeError
             The producer is closed.
         TypeError, ValueError, OverflowError

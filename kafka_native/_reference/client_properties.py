@@ -237,8 +237,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=3_600_000,
         state=State.EFFECTIVE,
         doc=(
-            "How long a topic that the cluster doesn't know may still be on its way to the brokers, before "
-            "produce and consume report it as unknown."
+            "How long a topic or a partition that the cluster doesn't know may still be on its way to the brokers, "
+            "before produce and consume report it as unknown."
         ),
     ),
     Property(

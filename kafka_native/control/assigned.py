@@ -35,6 +35,7 @@ class Assigned:
     due: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 10.0))
     told: tuple[int, int] | None = None  # the error that the application knows of, and the position then
+    missing_since: float | None = None  # metadata don't have it
     leader_epoch: int = NO_EPOCH  # under which it is fetched
     validated: int = NO_EPOCH  # the leader epoch under which ``next`` is known to be in the log
     out_of_range: int = OFFSET_INVALID  # the offset that was, and has been validated since

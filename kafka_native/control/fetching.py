@@ -534,9 +534,9 @@ class Fetching:
         if topic is None or not topic.known:
             return  # metadata tells when it knows
         if assigned.partition >= len(topic.partitions):
-            text = f"{assigned.topic} has no partition {assigned.partition}"
-            self._tell(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, text))
-            return  # metadata tells should it come to be
+            self._look_for(assigned, now)
+            return
+        assigned.missing_since = None
         leader = topic.partitions[assigned.partition]
         if leader.leader == NO_LEADER:
             self._metadata.refresh(now)
@@ -552,6 +552,16 @@ class Fetching:
             checks.append(self._check(assigned, leader))
         else:
             self._start(assigned, topic, leader)
+
+    def _look_for(self, assigned: Assigned, now: float) -> None:
+        """Metadata don't have the partition, which may be younger than they are. It is read as soon as they do."""
+        if assigned.missing_since is None:
+            assigned.missing_since = now
+        elif self._metadata.is_absent(*assigned.key, assigned.missing_since):
+            text = f"{assigned.topic} has no partition {assigned.partition}"
+            self._tell(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, text))
+        self._metadata.want_partition(*assigned.key, now)
+        self._later(assigned)
 
     # --- steps: the committed offset ---
 

@@ -60,6 +60,9 @@ class Topic:
     updated_at: float | None = None
     missing_since: float | None = None
     failed: KafkaError | None = None
+    wanted_partitions: int = 0
+    """So many are looked for until ``looked_for_until``, because somebody wants one that isn't there."""
+    looked_for_until: float = 0.0
 
 
 class Metadata:
@@ -86,7 +89,8 @@ class Metadata:
         self._log = pool.logs["metadata"]
         self._topic_log = pool.logs["topic"]
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
-        self._propagation_s = propagation_s
+        self.propagation_s = propagation_s
+        """How long a topic or a partition that metadata don't have may still come to be known by every broker."""
         self._timeout_s = timeout_s
         self._backoff = Backoff(fast_s, fast_most_s)
         self._trigger_s = max(trigger_s, fast_s)
@@ -122,6 +126,25 @@ class Metadata:
             self.refresh(now)
         topic.create = topic.create or create
         return topic
+
+    def want_partition(self, name: str, number: int, now: float) -> None:
+        """Somebody wants a partition of a known topic that isn't there: it may be younger than the metadata.
+
+        It is asked for again, with back-off, for ``propagation_s``. `is_absent()` says when it can't be hoped for.
+        """
+        topic = self.topics.get(name)
+        if topic is None or number < len(topic.partitions):
+            return
+        topic.wanted_partitions = max(topic.wanted_partitions, number + 1)
+        topic.looked_for_until = now + self.propagation_s
+        self.refresh(now)
+
+    def is_absent(self, name: str, number: int, since: float) -> bool:
+        """Whether a partition that was wanted at ``since`` doesn't exist, by metadata that are new enough to know."""
+        topic = self.topics.get(name)
+        if topic is None or not topic.known or topic.updated_at is None or number < len(topic.partitions):
+            return False
+        return topic.updated_at >= since + self.propagation_s
 
     def forget(self, name: str) -> None:
         """Nobody wants this topic any more."""
@@ -355,13 +378,19 @@ class Metadata:
             listener(topic, error)
 
     def _fail_missing(self, now: float) -> bool:
-        """Gives up topics that stay away for topic.metadata.propagation.max.ms; True while some are waited for."""
+        """Gives up topics that stay away for topic.metadata.propagation.max.ms.
+
+        True while some topics or partitions are waited for.
+        """
         waiting = False
         for topic in list(self.topics.values()):
-            if topic.failed is not None or (topic.known and topic.missing_since is None):
+            if topic.failed is not None:
+                continue
+            if topic.known and topic.missing_since is None:
+                waiting |= len(topic.partitions) < topic.wanted_partitions and now < topic.looked_for_until
                 continue
             since = topic.missing_since if topic.missing_since is not None else topic.wanted_since
-            if now - since < self._propagation_s:
+            if now - since < self.propagation_s:
                 waiting = True
             else:
                 topic.known = False

@@ -110,6 +110,7 @@ class _Asked:
 
     questions: list[tuple[str, int, int]]
     done: Callable[[list[Found]], None]
+    since: float
     deadline: float
     isolation_level: int
     found: dict[int, Found] = field(default_factory=dict)
@@ -150,7 +151,7 @@ class Questions:
 
         ``done`` gets an outcome for each, in order, by ``deadline`` (monotonic seconds).
         """
-        asked = _Asked(list(questions), done, deadline, isolation_level)
+        asked = _Asked(list(questions), done, self._clock(), deadline, isolation_level)
         asked.ready.update(range(len(asked.questions)))
         for topic in {topic for topic, _, _ in asked.questions}:
             self._metadata.want(topic, self._clock())
@@ -183,8 +184,14 @@ class Questions:
         if not topic.known:
             return None
         if partition >= len(topic.partitions):
-            asked.ready.discard(number)
-            asked.found[number] = KafkaError(KafkaError._UNKNOWN_PARTITION, f"{name} has no partition {partition}")
+            missing = KafkaError(KafkaError._UNKNOWN_PARTITION, f"{name} has no partition {partition}")
+            if self._metadata.is_absent(name, partition, asked.since):
+                asked.ready.discard(number)
+                asked.found[number] = missing
+            else:
+                asked.last[number] = missing
+                self._metadata.want_partition(name, partition, now)
+                self._again(now)
             return None
         leader = topic.partitions[partition]
         if leader.leader == NO_LEADER:
@@ -219,6 +226,9 @@ class Questions:
         for number, (topic, partition, _) in enumerate(asked.questions):
             if number not in asked.found:
                 cause = down or asked.last.get(number)
+                if cause is not None and cause.code() == KafkaError._UNKNOWN_PARTITION:
+                    asked.found[number] = cause
+                    continue
                 text = f"no offset of {topic} [{partition}] in time" + (f": {cause.str()}" if cause else "")
                 asked.found[number] = KafkaError(down.code() if down else KafkaError._TIMED_OUT, text)
 

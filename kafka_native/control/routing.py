@@ -33,6 +33,7 @@ class Routing:
         self._pool = pool
         self._expire_at = 0.0
         self._produced: set[str] = set()
+        self._short: set[str] = set()  # something is staged for a partition that isn't there
         self._asked: list[tuple[str, float, Callable[[int | KafkaError], None]]] = []
         self._closed: KafkaError | None = None
         metadata.on_topic.append(self._on_topic)
@@ -44,12 +45,13 @@ class Routing:
         return bool(self._produced)
 
     def on_topic_wanted(self, event: Event, now: float) -> None:
-        """The first message to a topic that has no partitions yet."""
+        """The first message that is staged: its topic's partitions aren't known, or it names one that isn't."""
         name = self._engine.topics[event.token - 1].name
         self._produced.add(name)
         topic = self._metadata.want(name, now, create=True)
         if topic.known:
             self._on_topic(topic)
+            self._find_partitions(now)
 
     def ask(self, name: str, deadline: float, done: Callable[[int | KafkaError], None], now: float) -> None:
         """Tells ``done`` how many partitions a topic has, or why nobody knows; at ``deadline`` at the latest."""
@@ -104,7 +106,19 @@ class Routing:
         self._engine.topic(topic.name).set_partitions(
             topic.id, leaders, [partition.epoch for partition in topic.partitions]
         )
+        self._short.add(topic.name)  # perhaps: the next look tells
         self._answer(topic.name, len(leaders))
+
+    def _find_partitions(self, now: float) -> None:
+        """Looks for the partitions that staged messages name, and gives up what has waited for long enough."""
+        for name in list(self._short):
+            topic = self._metadata.topics.get(name)
+            if topic is None or not topic.known or topic.updated_at is None:
+                continue  # then they wait for the topic
+            if self._engine.topic(name).fail_unknown(topic.updated_at - self._metadata.propagation_s):
+                self._metadata.want_partition(name, len(topic.partitions), now)
+            else:
+                self._short.discard(name)
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         if topic.name in self._produced:
@@ -116,4 +130,5 @@ class Routing:
         if now >= self._expire_at:
             self._expire_at = now + EXPIRE_EVERY_S
             self._engine.expire()
+            self._find_partitions(now)
         return [], min(self._expire_at, self._expire_asked(now))

@@ -190,7 +190,7 @@ def test_watermarks(client: Client):
         take(consumer, 1)
         assert consumer.get_watermark_offsets(where, cached=True) == (0, 7)
         with pytest.raises(KafkaException) as caught:
-            consumer.get_watermark_offsets(TopicPartition(topic, 99), 10)
+            consumer.get_watermark_offsets(TopicPartition(topic, 99), 0.5)
         assert caught.value.args[0] == KafkaError._UNKNOWN_PARTITION
 
 
@@ -327,3 +327,32 @@ def test_consumers_and_producers_leave_nothing_behind(client: Client):
             take(consumer, 3)
         Consumer({"bootstrap.servers": client.bootstrap})  # dropped without close()
     assert ours() <= before
+
+
+def test_partition_that_is_younger_than_the_metadata_is_read(client: Client, cluster: MockCluster):
+    topic = client.topic()
+    fill(client, topic, 2, partition=0)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        take(consumer, 2)
+        cluster.create_partitions(topic, 3)
+        fill(client, topic, 3, partition=2)
+        consumer.assign([TopicPartition(topic, 2, 0)])
+        assert [message.partition() for message in take(consumer, 3)] == [2, 2, 2]
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 2), 10) == (0, 3)
+        cluster.create_partitions(topic, 4)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 3), 10) == (0, 0)
+        cluster.create_partitions(topic, 5)
+        [found] = consumer.offsets_for_times([TopicPartition(topic, 4, 0)], 10)
+        assert (found.offset, found.error) == (OFFSET_END, None)
+
+
+def test_partition_that_does_not_exist_is_told_of_once_metadata_are_new_enough(client: Client):
+    topic = client.topic()
+    with client.consumer(**{"topic.metadata.propagation.max.ms": 1000}) as consumer:
+        consumer.assign([TopicPartition(topic, 7, 0)])
+        message = consumer.poll(10)
+        assert message is not None
+        assert message.error() == KafkaError._UNKNOWN_PARTITION
+        assert (message.topic(), message.partition()) == (topic, 7)
+        assert consumer.poll(2) is None

@@ -283,7 +283,7 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
         (lambda it, t: it.seek_to_beginning([TopicPartition(t, 1)]), KafkaError._STATE),
         (lambda it, t: it.seek_to_time(0, [TopicPartition(t, 1)], 10), KafkaError._STATE),
         (lambda it, t: it.seek(TopicPartition(t, 0, -7)), KafkaError._INVALID_ARG),
-        (lambda it, t: it.offsets_for_times([TopicPartition(t, 9, 0)], 10), KafkaError._UNKNOWN_PARTITION),
+        (lambda it, t: it.offsets_for_times([TopicPartition(t, 9, 0)], 0.5), KafkaError._UNKNOWN_PARTITION),
     ],
 )
 def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, call: Any, code: int):

@@ -202,7 +202,7 @@ def test_one_report_counts_and_names_failed_rows(client: Client):
     topic = client.topic(2)
     table = pa.table({"value": [b"x", b"y" * 5000, b"z"] * 400, "partition": [0, 1, 9, 0, 1, 1] * 200})
     reports: list[ArrowReport] = []
-    with client.producer(**{"message.max.bytes": 4000}) as producer:
+    with client.producer(**{"message.max.bytes": 4000, "topic.metadata.propagation.max.ms": 1000}) as producer:
         assert producer.produce_arrow(topic, table, partition="partition", on_delivery=reports.append) == 1200
         assert producer.flush(20) == 0
     (report,) = reports

@@ -213,14 +213,20 @@ def test_message_over_the_limit_ends_it(client: Client):
     assert [message.value() for message in read_all(client, topic, 2)] == [b"a", b"b"]
 
 
-def test_partition_that_does_not_exist_ends_it(client: Client):
+def test_partition_that_does_not_exist_fails_its_messages_alone(client: Client):
     topic = client.topic(partitions=2)
-    with client.producer() as producer:
+    outcome: dict[bytes | None, KafkaError | None] = {}
+    with client.producer(**{"topic.metadata.propagation.max.ms": 1000}) as producer:
         known(client, producer, topic)
-        with pytest.raises(KafkaException, match=r"has no partition 7: message 1 \(1 queued\)") as caught:
-            producer.produce_many(topic, [b"a", b"b", b"c"], partition=[0, 7, 0])
-        assert caught.value.args[0] == KafkaError._UNKNOWN_PARTITION
-    assert [message.value() for message in read_all(client, topic, 2)] == [b"first", b"a"]
+        sent = producer.produce_many(
+            topic,
+            [b"a", b"b", b"c"],
+            partition=[0, 7, 0],
+            on_delivery=lambda error, message: outcome.update({message.value(): error}),
+        )
+        assert sent == 3
+    assert outcome == {b"a": None, b"b": KafkaError._UNKNOWN_PARTITION, b"c": None}
+    assert [message.value() for message in read_all(client, topic, 3)] == [b"first", b"a", b"c"]
 
 
 def test_full_queue_takes_what_fits_and_the_rest_later(client: Client):
@@ -330,15 +336,18 @@ def test_message_that_cannot_be_queued_has_its_error_and_the_rest_goes_on(client
         {"value": b"c", "partition": -5},
         {"value": b"d", "partition": 1},
     ]
-    with client.producer(**{"message.max.bytes": 2000}) as producer:
+    failed: list[KafkaError | None] = []
+    limits = {"message.max.bytes": 2000, "topic.metadata.propagation.max.ms": 1000}
+    with client.producer(**limits, on_delivery=lambda error, message: failed.append(error)) as producer:
         known(client, producer, topic)
-        assert producer.produce_batch(topic, messages) == 2
+        assert producer.produce_batch(topic, messages) == 3
+    assert [error for error in failed if error is not None] == [KafkaError._UNKNOWN_PARTITION]
     codes = [message["_error"].code() if "_error" in message else None for message in messages]
     unknown = KafkaError._UNKNOWN_PARTITION
-    assert codes == [None, KafkaError.MSG_SIZE_TOO_LARGE, unknown, unknown, None]
-    assert all(isinstance(message["_error"], KafkaError) for message in messages[1:4])
+    assert codes == [None, KafkaError.MSG_SIZE_TOO_LARGE, None, unknown, None]
+    assert all(isinstance(messages[at]["_error"], KafkaError) for at in (1, 3))
     assert "message.max.bytes=2000" in messages[1]["_error"].str()
-    assert "has no partition 7" in messages[2]["_error"].str()
+    assert "has no partition -5" in messages[3]["_error"].str()
     assert {message.value() for message in read_all(client, topic, 3)} == {b"first", b"a", b"d"}
 
 

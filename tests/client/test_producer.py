@@ -190,15 +190,34 @@ def test_message_over_the_limit_is_refused(client: Client):
 def test_partition_that_does_not_exist(client: Client):
     topic = client.topic(partitions=2)
     reports = []
-    with client.producer() as producer:
+    with client.producer(**{"topic.metadata.propagation.max.ms": 1000}) as producer:
         producer.produce(topic, b"early", partition=7, on_delivery=lambda *report: reports.append(report))
         producer.produce(topic, b"fine", partition=1, on_delivery=lambda *report: reports.append(report))
         assert producer.flush(10) == 0
         outcome = {message.value(): error for error, message in reports}
         assert outcome[b"early"] == KafkaError._UNKNOWN_PARTITION
         assert outcome[b"fine"] is None
-        with pytest.raises(KafkaException, match="has no partition 7"):
-            producer.produce(topic, b"late", partition=7)
+        producer.produce(topic, b"late", partition=7, on_delivery=lambda *report: reports.append(report))
+        assert producer.flush(10) == 0
+        error, message = reports[-1]
+        assert (error.code(), message.value(), message.partition()) == (KafkaError._UNKNOWN_PARTITION, b"late", 7)
+        assert "no such partition" in error.str()
+
+
+def test_partition_that_comes_to_be_takes_what_was_produced_to_it(client: Client, cluster: MockCluster):
+    topic = client.topic(partitions=1)
+    reports: list[KafkaError | None] = []
+    with client.producer() as producer:
+        producer.produce(topic, b"old", partition=0)
+        assert producer.flush(10) == 0
+        for number in range(10):
+            producer.produce(topic, str(number), partition=2, on_delivery=lambda error, message: reports.append(error))
+        assert producer.flush(0.3) == 10
+        cluster.create_partitions(topic, 3)
+        producer.produce(topic, "10", partition=2, on_delivery=lambda error, message: reports.append(error))
+        assert producer.flush(10) == 0
+    assert reports == [None] * 11
+    assert [record.value for record in cluster.messages(topic, 2)] == [b"%d" % number for number in range(11)]
 
 
 def test_closed_producer_says_so(client: Client):

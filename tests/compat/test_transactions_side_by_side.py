@@ -66,7 +66,7 @@ class Waiting(Sender):
     """
 
     def __init__(self, side: Side) -> None:
-        super().__init__(side, linger_ms=20_000)
+        super().__init__(side, linger_ms=20_000, topic_metadata_propagation_max_ms=1000)
 
     def place(self, message: Any) -> Any:
         return message.offset() is not None

@@ -64,6 +64,13 @@ class FakeTopic:
         self.name = name
         self.partitions: tuple[bytes, list[int], list[int]] | None = None
         self.failure: tuple[int, int, str] | None = None
+        self.staged_at: float | None = None
+        """When the youngest message was staged for a partition that isn't there; None: there is none."""
+
+    def fail_unknown(self, before: float) -> bool:
+        if self.staged_at is not None and self.staged_at <= before:
+            self.staged_at = None
+        return self.staged_at is not None
 
     def set_partitions(self, topic_id: bytes, leaders: list[int], epochs: list[int]) -> None:
         self.partitions = (topic_id, leaders, epochs)

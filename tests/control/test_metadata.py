@@ -185,6 +185,46 @@ def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
     assert len(answers) == 5
 
 
+def test_partition_that_messages_wait_for_is_looked_for_until_metadata_are_new_enough():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.clock.now += 100
+    topic = cluster.engine.topic("t")
+    topic.staged_at = began = cluster.clock.now
+    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(routing)
+    assert len(cluster.engine.submitted) == 1  # asked for at once
+    while topic.staged_at is not None:
+        if cluster.engine.submitted:
+            cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+        cluster.clock.now += 0.5
+        cluster.turn(routing)
+    assert 30 <= cluster.clock.now - began < 35
+    for _ in range(2):
+        cluster.clock.now += 100
+        cluster.turn(routing)
+        while cluster.engine.submitted:
+            cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.clock.now += 100
+    cluster.turn(routing)
+    assert cluster.engine.submitted == []  # nobody wants it any more
+
+
+def test_messages_wait_for_a_partition_while_no_broker_answers():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    topic = cluster.engine.topic("t")
+    topic.staged_at = cluster.clock.now
+    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    for _ in range(200):
+        cluster.clock.now += 0.5
+        cluster.turn(routing)
+    assert topic.staged_at is not None
+    assert len(cluster.engine.submitted) == 1
+
+
 def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
     cluster = Cluster()
     routing = producing(cluster, "gone")

@@ -93,7 +93,35 @@ def test_error_of_one_partition_leaves_the_answers_of_others():
     cluster.tell((1, 5), (2, 5))
     cluster.offsets(3)
     cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert cluster.found == []  # metadata may be older than the partition
+    cluster.clock.now += cluster.metadata.propagation_s + 1
+    cluster.go()
+    cluster.tell((1, 5), (2, 5))
+    cluster.clock.now += 1
+    cluster.go()
     assert cluster.found == [[(3, 5), KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_PARTITION]]
+
+
+def test_question_about_a_partition_that_comes_to_be_is_answered():
+    cluster = Asking()
+    cluster.ask(("t", 2, 100))
+    cluster.tell((1, 5), (2, 5))
+    cluster.clock.now += 1
+    cluster.go()
+    cluster.tell((1, 5), (2, 5), (1, 5))
+    cluster.clock.now += 1
+    cluster.go()
+    cluster.offsets(9)
+    assert cluster.found == [[(9, 5)]]
+
+
+def test_question_about_a_partition_that_is_not_there_says_so_at_its_deadline():
+    cluster = Asking()
+    cluster.ask(("t", 2, 100), deadline=2.0)
+    cluster.tell((1, 5), (2, 5))
+    cluster.clock.now += 2.1
+    cluster.go()
+    assert cluster.found == [[KafkaError._UNKNOWN_PARTITION]]
 
 
 def test_topic_that_cannot_be_had_is_an_error_at_once():

@@ -120,7 +120,7 @@ static int relay_all(struct kn_buffer *bytes)
 
 /* --- what came of it --- */
 
-static struct kn_accumulator *target(void) { return topic->tables->partitions[1]; }
+static struct kn_accumulator *target(void) { return topic->tables->partitions[relay.partition]; }
 
 /* The next complete batch of the partition, or the open one; deliver() takes it. */
 static struct kn_batch *next(void)
@@ -363,16 +363,27 @@ static void test_what_is_damaged_is_not_sent(void)
     end();
 }
 
-static void test_unknown_places(void)
+static void test_a_partition_that_is_yet_to_be_known(void)
 {
     begin(KN_CODEC_NONE, 0);
-    relay.partition = 2;
-    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_ERR_UNKNOWN_PARTITION);
-    CHECK_EQ(relay.rows, 0);
-    relay.partition = 1;
-    kn_topic_fail(topic, KN_ERR_TIMED_OUT, 0, NULL); /* its partitions aren't known for now: records wait */
+    struct kn_broker *leaders[3] = {NULL, NULL, NULL};
+    relay.partition = 2; /* isn't known yet: records wait */
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
+    CHECK_EQ(relay.rows, COUNT);
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 3, leaders, NULL), KN_OK);
+    check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0);
+    deliver(0);
+    check_told(1, &(struct kn_run){0, 0, COUNT});
+    end();
+}
+
+static void test_a_topic_that_isnt_known_for_now(void)
+{
+    begin(KN_CODEC_NONE, 0);
     struct kn_broker *leaders[2] = {NULL, NULL};
+    relay.partition = 1;
+    kn_topic_fail(topic, KN_ERR_TIMED_OUT, 0, NULL);
+    CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 2, leaders, NULL), KN_OK);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0);
     deliver(0);
@@ -480,7 +491,8 @@ int main(void)
     RUN(test_a_full_queue_is_gone_on_with);
     RUN(test_so_many_at_a_time);
     RUN(test_what_is_damaged_is_not_sent);
-    RUN(test_unknown_places);
+    RUN(test_a_partition_that_is_yet_to_be_known);
+    RUN(test_a_topic_that_isnt_known_for_now);
     RUN(test_a_closing_client_takes_nothing);
     RUN(test_older_brokers_get_what_they_take);
     RUN(test_a_whole_batch_is_split);

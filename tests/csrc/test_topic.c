@@ -118,18 +118,28 @@ static void test_staged_records_keep_key_headers_timestamp_opaque_and_age(void)
     teardown();
 }
 
-static void test_staged_record_of_a_partition_that_isnt_there_is_reported_alone(void)
+/* A message of its own for `partition`, told by this token. */
+static void produce_token(int32_t partition, const char *value, void *token)
+{
+    struct kn_message message = message_of_text("k", value);
+    message.partition = partition;
+    message.opaque = token;
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+}
+
+static void test_staged_record_of_a_partition_that_isnt_there_waits_and_is_reported_alone(void)
 {
     setup();
     static int tokens[6];
     for (int i = 0; i < 6; i++) {
         char value[2] = {(char)('0' + i), 0};
-        struct kn_message message = message_of_text("k", value);
-        message.partition = i % 3 == 1 ? 10 - i : 0;
-        message.opaque = &tokens[i];
-        CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+        produce_token(i % 3 == 1 ? 10 - i : 0, value, &tokens[i]);
     }
     set_partitions(2);
+    set_partitions(2);
+    CHECK(kn_topic_fail_unknown(topic, kn_clock_us() - 1000000)); /* younger than that */
+    CHECK(kn_list_empty(&fake.delivered));
+    CHECK(!kn_topic_fail_unknown(topic, kn_clock_us()));
     struct kn_batch *batch = delivered_first();
     CHECK_EQ(batch->status, KN_ERR_UNKNOWN_PARTITION);
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
@@ -141,8 +151,56 @@ static void test_staged_record_of_a_partition_that_isnt_there_is_reported_alone(
     kn_batch_free(batch);
     CHECK(kn_list_empty(&fake.delivered));
     CHECK(strcmp(drain(0), "0 2 3 5") == 0);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
     CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
-    CHECK_EQ(produce_to(9, NULL, "x"), KN_ERR_UNKNOWN_PARTITION); /* known by now: said at once */
+    teardown();
+}
+
+static void test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_order(void)
+{
+    setup();
+    set_partitions(1);
+    CHECK_EQ(produce_to(2, NULL, "a"), KN_OK);
+    CHECK_EQ(produce_to(0, NULL, "0"), KN_OK); /* isn't held up */
+    CHECK_EQ(produce_to(4, NULL, "x"), KN_OK);
+    CHECK_EQ(produce_to(2, NULL, "b"), KN_OK);
+    CHECK_EQ(list_count(&fake.events), 1);
+    kn_event_free(event_first());
+    CHECK(strcmp(drain(0), "0") == 0);
+    set_partitions(3);
+    CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
+    CHECK_EQ(produce_to(4, NULL, "y"), KN_OK);
+    CHECK_EQ(list_count(&fake.events), 1); /* that one wasn't heard of under these partitions */
+    kn_event_free(event_first());
+    CHECK(strcmp(drain(2), "a b c") == 0);
+    set_partitions(5);
+    CHECK(strcmp(drain(4), "x y") == 0);
+    CHECK_EQ(atomic_load(&engine->budget.messages), 0);
+    teardown();
+}
+
+static void test_a_topic_made_anew_with_fewer_partitions_has_only_those(void)
+{
+    setup();
+    static const uint8_t old_id[16] = {1}, new_id[16] = {2};
+    struct kn_broker *leaders[3] = {&brokers[0], &brokers[1], &brokers[0]};
+    engine->config.partitioner = topic->partitioner = KN_PARTITIONER_MURMUR2;
+    CHECK_EQ(kn_topic_set_partitions(topic, old_id, 3, leaders, NULL), KN_OK);
+    CHECK_EQ(produce_to(0, NULL, "kept"), KN_OK);
+    CHECK_EQ(produce_to(2, NULL, "gone"), KN_OK);
+    CHECK_EQ(kn_topic_set_partitions(topic, old_id, 1, leaders, NULL), KN_OK); /* some broker was behind */
+    CHECK_EQ(kn_topic_partition_count(topic), 3);
+    CHECK_EQ(kn_topic_set_partitions(topic, new_id, 1, leaders, NULL), KN_OK);
+    CHECK_EQ(kn_topic_partition_count(topic), 1);
+    struct kn_batch *batch = delivered_first();
+    CHECK_EQ(batch->status, KN_ERR_UNKNOWN_PARTITION);
+    CHECK(strcmp(values_of(batch), "gone") == 0);
+    kn_batch_free(batch);
+    CHECK_EQ(produce_to(-1, "23456", "keyed"), KN_OK); /* 0 of 1 */
+    CHECK(strcmp(drain(0), "kept keyed") == 0);
+    CHECK_EQ(produce_to(2, NULL, "later"), KN_OK);
+    CHECK_EQ(kn_topic_set_partitions(topic, new_id, 3, leaders, NULL), KN_OK);
+    CHECK(strcmp(drain(2), "later") == 0);
     CHECK_EQ(atomic_load(&engine->budget.messages), 0);
     teardown();
 }
@@ -208,7 +266,6 @@ static void test_partitions_are_added_and_never_taken_away(void)
 {
     setup();
     set_partitions(2);
-    CHECK_EQ(produce_to(2, NULL, "x"), KN_ERR_UNKNOWN_PARTITION);
     struct kn_accumulator *second = partition_of(1);
     set_partitions(5);
     CHECK(partition_of(1) == second);
@@ -286,8 +343,10 @@ static void test_a_run_is_what_as_many_single_calls_are(void)
     CHECK_EQ(produce_ten(NULL, 2, &status), 10);
     CHECK(strcmp(drain(1), "0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9") == 0);
     CHECK(strcmp(drain(2), "0 1 2 3 4 5 6 7 8 9") == 0);
-    CHECK_EQ(produce_ten(NULL, 4, &status), 0);
-    CHECK_EQ(status, KN_ERR_UNKNOWN_PARTITION);
+    CHECK_EQ(produce_ten(NULL, 4, &status), 10); /* staged */
+    CHECK_EQ(status, KN_OK);
+    set_partitions(5);
+    CHECK(strcmp(drain(4), "0 1 2 3 4 5 6 7 8 9") == 0);
     CHECK_EQ(atomic_load(&engine->budget.messages), 0);
     CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
     teardown();
@@ -313,11 +372,14 @@ static void test_a_run_stops_where_a_single_call_would_fail(void)
     int32_t queued;
     CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_ERR_TOO_LARGE);
     CHECK_EQ(queued, 1);
+    CHECK(strcmp(drain(0), "a") == 0);
     messages[1] = message_of_text(NULL, "b");
     messages[1].partition = 1;
-    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_ERR_UNKNOWN_PARTITION);
-    CHECK_EQ(queued, 1);
-    CHECK(strcmp(drain(0), "a a") == 0);
+    CHECK_EQ(kn_topic_produce_run(topic, messages, 3, &queued), KN_OK); /* "b" waits for its partition */
+    CHECK_EQ(queued, 3);
+    CHECK(strcmp(drain(0), "a c") == 0);
+    set_partitions(2);
+    CHECK(strcmp(drain(1), "b") == 0);
     CHECK_EQ(atomic_load(&engine->budget.messages), 0);
     CHECK_EQ(atomic_load(&engine->budget.bytes), 0);
     atomic_store(&engine->refusing, KN_ERR_CLOSED);
@@ -482,7 +544,9 @@ int main(void)
 {
     RUN(test_staged_records_move_in_order_to_where_they_belong);
     RUN(test_staged_records_keep_key_headers_timestamp_opaque_and_age);
-    RUN(test_staged_record_of_a_partition_that_isnt_there_is_reported_alone);
+    RUN(test_staged_record_of_a_partition_that_isnt_there_waits_and_is_reported_alone);
+    RUN(test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_order);
+    RUN(test_a_topic_made_anew_with_fewer_partitions_has_only_those);
     RUN(test_metadata_is_wanted_once_per_unknown_period);
     RUN(test_failed_topic_reports_what_waits_and_stages_anew);
     RUN(test_message_produced_as_soon_as_its_topic_has_failed_wants_metadata_anew);

@@ -61,18 +61,12 @@ class Load(threading.Thread):
                 self.ends[key] = max(self.ends.get(key, 0), message.offset() + 1)
 
         value = payload.make(*key, number)
-        deadline = time.monotonic() + 30
         while True:
             try:
                 self._producer.produce(key[0], value, partition=key[1], on_delivery=on_delivery)
                 return
             except BufferError:
                 self._producer.poll(0.1)
-            except kafka_native.KafkaException as error:
-                # A partition that is new to the cluster may be unknown here for a moment.
-                if error.args[0].code() != kafka_native.KafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
-                    raise
-                self._producer.list_topics(key[0], timeout=10)
 
     def end(self) -> None:
         """Stops, and waits until everything is settled."""
