@@ -140,9 +140,11 @@ struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *con
 int kn_produce_error_action(int16_t error_code)
 {
     switch (error_code) {
-    case 3:  /* UNKNOWN_TOPIC_OR_PARTITION: just created, or moved away */
-    case 6:  /* NOT_LEADER_OR_FOLLOWER */
-    case 56: /* KAFKA_STORAGE_ERROR */
+    case 3:   /* UNKNOWN_TOPIC_OR_PARTITION: just created, or moved away */
+    case 6:   /* NOT_LEADER_OR_FOLLOWER */
+    case 56:  /* KAFKA_STORAGE_ERROR */
+    case 100: /* UNKNOWN_TOPIC_ID */
+    case 103: /* INCONSISTENT_TOPIC_ID */
         /* Also the answer of a leader that has appended, and stopped leading before the replicas had it. */
         return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH | KN_PRODUCE_POSSIBLE;
     case 5:   /* LEADER_NOT_AVAILABLE */
@@ -152,8 +154,6 @@ int kn_produce_error_action(int16_t error_code)
     case 72:  /* LISTENER_NOT_FOUND */
     case 74:  /* FENCED_LEADER_EPOCH */
     case 75:  /* UNKNOWN_LEADER_EPOCH */
-    case 100: /* UNKNOWN_TOPIC_ID */
-    case 103: /* INCONSISTENT_TOPIC_ID */
         return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH;
     case 7:  /* REQUEST_TIMED_OUT: the leader has it, the replicas didn't confirm in time */
     case 20: /* NOT_ENOUGH_REPLICAS_AFTER_APPEND */

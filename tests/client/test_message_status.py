@@ -44,6 +44,12 @@ def test_delivered(client: Client, acks: str, status: MessageStatus):
         (ErrorCode.NOT_ENOUGH_REPLICAS, False, MessageStatus.NOT_PERSISTED),
         (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True, MessageStatus.POSSIBLY_PERSISTED),
         (ErrorCode.REQUEST_TIMED_OUT, True, MessageStatus.POSSIBLY_PERSISTED),
+        # A leader that has appended and then lost its leadership, or its disk, or the topic.
+        (ErrorCode.NOT_LEADER_FOR_PARTITION, True, MessageStatus.POSSIBLY_PERSISTED),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PART, True, MessageStatus.POSSIBLY_PERSISTED),
+        (ErrorCode.KAFKA_STORAGE_ERROR, True, MessageStatus.POSSIBLY_PERSISTED),
+        (ErrorCode.UNKNOWN_TOPIC_ID, True, MessageStatus.POSSIBLY_PERSISTED),
+        (ErrorCode.INCONSISTENT_TOPIC_ID, True, MessageStatus.POSSIBLY_PERSISTED),
         (CLOSE_CONNECTION, False, MessageStatus.POSSIBLY_PERSISTED),
         (CLOSE_CONNECTION, True, MessageStatus.POSSIBLY_PERSISTED),
     ],
