@@ -200,17 +200,21 @@ class Committing:
             return None
         return Place(assigned.position, assigned.position_epoch)
 
-    def _changed(self, keys: Iterable[Key], *, acknowledged: bool) -> dict[Key, Place]:
-        """What is stored of these partitions and wasn't committed yet, or wasn't even sent."""
-        changed = {}
+    def _stored_places(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, Place]]:
+        """What is stored of those of these partitions that are assigned."""
+        found = {}
         for key in keys:
             assigned = self._fetching.assigned.get(key)
             place = None if assigned is None else self.place_stored(assigned)
-            if assigned is None or place is None:
-                continue
-            if place != (assigned.committed if acknowledged else assigned.sent):
-                changed[key] = place
-        return changed
+            if assigned is not None and place is not None:
+                found[key] = (assigned, place)
+        return found
+
+    def _ahead(self, keys: Iterable[Key]) -> dict[Key, Place]:
+        """What enable.auto.commit has to commit of these partitions: it never sets a committed offset back."""
+        return {
+            key: place for key, (assigned, place) in self._stored_places(keys).items() if _is_ahead(assigned, place)
+        }
 
     # --- committing ---
 
@@ -230,7 +234,9 @@ class Committing:
     def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
         """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
         assigned = self._fetching.assigned
-        self._commit(self._changed(assigned, acknowledged=True), list(assigned), done, deadline, False)
+        stored = self._stored_places(assigned)
+        changed = {key: place for key, (state, place) in stored.items() if place != state.committed}
+        self._commit(changed, list(assigned), done, deadline, False)
 
     def _commit(
         self,
@@ -252,7 +258,7 @@ class Committing:
 
         Commits made before are waited for as well. ``done`` comes by ``deadline``, or by the timeout of a request.
         """
-        wanted = self._changed(keys, acknowledged=False) if self._auto_commit else {}
+        wanted = self._ahead(keys) if self._auto_commit else {}
         if not wanted and not self._commits and self._sent is None:
             done()
             return
@@ -575,7 +581,7 @@ class Committing:
         wanted = {
             key: place
             for key, (assigned, place) in self._snapshot.items()
-            if self._fetching.assigned.get(key) is assigned and assigned.sent != place
+            if self._fetching.assigned.get(key) is assigned and _is_ahead(assigned, place)
         }
         self._snapshot = {}
         self._auto_at = now + max(self._interval_s, 0.01)
@@ -586,8 +592,8 @@ class Committing:
     def _take_snapshot(self) -> None:
         """What is stored now; with the number of polls by which all of it was handed out."""
         before = self._polls() if self._polls is not None else (0, True)
-        changed = self._changed(self._fetching.assigned, acknowledged=False)
-        self._snapshot = {key: (self._fetching.assigned[key], place) for key, place in changed.items()}
+        ahead = self._ahead(self._fetching.assigned)
+        self._snapshot = {key: (self._fetching.assigned[key], place) for key, place in ahead.items()}
         after = self._polls() if self._polls is not None else (0, True)
         # The application waits for more, and did so all the time: it is done with all that it got.
         self._snapshot_polls = after[0] - 1 if before == after and after[1] else after[0]
@@ -609,6 +615,17 @@ class Committing:
             self._answer(ask)
         if self._files is not None:
             self._files.close()
+
+
+def _is_ahead(assigned: Assigned, place: Place) -> bool:
+    """Whether a place is behind what was committed or sent last, as the log goes.
+
+    An offset may be smaller where a newer leader has cut off the log: then its leader epoch is greater.
+    """
+    before = assigned.committed if assigned.sent is None else assigned.sent
+    if before is None or (place.epoch > before.epoch >= 0):
+        return True
+    return place.offset > before.offset
 
 
 def _outcome_of(partitions: list[TopicPartition], errors: list[KafkaError | None]) -> Outcome:

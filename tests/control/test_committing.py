@@ -536,6 +536,40 @@ def test_auto_commit_comes_every_interval_with_what_has_changed():
     assert offsets_of(cluster.reply()) == {0: 15, 1: 1}
 
 
+@pytest.mark.parametrize("epoch", [None, 5])
+def test_auto_commit_never_goes_back(epoch):
+    cluster = Group(auto_commit=True, auto_store=False)
+    cluster.assign(0, 0)
+    cluster.commit((0, 10))
+    cluster.find()
+    cluster.reply()
+    cluster.committing.store([TopicPartition("t", 0, 9, leader_epoch=epoch), TopicPartition("t", 1, 3)])
+    cluster.wait(5.1)
+    assert offsets_of(cluster.reply()) == {1: 3}
+    cluster.committing.store([TopicPartition("t", 0, 10), TopicPartition("t", 1, 2)])
+    cluster.wait(5.1)
+    cluster.committing.flush([("t", 0), ("t", 1)], lambda: None)  # nor when the partitions are given up
+    cluster.go()
+    assert cluster.engine.submitted == []
+    cluster.committing.store([TopicPartition("t", 0, 11)])
+    cluster.wait(5.1)
+    assert offsets_of(cluster.reply()) == {0: 11}
+    cluster.commit((0, 4))  # who asks for it may go back
+    assert offsets_of(cluster.reply()) == {0: 4}
+
+
+def test_auto_commit_follows_a_log_that_a_newer_leader_has_cut_off():
+    cluster = Group(auto_commit=True)
+    cluster.assign(0)
+    cluster.engine.cursors[0].position, cluster.engine.cursors[0].position_epoch = 12, 5
+    cluster.wait(5.1)
+    cluster.find()
+    assert offsets_of(cluster.reply()) == {0: 12}
+    cluster.engine.cursors[0].position, cluster.engine.cursors[0].position_epoch = 8, 6
+    cluster.wait(5.1)
+    assert offsets_of(cluster.reply()) == {0: 8}
+
+
 def test_auto_commit_that_failed_is_made_again_the_next_time():
     cluster = Group(auto_commit=True)
     cluster.assign(0)
