@@ -33,6 +33,7 @@ struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int
     atomic_init(&cursor->rester, NULL);
     atomic_init(&cursor->roused, 0);
     kn_list_init(&cursor->rouse_node);
+    atomic_init(&cursor->answered_epoch, 0);
     atomic_init(&cursor->high_watermark, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->last_stable_offset, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->log_start_offset, KN_OFFSET_UNKNOWN);

@@ -34,6 +34,7 @@ struct kn_cursor {
     atomic_int roused;              /* in a broker's list of cursors that it shall look at */
     /* under that broker's lock */
     struct kn_list rouse_node;
+    atomic_uint answered_epoch;     /* the fetch epoch in which a leader has last had this partition; 0: never */
     _Atomic int64_t high_watermark; /* -1001: unknown */
     _Atomic int64_t last_stable_offset;
     _Atomic int64_t log_start_offset;
@@ -75,6 +76,11 @@ long kn_cursor_live(void);
 static inline uint32_t kn_cursor_epoch(struct kn_cursor *cursor)
 {
     return atomic_load_explicit(&cursor->epoch, memory_order_acquire);
+}
+/* Whether a Fetch was answered without an error in this fetch epoch: the offset that it began with is one of this topic's. */
+static inline int kn_cursor_is_answered(struct kn_cursor *cursor)
+{
+    return atomic_load_explicit(&cursor->answered_epoch, memory_order_relaxed) == kn_cursor_epoch(cursor);
 }
 /* As the last fetch response told them, KN_OFFSET_UNKNOWN before. */
 static inline int64_t kn_cursor_high_watermark(struct kn_cursor *cursor)

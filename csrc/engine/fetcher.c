@@ -281,8 +281,9 @@ static struct kn_fetch_job *add_job(struct kn_fetcher *fetcher)
     return &fetcher->jobs[fetcher->job_count++];
 }
 
-static void note_offsets(struct kn_cursor *cursor, const struct kn_fetch_result *result)
+static void note_offsets(struct kn_cursor *cursor, uint32_t epoch, const struct kn_fetch_result *result)
 {
+    atomic_store_explicit(&cursor->answered_epoch, epoch, memory_order_relaxed);
     atomic_store_explicit(&cursor->high_watermark, result->high_watermark, memory_order_relaxed);
     atomic_store_explicit(&cursor->last_stable_offset, result->last_stable_offset, memory_order_relaxed);
     if (result->log_start_offset >= 0) atomic_store_explicit(&cursor->log_start_offset, result->log_start_offset, memory_order_relaxed);
@@ -326,7 +327,7 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
                                                 : kn_fetch_slots_find(fetcher, response->topic, (size_t)response->topic_bytes, result->partition);
     if (!slot || (int32_t)(serial - slot->ignore_through) <= 0) return KN_OK; /* detached or moved meanwhile */
     log_result(fetcher, slot, result);
-    if (!result->error_code) note_offsets(slot->cursor, result);
+    if (!result->error_code) note_offsets(slot->cursor, slot->epoch, result);
     int elsewhere = prefers_replica(fetcher, result);
     if (result->error_code || elsewhere) {
         struct kn_fetch_job job = {.cursor = slot->cursor, .epoch = slot->epoch, .offset = slot->offset, .result = *result};

@@ -640,6 +640,11 @@ cdef class Cursor:
         return kn_cursor_epoch(self.cursor)
 
     @property
+    def answered(self):
+        """Whether a leader has had the partition since `start()`: the offset given there is one of this topic's."""
+        return kn_cursor_is_answered(self.cursor)
+
+    @property
     def high_watermark(self):
         """As the last fetch told it, -1001 before."""
         return kn_cursor_high_watermark(self.cursor)

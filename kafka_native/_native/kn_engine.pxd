@@ -270,6 +270,7 @@ cdef extern from "engine/cursor.h" nogil:
         KN_SEGMENT_ERROR
     struct kn_cursor:
         uint64_t token
+    bint kn_cursor_is_answered(kn_cursor *cursor)
     struct kn_segment_batch:
         kn_batch_view view
         kn_chunk *chunk

@@ -25,6 +25,14 @@ class Assigned:
     """Where the application goes on as long as it got nothing."""
     given: int = OFFSET_STORED
     """The offset that it was assigned with."""
+    asked: Place = NOWHERE
+    """What the application wants: as assigned, or sought since."""
+    confirmed: bool = False
+    """A leader had this partition when it was fetched from there: the place is one of the topic as it was then."""
+    ended: bool = False
+    """Its topic was deleted and made anew: nothing of it is handed out or committed any more."""
+    anew: bool = False
+    """The group may have kept an offset of the topic as it was before it was made anew."""
     cursor: Cursor | None = None
     fetching: bool = False
     paused: bool = False
@@ -62,7 +70,7 @@ class Assigned:
     @property
     def position(self) -> int:
         """The next offset that the application gets, OFFSET_INVALID before the first message."""
-        return OFFSET_INVALID if self.cursor is None else self.cursor.position
+        return OFFSET_INVALID if self.cursor is None or self.ended else self.cursor.position
 
     @property
     def position_epoch(self) -> int:

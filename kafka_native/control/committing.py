@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.means import Mean
+from kafka_native.control.metadata import NO_ID
 from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
 from kafka_native.control.positions import NOWHERE, Key, Place, place_of
 from kafka_native.errors import KafkaError
@@ -84,6 +85,8 @@ class Commit:
     """Those that were assigned when it was made; one that has left and come back is another object."""
     listed: list[Key]
     """What its outcome tells of: also of partitions that had nothing to be committed."""
+    bound: dict[Key, bytes] = field(default_factory=dict)
+    """The ids of the topics that the offsets are of, where they are known."""
     left: dict[Key, Place] = field(default_factory=dict)
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
@@ -167,6 +170,8 @@ class Committing:
         self.latency = Mean()
         """How long requests took that were answered, in milliseconds."""
         fetching.ask_committed = self.fetch_committed if self._can_commit else None
+        self._asks_by_id = False  # so went the last OffsetFetch
+        fetching.offsets_by_id = lambda: self._asks_by_id
 
     # --- stored offsets ---
 
@@ -177,6 +182,9 @@ class Committing:
             assigned = self._fetching.assigned.get((each.topic, each.partition))
             if assigned is None:
                 text = f"{each.topic} [{each.partition}] isn't assigned: its offset can't be stored"
+                outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
+            elif assigned.ended:
+                text = f"{each.topic} [{each.partition}]: the topic was deleted and made anew since"
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif each.offset < 0:
                 text = f"{each.topic} [{each.partition}]: an offset to store is 0 or more, not {each.offset}"
@@ -276,7 +284,8 @@ class Committing:
         identity = (self._member.member_id, self._member.generation)
         assigned = self._fetching.assigned
         owned = {key: assigned[key] for key in wanted if key in assigned}
-        commit = Commit(wanted, done, deadline, identity, held, owned, listed, dict(wanted))
+        bound = {key: topic_id for key in owned if (topic_id := self._fetching.bound_id(key)) != NO_ID}
+        commit = Commit(wanted, done, deadline, identity, held, owned, listed, bound, dict(wanted))
         if self.subscribed():
             strange = [key for key in wanted if key not in owned]
             self._refuse(commit, strange, KafkaError._STATE, "the partition isn't assigned to this member")
@@ -331,6 +340,7 @@ class Committing:
             return []
         for commit in self._commits:
             self._fail_strangers(commit)
+            self._fail_ended(commit)
         self._end([commit for commit in self._commits if not commit.left])
         if not self._commits:
             return []
@@ -367,6 +377,16 @@ class Committing:
             ]
             text = "the partition was given up in a rebalance"
             self._refuse(commit, gone, KafkaError.ILLEGAL_GENERATION, text)
+
+    def _fail_ended(self, commit: Commit) -> None:
+        """An offset of a topic that was deleted isn't committed for the one that has its name now."""
+        ids = self._fetching.topic_ids({topic for topic, _ in commit.left})
+        gone = [
+            key
+            for key in commit.left
+            if key in commit.bound and ids.get(key[0], NO_ID) not in (NO_ID, commit.bound[key])
+        ]
+        self._refuse(commit, gone, KafkaError.UNKNOWN_TOPIC_ID, "the topic was deleted and made anew since")
 
     @staticmethod
     def _refuse(commit: Commit, keys: list[Key], code: int, text: str) -> None:
@@ -429,7 +449,8 @@ class Committing:
             code = results.get(key)
             if code is None:
                 code = KafkaError._BAD_MSG
-            if code in PASSING or (code in FENCED and stale):
+            gone = code == KafkaError.UNKNOWN_TOPIC_ID and self._fetching.is_missing(key[0])
+            if (code in PASSING and not gone) or (code in FENCED and stale):
                 commit.last = KafkaError(code)
                 continue
             del commit.left[key]
@@ -489,6 +510,7 @@ class Committing:
         found: dict[Key, Place | int] | KafkaError = reply
         if not isinstance(reply, KafkaError):
             found = asked_offsets(reply, self._member.group_id, self._fetching.topic_name)
+            self._asks_by_id = any(topic.topic_id != NO_ID for group in reply.groups for topic in group.topics)
         if isinstance(found, KafkaError):
             passes = coordinator.note(found) or found.code() in PASSING or found.code() in FENCED
         else:

@@ -114,6 +114,7 @@ class Consuming:
             on_error=hooks.on_group_error,
         )
         self.committing.subscribed = self._is_subscribed
+        self.fetching.on_ended = self._on_ended
         main.fetching = self.fetching
         main.managers += [
             IdleMemory(main.engine),
@@ -219,6 +220,13 @@ class Consuming:
 
     def _is_subscribed(self) -> bool:
         return bool(self.subscription.wanted)
+
+    def _on_ended(self, keys: list[Key]) -> None:
+        """A topic was deleted and made anew."""
+        if self._is_subscribed():
+            self.membership.on_ended(keys)
+        else:
+            self.rebalance.renew(keys, silent=True)
 
     # --- for the public API ---
 

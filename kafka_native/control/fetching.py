@@ -93,9 +93,14 @@ class Fetching:
         self.assigned: dict[Key, Assigned] = {}
         self._by_topic: dict[str, dict[int, Assigned]] = {}
         self._paused: set[Key] = set()  # by the application, assigned or not: a rebalance keeps it
+        self._anew: set[Key] = set()  # to be assigned again, after their topic was made anew
         self.initial_offsets: dict[Key, Place] = dict(initial_offsets or {})
         self.ask_committed: AskCommitted | None = None
         """Set by `Committing`: asks for the group's offsets. None: there is no group."""
+        self.offsets_by_id: Callable[[], bool] = lambda: False
+        """Set by `Committing`: whether the group's offsets belong to a topic's id, and not just to its name."""
+        self.on_ended: Callable[[list[Key]], None] = lambda keys: None
+        """Told of partitions whose topic was deleted and made anew. They have to be removed, and assigned once more."""
         self.questions = Questions(metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock)
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
@@ -115,9 +120,10 @@ class Fetching:
                 self.remove([key])
             place = Place(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
+            anew = given == OFFSET_STORED and key in self._anew
             self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
             self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
-                topic, partition, place, place, given, paused=key in self._paused
+                topic, partition, place, place, given, place, paused=key in self._paused, anew=anew
             )
             if key not in self._paused:
                 self._todo[key] = None
@@ -156,10 +162,11 @@ class Fetching:
                 return KafkaError(KafkaError._INVALID_ARG, f"{topic} [{partition}] has no offset {offset} to seek to")
         for topic, partition, offset, epoch in wanted:
             assigned = self.assigned[topic, partition]
-            assigned.failed = False
+            assigned.failed = assigned.ended = assigned.anew = False
             assigned.told = None
             assigned.backoff.reset()
-            self._restart(assigned, Place(offset, NO_EPOCH if epoch is None else epoch), forget=True)
+            assigned.asked = Place(offset, NO_EPOCH if epoch is None else epoch)
+            self._restart(assigned, assigned.asked, forget=True)
         return None
 
     def seek_to_times(
@@ -250,6 +257,18 @@ class Fetching:
         known = {name: self._metadata.topics.get(name) for name in names}
         return {name: topic.id for name, topic in known.items() if topic is not None and topic.id != NO_ID}
 
+    def bound_id(self, key: Key) -> bytes:
+        """The id of the topic that a partition was read of, which its offsets belong to; zeros: not known."""
+        assigned = self.assigned.get(key)
+        if assigned is None or assigned.cursor is None or not self._is_confirmed(assigned):
+            return NO_ID
+        return assigned.cursor.topic_id
+
+    def is_missing(self, name: str) -> bool:
+        """Whether the last metadata didn't have this topic."""
+        topic = self._metadata.topics.get(name)
+        return topic is not None and (topic.failed is not None or topic.missing_since is not None)
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of a topic that `topic_ids()` has named."""
         return self._metadata.name_of(topic_id)
@@ -261,7 +280,7 @@ class Fetching:
     # --- one partition ---
 
     def _work_on(self, assigned: Assigned) -> None:
-        if not (assigned.paused or assigned.failed or assigned.waiting):
+        if not (assigned.paused or assigned.failed or assigned.waiting or assigned.ended):
             assigned.due = 0.0
             self._todo[assigned.key] = None
 
@@ -270,6 +289,7 @@ class Fetching:
 
         ``forget``: the position is another one from now on.
         """
+        assigned.confirmed = not forget and self._is_confirmed(assigned)
         if assigned.cursor is not None:
             assigned.cursor.stop()  # first: nothing more is handed out when the position is looked at
         assigned.serial += 1
@@ -287,6 +307,11 @@ class Fetching:
                 assigned.cursor.position = OFFSET_INVALID
                 assigned.cursor.position_epoch = NO_EPOCH
         self._work_on(assigned)
+
+    @staticmethod
+    def _is_confirmed(assigned: Assigned) -> bool:
+        cursor = assigned.cursor
+        return assigned.confirmed or assigned.position >= 0 or (cursor is not None and cursor.answered)
 
     def _wake_at(self, assigned: Assigned, at: float) -> None:
         assigned.due = at
@@ -344,15 +369,58 @@ class Fetching:
     def _on_topic(self, topic: Topic) -> None:
         self._failed_topics.pop(topic.name, None)
         of_topic = self._by_topic.get(topic.name, {})
+        if self._hinted is None:
+            self._leave_old_topic(topic, of_topic.values())
         for number in list(of_topic) if self._hinted is None else (self._hinted,):
             assigned = of_topic.get(number)
-            if assigned is None or assigned.paused or assigned.failed:
+            if assigned is None or assigned.paused or assigned.failed or assigned.ended:
                 continue
             if not assigned.fetching:
                 self._work_on(assigned)
             elif number >= len(topic.partitions) or self._has_moved(assigned, topic, topic.partitions[number]):
                 # Where the old leader's fetch stands only the engine knows: go back to what was handed out.
                 self._restart(assigned, None)
+
+    def _leave_old_topic(self, topic: Topic, partitions: Iterable[Assigned]) -> None:
+        """What was read of a topic that was deleted and made anew, with another id, ends; its offsets mean nothing now.
+
+        A place that the application has given, and that no leader of the old topic has confirmed, is meant for the new.
+        """
+        ended = []
+        for assigned in partitions:
+            old_id = NO_ID if assigned.cursor is None else assigned.cursor.topic_id
+            if assigned.ended or NO_ID in (old_id, topic.id) or old_id == topic.id:
+                continue
+            if self._is_confirmed(assigned):
+                ended.append(assigned.key)
+            else:
+                self._restart(assigned, assigned.asked, forget=True)
+        if ended:
+            numbers = ", ".join(str(number) for _, number in sorted(ended))
+            self._log.warning("%s was deleted and made anew: partitions %s begin anew, too", topic.name, numbers)
+            self.end(ended)
+            self.on_ended(ended)
+
+    def end(self, keys: Iterable[Key]) -> None:
+        """The topic of these is another one now: nothing of the old one is handed out, stored or committed any more."""
+        for key in keys:
+            assigned = self.assigned[key]
+            assigned.ended = assigned.confirmed = True
+            assigned.fetching = assigned.waiting = False
+            assigned.serial += 1
+            assigned.due = -1.0
+            assigned.stored = None
+            self._todo.pop(key, None)
+            if assigned.cursor is not None:
+                assigned.cursor.stop()
+
+    def expect_anew(self, keys: Iterable[Key]) -> None:
+        """These are removed, and may be assigned again as partitions of a topic made anew."""
+        self._anew.update(keys)
+
+    def forget_anew(self) -> None:
+        """Those that were expected are assigned; of others it isn't known any more what the group has kept."""
+        self._anew.clear()
 
     def _has_moved(self, assigned: Assigned, topic: Topic, leader: Partition) -> bool:
         """Whether a running fetch is at the wrong broker, or under an epoch that is over."""
@@ -587,18 +655,26 @@ class Fetching:
         self.ask_committed(list(serials), on_answer, NEVER)
 
     def _take_committed(self, assigned: Assigned, found: TopicPartition | None) -> None:
-        """Starts at the committed offset, else at the initial offset, else where auto.offset.reset says."""
+        """Starts at the committed offset, else at the initial offset, else where auto.offset.reset says.
+
+        After its topic was made anew, an offset that the group keeps by name alone may be one of the old topic's.
+        """
+        if assigned.anew and not self.offsets_by_id():
+            found = None
         if found is not None and found.offset >= 0:
             epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
             assigned.next = Place(found.offset, epoch)
             assigned.committed = assigned.sent = Place(found.offset, epoch, found.metadata)
-        elif assigned.key in self.initial_offsets:
+        elif assigned.key in self.initial_offsets and not assigned.anew:
             assigned.next = self.initial_offsets[assigned.key]
         elif self._reset is None:
             text = f"no offset for {assigned.topic} [{assigned.partition}], and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
+            if assigned.anew:
+                self._log.info("%s [%d] begins where auto.offset.reset says", *assigned.key)
             self._reset_to(assigned)
+        assigned.anew = False
         if not assigned.keep_queued:
             assigned.base = assigned.next
 

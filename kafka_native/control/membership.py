@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -25,7 +26,17 @@ BACK_S = 0.1
 """How often to look whether an application that was too slow polls again."""
 
 
-class Membership(Protocol):
+class Watched(Protocol):
+    """A member whose application has to poll (max.poll.interval.ms)."""
+
+    def rejoin(self, reason: str, now: float) -> None:
+        """Take part in another rebalance; a member that was too slow (`on_poll_exceeded()`) comes back."""
+
+    def on_poll_exceeded(self, now: float) -> None:
+        """The application hasn't polled for max.poll.interval.ms: leaves, partitions are lost, until `rejoin()`."""
+
+
+class Membership(Watched, Protocol):
     """One member of one group: `membership_classic` and `membership_consumer`. Does nothing before `subscribe()`."""
 
     @property
@@ -49,14 +60,11 @@ class Membership(Protocol):
         ``done`` always comes, in bounded time unless the application never polls while it has a callback to be called.
         """
 
-    def rejoin(self, reason: str, now: float) -> None:
-        """Take part in another rebalance; a member that was too slow (`on_poll_exceeded()`) comes back."""
-
-    def on_poll_exceeded(self, now: float) -> None:
-        """The application hasn't polled for max.poll.interval.ms: leaves, partitions are lost, until `rejoin()`."""
-
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
+
+    def on_ended(self, keys: list[Key]) -> None:
+        """The topic of these partitions was deleted and made anew: has them given up, and assigned once more."""
 
     def close(self) -> None:
         """Nothing is sent any more, and every ``done`` that is owed comes now."""
@@ -117,7 +125,7 @@ class PollWatch:
 
     def __init__(
         self,
-        membership: Membership,
+        membership: Watched,
         subscribed: Callable[[], bool],
         polls: Callable[[], tuple[int, bool]],
         *,

@@ -202,6 +202,13 @@ class ClassicMembership:
         elif self.state in ACTIVE:
             self._ask_rejoin(reason)
 
+    def on_ended(self, keys: list[Key]) -> None:
+        """The topic of these partitions was made anew. The group doesn't know of it: they stay this member's."""
+        if self._protocol == "EAGER":  # callbacks of an eager group are told of all partitions at a time
+            self._ask_rejoin("a topic was deleted and made anew")
+        else:
+            self._rebalance.renew(keys)
+
     def on_poll_exceeded(self, now: float) -> None:
         """The application has not polled for max.poll.interval.ms: leaves at once, partitions are lost; see rejoin().
 

@@ -88,6 +88,7 @@ class ConsumerMembership(Heartbeats):
         self._owned: dict[Key, bytes] = {}  # with the topics' ids
         self._target: dict[bytes, list[int]] | None = None  # what the coordinator has assigned
         self._unnamed: set[bytes] = set()
+        self._gone: set[bytes] = set()  # of topics that were made anew, while the coordinator may still assign them
         self._changing: set[Key] = set()  # what the step under way assigns
         self._in_step = False
         subscription.on_change.append(self._on_topics)
@@ -147,6 +148,22 @@ class ConsumerMembership(Heartbeats):
                 self._join(now)
         elif self.state is State.JOINED:
             self._send_at = now
+
+    def on_ended(self, keys: list[Key]) -> None:
+        """The topic of these partitions was made anew: they are lost, and those of the new one will be assigned."""
+        serial = self._serial
+        ids = {self._owned[key] for key in keys if key in self._owned}
+        self._gone |= ids
+        keys = [key for key, topic_id in self._owned.items() if topic_id in ids]
+        self._rebalance.end(keys)
+        self._rebalance.lose_ended(keys, lambda lost: self._if_current(serial, lambda: self._end_lost(lost)))
+
+    def _end_lost(self, lost: list[Key]) -> None:
+        for key in lost:
+            self._owned.pop(key, None)
+        if lost:
+            self._send_at = min(self._send_at, self._clock())
+            self._reconcile()
 
     def on_poll_exceeded(self, now: float) -> None:
         """The application has not polled for max.poll.interval.ms: leaves, partitions are lost; see rejoin()."""
@@ -223,6 +240,7 @@ class ConsumerMembership(Heartbeats):
         self._changing = set()
         self._metadata.unresolve(self._unnamed)
         self._unnamed = set()
+        self._gone = set()
         self._target = None
 
     def _join(self, at: float) -> None:
@@ -278,6 +296,7 @@ class ConsumerMembership(Heartbeats):
         serial = self._serial
         if revoked:
             self._in_step = True
+            self._rebalance.end(key for key in revoked if key in wanted)  # the same name is another topic by now
             self._rebalance.revoke(revoked, lambda: self._if_current(serial, lambda: self._end_step(revoked, {})))
         elif added:
             self._in_step = True
@@ -299,6 +318,8 @@ class ConsumerMembership(Heartbeats):
         found: dict[Key, bytes] = {}
         unnamed = set()
         for topic_id, numbers in assigned.items():
+            if topic_id in self._gone:
+                continue
             name = names.get(topic_id) or self._metadata.name_of(topic_id)
             if name is None:
                 unnamed.add(topic_id)

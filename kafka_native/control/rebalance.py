@@ -39,6 +39,15 @@ class Partitions(Protocol):
     def remove(self, keys: list[Key]) -> None:
         """Reads these no more."""
 
+    def end(self, keys: Iterable[Key]) -> None:
+        """Nothing of these is handed out, stored or committed any more."""
+
+    def expect_anew(self, keys: Iterable[Key]) -> None:
+        """These are removed, and may be assigned again as partitions of a topic made anew."""
+
+    def forget_anew(self) -> None:
+        """None are expected any more."""
+
 
 class Commits(Protocol):
     """What commits: `committing.Committing`."""
@@ -68,6 +77,8 @@ class Step:
     done: Callable[[], None]
     begun: bool = False  # its callback has been called
     dropped: bool = False  # what came after has made it pointless: its end is of no interest
+    ended: bool = False  # to lose only what of its partitions has ended, because their topic was made anew
+    silent: bool = False  # of partitions that were assigned by hand: no callback hears of it
 
 
 def _left_alone(kind: Kind, keys: list[Key]) -> bool:
@@ -140,6 +151,29 @@ class Rebalance:
             step.dropped = True
         self._begin(Step(Kind.LOSE, sorted(self.owned), done))
 
+    def end(self, keys: Iterable[Key]) -> None:
+        """The topic of these is another one: when they are given up, nothing of them is committed."""
+        self._fetching.end([key for key in keys if key in self._fetching.assigned])
+
+    def lose_ended(self, keys: Iterable[Key], done: Callable[[list[Key]], None], *, silent: bool = False) -> None:
+        """The topic of these was deleted and made anew: what they were is gone. ``done`` gets those that it was so for.
+
+        ``silent``: no callback is called.
+        """
+        step = Step(Kind.LOSE, sorted(keys), lambda: done(step.keys), ended=True, silent=silent)
+        self._begin(step)
+
+    def renew(self, keys: Iterable[Key], *, silent: bool = False) -> None:
+        """The same, and they are assigned once more, before anything else happens."""
+
+        def assign(lost: list[Key]) -> None:
+            if lost:
+                step = Step(Kind.ASSIGN, lost, lambda: None, silent=silent)
+                self._steps.appendleft(step)
+                self._run(step)
+
+        self.lose_ended(keys, assign, silent=silent)
+
     def _begin(self, step: Step) -> None:
         if step.keys:
             self.count += 1
@@ -150,7 +184,9 @@ class Rebalance:
 
     def _run(self, step: Step) -> None:
         # Steps before it may have changed what there is to give up: nothing is revoked twice.
-        if step.kind is Kind.LOSE:
+        if step.ended:
+            step.keys = self._ended(step.keys)
+        elif step.kind is Kind.LOSE:
             step.keys = sorted(self.owned)
         elif step.kind is Kind.REVOKE:
             step.keys = [key for key in step.keys if key in self._held]
@@ -161,7 +197,7 @@ class Rebalance:
         if self._log.on:
             keys = ", ".join(f"{topic} [{number}]" for topic, number in step.keys) or "nothing"
             self._log.debug("rebalance: %s %s%s", step.kind.name.lower(), keys, ", dropped" if step.dropped else "")
-        listener = self.listeners.get(step.kind)
+        listener = None if step.silent else self.listeners.get(step.kind)
         if listener is None and step.kind is not Kind.ASSIGN:
             listener = _left_alone
         if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
@@ -205,7 +241,9 @@ class Rebalance:
         elif step.kind is Kind.REVOKE and not step.dropped:
             self.remove(step.keys, lambda: self._end(step))
         elif step.begun or not step.dropped:  # or the one that came after gives up what is left, and says so
-            self._fetching.remove([key for key in step.keys if key in self._fetching.assigned])
+            if step.ended:
+                step.keys = self._ended(step.keys)  # the application may have sought to a place in the new topic
+            self._remove([key for key in step.keys if key in self._fetching.assigned])
             self._end(step)
         else:
             self._end(step)
@@ -225,11 +263,22 @@ class Rebalance:
             if cursor is not None:
                 cursor.stop()  # nothing is handed out behind what is committed
         self._committing.flush(gone, done)
-        self._fetching.remove(gone)
+        self._remove(gone)
+
+    def _remove(self, keys: list[Key]) -> None:
+        ended = self._ended(keys)
+        self._fetching.remove(keys)
+        self._fetching.expect_anew(ended)
+
+    def _ended(self, keys: list[Key]) -> list[Key]:
+        assigned = self._fetching.assigned
+        return [key for key in keys if key in assigned and assigned[key].ended]
 
     def _end(self, step: Step) -> None:
         count = len(self._fetching.assigned)
         self._log.debug("rebalance: %s has ended, %d partition(s) assigned", step.kind.name.lower(), count)
+        if step.kind is Kind.ASSIGN:
+            self._fetching.forget_anew()
         self._steps.remove(step)
         following = self._steps[0] if self._steps else None
         if not step.dropped:

@@ -172,6 +172,9 @@ class FakeRebalance:
         self.open.clear()
         self._step("lose", self.owned, lambda: (self.owned.clear(), done())[0])
 
+    def renew(self, keys: Iterable[Key]) -> None:
+        self._step("renew", keys, lambda: None)
+
     def finish(self) -> None:
         """The oldest open step ends."""
         self.open.pop(0)()

@@ -129,6 +129,7 @@ class FakeRebalance:
     def __init__(self) -> None:
         self.log: list[tuple[str, list[Key]]] = []
         self.at_once = True
+        self.ended: set[Key] = set()
         self.open: list[Callable[[], None]] = []
 
     def _begin(self, kind: str, keys: Iterable[Key], done: Callable[[], None]) -> None:
@@ -147,6 +148,13 @@ class FakeRebalance:
     def lose(self, done: Callable[[], None]) -> None:
         self.open.clear()
         self._begin("lose", [], done)
+
+    def end(self, keys: Iterable[Key]) -> None:
+        self.ended.update(keys)
+
+    def lose_ended(self, keys: Iterable[Key], done: Callable[[list[Key]], None]) -> None:
+        ended = sorted(set(keys) & self.ended)
+        self._begin("lose ended", ended, lambda: done(ended))
 
     def finish(self) -> None:
         self.open.pop(0)()

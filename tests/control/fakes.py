@@ -36,10 +36,12 @@ class FakeCursor:
         self.position_epoch = -1
         self.broker = -1
         self.epoch = 1
+        self.answered = False
         self.log: list[tuple[Any, ...]] = []
 
     def start(self, broker: int, offset: int, leader_epoch: int) -> int:
         self.epoch += 1
+        self.answered = False
         self.broker = broker
         self.log.append(("start", broker, offset, leader_epoch))
         return self.epoch
@@ -53,6 +55,7 @@ class FakeCursor:
 
     def stop(self) -> None:
         self.epoch += 1
+        self.answered = False
         self.broker = -1
         self.log.append(("stop",))
 

@@ -221,6 +221,30 @@ def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
 # --- subscriptions ---
 
 
+def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_the_coordinator() -> None:
+    group = Group()
+    group.join({ID_A: [0, 1]})
+    group.membership.on_ended([("a", 0)])
+    assert group.rebalance.taken() == [("lose ended", [("a", 0), ("a", 1)])]
+    assert owned_of(group.sent()) == {}
+    group.answer(2, {ID_A: [0, 1]})  # it hasn't heard of it yet
+    assert group.rebalance.taken() == []
+    group.metadata.names[ID_B] = "a"
+    group.clock.now += 10
+    group.beat[2](response(3, {ID_B: [0, 1]}))
+    assert group.rebalance.taken() == [("assign", [("a", 0), ("a", 1)])]
+    assert owned_of(group.sent()) == {ID_B: [0, 1]}
+
+
+def test_nothing_is_committed_of_a_topic_whose_name_is_another_ones_in_the_assignment() -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.metadata.names[ID_B] = "a"
+    group.beat[2](response(2, {ID_B: [0]}))
+    assert group.rebalance.ended == {("a", 0)}
+    assert group.rebalance.taken()[0] == ("revoke", [("a", 0)])
+
+
 def test_another_subscription_is_told_at_once_without_giving_up_anything() -> None:
     group = Group()
     group.join({ID_A: [0]})

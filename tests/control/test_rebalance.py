@@ -19,6 +19,7 @@ class Partition:
 
     def __init__(self) -> None:
         self.cursor = None
+        self.ended = False
 
 
 class FakeFetching:
@@ -26,6 +27,17 @@ class FakeFetching:
 
     def __init__(self) -> None:
         self.assigned: dict[Key, Partition] = {}
+        self.anew: set[Key] = set()
+
+    def end(self, keys: list[Key]) -> None:
+        for key in keys:
+            self.assigned[key].ended = True
+
+    def expect_anew(self, keys: list[Key]) -> None:
+        self.anew.update(keys)
+
+    def forget_anew(self) -> None:
+        self.anew.clear()
 
     def add(self, new: list[tuple[str, int, int]], now: float) -> None:
         self.assigned |= {(topic, number): Partition() for topic, number, _ in new}
@@ -245,3 +257,72 @@ def test_steps_begun_in_done_come_after_those_that_wait() -> None:
     group.poll()
     assert [entry for entry in group.log if isinstance(entry, str)] == ["first", "second", "third"]
     assert group.rebalance.owned == {A, B, C}
+
+
+def test_partitions_of_a_topic_made_anew_are_lost_and_assigned_once_more_before_anything_else() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)
+    group.rebalance.assign([A, B, C], group.done("assigned"))
+    group.poll()
+    group.log.clear()
+    group.fetching.end([A, B])
+    before = dict(group.fetching.assigned)
+    group.rebalance.renew([A, B])
+    group.rebalance.revoke([B, C], group.done("revoked"))
+    group.poll()
+    assert group.log[:2] == [(Kind.LOSE, [A, B]), (Kind.ASSIGN, [A, B])]
+    assert group.log[2:] == [(Kind.REVOKE, [B, C]), ("flush", [B, C])]
+    assert group.fetching.assigned[A] is not before[A]
+    assert group.fetching.anew == set()
+
+
+def test_only_what_has_ended_is_lost() -> None:
+    group = Group()
+    group.rebalance.assign([A, B], group.done("assigned"))
+    group.fetching.end([A, B])
+    lost: list[list[Key]] = []
+    group.rebalance.lose_ended([A, B], lost.append)
+    group.fetching.assigned[B].ended = False  # the application has sought to a place in the new topic meanwhile
+    group.poll()
+    assert lost == [[A]]
+    assert group.rebalance.owned == {B}
+    assert group.fetching.anew == {A}
+
+
+def test_partitions_assigned_by_hand_are_renewed_in_silence_in_the_next_poll() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)  # of a subscription that is over
+    group.fetching.add([(*A, 0)], 0.0)
+    before = group.fetching.assigned[A]
+    group.fetching.end([A])
+    group.rebalance.renew([A], silent=True)
+    assert group.fetching.assigned[A] is before, "the application may be dealing with a message of it"
+    group.poll()
+    assert group.fetching.assigned[A] is not before
+    assert group.log == []
+
+
+def test_losing_everything_supersedes_a_renewal() -> None:
+    group = Group()
+    group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)
+    group.rebalance.assign([A, B], group.done("assigned"))
+    group.poll()
+    group.log.clear()
+    group.fetching.end([A])
+    group.rebalance.renew([A])
+    group.rebalance.lose(group.done("lost"))
+    group.poll()
+    assert group.log == [(Kind.LOSE, [A, B]), "lost"]
+    assert group.rebalance.owned == set()
+
+
+def test_what_has_ended_is_expected_anew_when_it_is_revoked() -> None:
+    group = Group()
+    group.rebalance.assign([A, B], group.done("assigned"))
+    group.fetching.end([A])
+    group.rebalance.revoke([A, B], group.done("revoked"))
+    group.poll()
+    group.flushes.pop()()
+    assert group.fetching.anew == {A}
+    group.rebalance.assign([A], group.done("assigned"))
+    assert group.fetching.anew == set()

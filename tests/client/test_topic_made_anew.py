@@ -1,0 +1,218 @@
+"""A topic is deleted and made anew while it is read: the new one is read from its beginning, by its own offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_native import KafkaError, KafkaException, Message, TopicPartition
+from kafka_native.mock import MockCluster
+from kafka_native.mock.membership import Committed
+from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
+
+from .support import Client, fill
+
+WAYS = {
+    "by hand": {},
+    "eager": {"partition.assignment.strategy": "range"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+VERSIONS: dict[str, dict[int, int]] = {
+    "offsets by id": {},
+    "offsets by name": {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9},
+}
+FETCHED_BY_NAME = {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9, ApiKey.FETCH: 12}
+"""What Apache Kafka before 3.1 knows. Metadata tell the ids of topics all the same, since 2.8."""
+
+
+@pytest.fixture(scope="module", params=VERSIONS, ids=lambda name: name.replace(" ", "_"))
+def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, max_versions=VERSIONS[request.param]) as running:
+        running.offsets_by_id = request.param == "offsets by id"  # type: ignore[attr-defined]
+        yield running
+
+
+class Reader:
+    """A consumer that reads a topic in some way, and what its callbacks are told."""
+
+    def __init__(self, client: Client, topic: str, way: str, **conf: Any) -> None:
+        self.topic, self.way = topic, way
+        self.group = f"{topic}-{way}"
+        self.told: list[str] = []
+        self.committed: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+        everything = {
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 100,
+            "topic.metadata.refresh.interval.ms": 1000,
+            **WAYS[way],
+            **conf,
+        }
+        self.consumer = client.consumer(
+            **everything, on_commit=lambda error, partitions: self.committed.append((error, partitions))
+        )
+        if way == "by hand":
+            self.consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        else:
+            self.consumer.subscribe(
+                [topic],
+                on_assign=lambda consumer, partitions: self.told.append(f"assign {len(partitions)}"),
+                on_revoke=lambda consumer, partitions: self.told.append(f"revoke {len(partitions)}"),
+                on_lost=lambda consumer, partitions: self.told.append(f"lose {len(partitions)}"),
+            )
+
+    def read(self, count: int) -> list[int]:
+        """The values of so many messages of partition 0; fails on any error."""
+        found: list[Message] = []
+        until = time.monotonic() + WAIT_S
+        while len(found) < count and time.monotonic() < until:
+            message = self.consumer.poll(0.1)
+            if message is not None:
+                assert message.error() is None or message.error() == KafkaError.UNKNOWN_TOPIC_OR_PART, message.error()
+                if message.error() is None and message.partition() == 0:
+                    found.append(message)
+        return [int(message.value() or b"") for message in found]
+
+    def wait_committed(self, offset: int) -> None:
+        """Polls until the group's offset of partition 0 is this."""
+        until = time.monotonic() + WAIT_S
+        while self.kept() != offset:
+            assert time.monotonic() < until, self.kept()
+            self.consumer.poll(0.05)
+
+    def kept(self) -> int:
+        [found] = self.consumer.committed([TopicPartition(self.topic, 0)], timeout=WAIT_S)
+        return found.offset
+
+
+def make_anew(cluster: MockCluster, topic: str, partitions: int = 2) -> None:
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, partitions)
+
+
+def keep_by_name(cluster: MockCluster, reader: Reader, offset: int) -> None:
+    """An offset of the old topic that a client commits by name when the new one is there, before it has heard of it."""
+    group = cluster.groups.find(reader.group)
+    assert group is not None
+    group.offsets[reader.topic, 0] = Committed(offset, -1, "")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_new_topic_is_read_from_its_beginning(cluster: MockCluster, client: Client, way: str) -> None:
+    topic = client.topic(2)
+    fill(client, topic, 10, partition=0)
+    reader = Reader(client, topic, way)
+    with reader.consumer as consumer:
+        assert reader.read(10) == list(range(10))
+        reader.wait_committed(10)
+        make_anew(cluster, topic)
+        fill(client, topic, 60, partition=0, start=100)
+        if not cluster.offsets_by_id and way != "consumer":  # type: ignore[attr-defined]
+            keep_by_name(cluster, reader, 10)
+        assert reader.read(60) == list(range(100, 160))
+        reader.wait_committed(60)
+        assert [each.offset for each in consumer.position([TopicPartition(topic, 0)])] == [60]
+    if way != "by hand":
+        first, given_up, again, *_ = (each.split()[0] for each in reader.told)
+        assert (first, again) == ("assign", "assign")
+        assert given_up == "revoke" if way == "eager" else given_up in ("lose", "revoke")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
+    cluster: MockCluster, client: Client, way: str
+) -> None:
+    """The application still deals with a message of the old topic when the client has heard of the new one."""
+    topic = client.topic(2)
+    fill(client, topic, 10, partition=0)
+    reader = Reader(client, topic, way, **{"enable.auto.commit": False, "enable.auto.offset.store": False})
+    with reader.consumer as consumer:
+        message = None
+        while message is None or message.error() is not None:
+            message = consumer.poll(1)
+        consumer.store_offsets(message=message)
+        old_id = cluster.topic_id(topic)
+        make_anew(cluster, topic)
+        fill(client, topic, 5, partition=0, start=100)
+        until = time.monotonic() + WAIT_S
+        while consumer.position([TopicPartition(topic, 0)])[0].offset != -1001:  # it has heard
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert cluster.topic_id(topic) != old_id
+        with pytest.raises(KafkaException) as caught:
+            consumer.commit(message=message, asynchronous=False)
+        assert caught.value.args[0].code() in (KafkaError.UNKNOWN_TOPIC_ID, KafkaError._STATE)
+        with pytest.raises(KafkaException) as caught:
+            consumer.store_offsets(message=message)
+        assert caught.value.args[0] == KafkaError._STATE
+        assert reader.kept() == -1001
+        assert reader.read(5) == list(range(100, 105))
+        assert reader.kept() == -1001
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_deleted_topic_that_comes_back_later_is_read(cluster: MockCluster, client: Client, way: str) -> None:
+    topic = client.topic(2)
+    fill(client, topic, 10, partition=0)
+    reader = Reader(client, topic, way, **{"topic.metadata.propagation.max.ms": 200})
+    with reader.consumer:
+        assert reader.read(10) == list(range(10))
+        cluster.delete_topic(topic)
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            reader.consumer.poll(0.1)
+        cluster.create_topic(topic, 2)
+        fill(client, topic, 20, partition=0, start=100)
+        assert reader.read(20) == list(range(100, 120))
+
+
+def test_auto_offset_reset_error_says_so(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic(1)
+    fill(client, topic, 3)
+    with client.consumer(**{"group.id": f"{topic}-error", "auto.offset.reset": "error"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert len(consumer.consume(3, WAIT_S)) == 3
+        make_anew(cluster, topic, 1)
+        message = consumer.poll(WAIT_S)
+        assert message is not None
+        assert message.error() == KafkaError._AUTO_OFFSET_RESET
+        consumer.seek(TopicPartition(topic, 0, 0))
+        fill(client, topic, 2, start=100)
+        assert [int(each.value() or b"") for each in consumer.consume(2, WAIT_S)] == [100, 101]
+
+
+@pytest.mark.parametrize("way", ["by hand", "eager", "cooperative"])
+def test_new_topic_is_read_again_where_fetches_do_not_say_that_it_is_another(way: str) -> None:
+    """Then metadata do, some time later: a part of the topic is read twice, none is left out."""
+    with MockCluster(brokers=1, max_versions=FETCHED_BY_NAME) as cluster:
+        client = Client(cluster)
+        topic = client.topic(2)
+        fill(client, topic, 10, partition=0)
+        reader = Reader(client, topic, way)
+        with reader.consumer:
+            assert reader.read(10) == list(range(10))
+            make_anew(cluster, topic)
+            fill(client, topic, 60, partition=0, start=100)
+            seen: set[int] = set()
+            while not seen >= set(range(100, 160)):
+                seen |= set(reader.read(1))
+
+
+def test_place_that_was_given_before_the_client_heard_is_kept(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic(1)
+    fill(client, topic, 3)
+    with client.consumer(**{"group.id": f"{topic}-given", "auto.offset.reset": "latest"}) as consumer:
+        consumer.list_topics(topic, WAIT_S)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert len(consumer.consume(3, WAIT_S)) == 3
+        consumer.unassign()
+        make_anew(cluster, topic, 1)
+        fill(client, topic, 6, start=100)
+        consumer.assign([TopicPartition(topic, 0, 2)])  # by metadata that are older than the topic
+        values = [int(message.value() or b"") for message in consumer.consume(4, WAIT_S)]
+        assert values == [102, 103, 104, 105]

@@ -1,0 +1,135 @@
+"""A topic that was deleted and made anew: what was read of the old one ends, and nothing of it is committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_native.control.positions import Key
+from kafka_native.errors import KafkaError
+from kafka_native.types import OFFSET_INVALID, TopicPartition
+
+from .test_committing import OTHER_ID, Group
+from .test_fetching import Consuming
+
+# --- reading ---
+
+
+def meet_new_topic(cluster: Consuming) -> list[list[Key]]:
+    """Metadata have another id of the topic; what `on_ended` was told."""
+    told: list[list[Key]] = []
+    cluster.fetching.on_ended = told.append
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 0), (2, 0)], topic_id=OTHER_ID))
+    cluster.go()
+    return told
+
+
+def test_partitions_of_a_topic_made_anew_end():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 42), ("t", 1, 7))
+    for cursor in cluster.engine.cursors:
+        cursor.answered = True
+    cluster.engine.cursors[0].position = 50
+    assert meet_new_topic(cluster) == [[("t", 0), ("t", 1)]]
+    assert [cursor.log[-1] for cursor in cluster.engine.cursors] == [("stop",), ("stop",)]
+    assert cluster.fetching.assigned["t", 0].position == OFFSET_INVALID
+    assert any("deleted and made anew" in line for line in cluster.logged)
+    cluster.clock.now += 100
+    cluster.go()
+    assert all(cursor.log[-1] == ("stop",) for cursor in cluster.engine.cursors)
+
+
+def test_place_that_no_leader_of_the_old_topic_has_confirmed_is_meant_for_the_new_one():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 42))
+    assert meet_new_topic(cluster) == []
+    assert cluster.engine.cursors[-1].topic_id == OTHER_ID
+    assert cluster.engine.cursors[-1].log == [("start", cluster.pool.handle(1), 42, 0)]
+
+
+def test_place_that_was_sought_is_meant_for_the_new_topic_also_after_the_old_one_was_read():
+    cluster = Consuming()
+    cluster.assign(("t", 0, 42))
+    cluster.engine.cursors[0].position, cluster.engine.cursors[0].answered = 50, True
+    assert meet_new_topic(cluster) == [[("t", 0)]]
+    assert cluster.fetching.seek("t", 0, 3) is None
+    cluster.go()
+    assert not cluster.fetching.assigned["t", 0].ended
+    assert cluster.engine.cursors[-1].log == [("start", cluster.pool.handle(1), 3, 0)]
+
+
+@pytest.mark.parametrize(("by_id", "started"), [(True, 5), (False, 7)])
+def test_offset_kept_by_name_alone_is_not_believed_once_after_a_topic_was_made_anew(by_id, started):
+    cluster = Consuming()
+    cluster.fetching.offsets_by_id = lambda: by_id
+    cluster.fetching.ask_committed = lambda keys, done, deadline: done([TopicPartition(*key, 5) for key in keys])
+    cluster.assign(("t", 1, 0))
+    cluster.fetching.expect_anew([("t", 0)])
+    for expected in (started, 5):
+        cluster.fetching.assign([("t", 0, OFFSET_INVALID)], cluster.clock.now)
+        cluster.fetching.forget_anew()
+        cluster.go()
+        cluster.go()
+        if cluster.engine.submitted:
+            cluster.offsets(7)
+        [cursor] = [each for each in cluster.engine.cursors if each is not None]
+        assert cursor.log[-1][2] == expected
+
+
+# --- committing ---
+
+
+def reads_on(cluster: Group, position: int) -> None:
+    """The topic is read, up to this position."""
+    cluster.engine.cursors[0].position, cluster.engine.cursors[0].answered = position, True
+
+
+def make_anew(cluster: Group, *, topic_id: bytes = OTHER_ID, **how: Any) -> None:
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [] if how else [(1, 0)], topic_id=topic_id, **how))
+    cluster.go()
+
+
+def test_nothing_of_a_topic_that_was_deleted_is_committed_for_the_one_that_has_its_name():
+    cluster = Group(auto_commit=True)
+    cluster.assign(0)
+    reads_on(cluster, 12)
+    make_anew(cluster)
+    cluster.wait(5.1)
+    cluster.committing.flush([("t", 0)], lambda: None)
+    cluster.go()
+    assert cluster.engine.submitted == []
+    cluster.commit((0, 12))
+    assert cluster.engine.submitted == []
+    assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_ID]
+    [stored] = cluster.committing.store([TopicPartition("t", 0, 12)])
+    assert stored.error == KafkaError._STATE
+
+
+def test_commit_that_is_under_way_when_its_topic_is_made_anew_is_not_sent_again():
+    cluster = Group()
+    cluster.assign(0)
+    reads_on(cluster, 12)
+    cluster.commit((0, 12))
+    cluster.find()
+    cluster.reply(KafkaError.UNKNOWN_TOPIC_ID)
+    cluster.answer(cluster.metadata_reply("t", [(1, 0)], topic_id=OTHER_ID))
+    cluster.wait(1)
+    assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_ID]
+
+
+def test_commit_for_a_topic_that_is_gone_ends_once_metadata_say_so():
+    cluster = Group()
+    cluster.assign(0)
+    reads_on(cluster, 12)
+    cluster.commit((0, 12))
+    cluster.find()
+    cluster.reply(KafkaError.UNKNOWN_TOPIC_ID)
+    cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+    cluster.wait(1)
+    cluster.reply(KafkaError.UNKNOWN_TOPIC_ID)
+    assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_ID]
