@@ -15,6 +15,7 @@ from typing import Any, Final
 from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
 from kafka_native.control.calls import Call
+from kafka_native.control.metadata import NO_ID
 from kafka_native.deadlines import left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import OFFSET_BEGINNING, TopicPartition
@@ -203,7 +204,8 @@ class CompactedTopic:
                     print(change.key, change.new_value)
 
     All partitions are read from the beginning, without a consumer group; nothing is committed. Partitions that the
-    topic gets later are read as well, as soon as metadata tell of them. It belongs to one thread at a time, as its
+    topic gets later are read as well, as soon as metadata tell of them. When the topic is deleted and made anew, the
+    table is emptied and the new topic is read from its beginning. It belongs to one thread at a time, as its
     consumer does.
     """
 
@@ -232,6 +234,7 @@ class CompactedTopic:
         self._topic = topic
         self._table = CompactedTable()
         self._partitions = 0
+        self._topic_id = NO_ID
         # The partitions that aren't read to their ends yet, with these ends (None until they are known). None: nothing
         # was asked for yet
         self._behind: dict[int, int | None] | None = None
@@ -362,13 +365,26 @@ class CompactedTopic:
     def _follow(self) -> None:
         """Assigns partitions that the topic has got meanwhile: metadata are kept up to date once it is read."""
         topic = self._consumer._client.main.metadata.topics.get(self._topic)
-        count = 0 if topic is None or not topic.known else len(topic.partitions)
-        if count <= self._partitions or self._behind is None:
+        if topic is None or not topic.known or self._behind is None:
+            return
+        count = len(topic.partitions)
+        if NO_ID not in (self._topic_id, topic.id) and self._topic_id != topic.id:
+            self._start_over(count)
+        self._topic_id = topic.id
+        if count <= self._partitions:
             return
         added = range(self._partitions, count)
         self._consumer.incremental_assign([self._first(number) for number in added])
         self._partitions = count
         self._behind.update(dict.fromkeys(added))
+
+    def _start_over(self, count: int) -> None:
+        """The topic was deleted and made anew: its entries go, and the new one is read from its beginning."""
+        self._kept += [TableChange(key, value, None) for key, value in self._table.items()]
+        self._table.clear()
+        self._consumer.assign([self._first(number) for number in range(count)])
+        self._partitions = count
+        self._behind = dict.fromkeys(range(count))
 
     def _first(self, number: int) -> TopicPartition:
         return TopicPartition(self._topic, number, OFFSET_BEGINNING)

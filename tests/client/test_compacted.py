@@ -257,6 +257,30 @@ def test_new_partitions_are_read_from_their_beginning(cluster: MockCluster, clie
     assert profiles.table.records_processed == 2, "nothing is read twice"
 
 
+def test_topic_made_anew_replaces_the_table(cluster: MockCluster, client: Client, opened: Any) -> None:
+    topic = client.topic(2)
+    with client.producer() as producer:
+        for key in ("a", "b", "c"):
+            producer.produce(topic, b"old", key)
+    table = opened(topic)
+    assert table.scan(WAIT_S) == {b"a": b"old", b"b": b"old", b"c": b"old"}
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    with client.producer() as producer:
+        producer.produce(topic, b"new", "b")
+        producer.produce(topic, b"new", "d")
+    changes: list[TableChange] = []
+    until = time.monotonic() + WAIT_S
+    while table.table != {b"b": b"new", b"d": b"new"} and time.monotonic() < until:
+        changes += table.poll(0.1)
+    assert table.table == {b"b": b"new", b"d": b"new"}
+    shown: dict[bytes, bytes | None] = {}
+    for change in changes:
+        shown[change.key] = change.new_value
+    assert shown == {b"a": None, b"b": b"new", b"c": None, b"d": b"new"}
+    assert table.scan(WAIT_S) == {b"b": b"new", b"d": b"new"}
+
+
 def test_topic_that_isnt_there_is_a_clear_error(opened: Any) -> None:
     profiles = opened("no-such-topic")
     with pytest.raises(KafkaException) as caught:
