@@ -194,20 +194,19 @@ static struct kn_buffer *pool_take(struct kn_pool *pool, unsigned cls)
     return buffer;
 }
 
-/* A large buffer is about to be filled: all its pages in one call rather than a fault each. Only a hint: where it isn't known, they come one by one. */
-static void populate(uint8_t *data, size_t bytes)
+void kn_buffer_back(struct kn_buffer *buffer, size_t bytes)
 {
+    if (bytes > buffer->capacity_bytes) bytes = buffer->capacity_bytes;
+    if (bytes <= buffer->backed_bytes) return;
 #ifdef MADV_POPULATE_WRITE
-    uintptr_t from = ((uintptr_t)data + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
-    uintptr_t to = ((uintptr_t)data + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
-    if (bytes >= LARGE_BYTES && to > from) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
-#else
-    (void)data;
-    (void)bytes;
+    uintptr_t from = ((uintptr_t)buffer->data + buffer->backed_bytes + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    uintptr_t to = ((uintptr_t)buffer->data + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
+    if (from_kernel(buffer->capacity_bytes) && to > from) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 #endif
+    buffer->backed_bytes = bytes;
 }
 
-struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
+struct kn_buffer *kn_buffer_take_unbacked(struct kn_pool *pool, size_t capacity_bytes)
 {
     unsigned cls = class_of(capacity_bytes);
 
@@ -226,7 +225,6 @@ struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
         free(buffer);
         return NULL;
     }
-    populate(buffer->data, capacity_bytes);
     buffer->pool = pool;
     if (pool) {
         pthread_mutex_lock(&pool->lock);
@@ -234,6 +232,13 @@ struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
         pthread_mutex_unlock(&pool->lock);
     }
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    return buffer;
+}
+
+struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes)
+{
+    struct kn_buffer *buffer = kn_buffer_take_unbacked(pool, capacity_bytes);
+    if (buffer) kn_buffer_back(buffer, capacity_bytes);
     return buffer;
 }
 
@@ -300,6 +305,7 @@ int kn_buffer_reserve(struct kn_buffer **buffer, size_t more_bytes)
     data_free(old->data, old->capacity_bytes);
     old->data = data;
     old->capacity_bytes = capacity;
+    old->backed_bytes = old->size_bytes;
     return KN_OK;
 }
 

@@ -24,6 +24,7 @@ struct kn_buffer {
     uint8_t *data;
     size_t size_bytes;     /* used */
     size_t capacity_bytes;
+    size_t backed_bytes;   /* the first so many are known to have memory behind them */
 };
 
 /* keep_bytes: most memory held in free buffers (older ones are freed beyond it). NULL: no memory. */
@@ -36,6 +37,10 @@ size_t kn_pool_idle_bytes(struct kn_pool *pool);
 
 /* A buffer with at least `capacity_bytes` (rounded to a size class), size 0. NULL: no memory. pool may be NULL. */
 struct kn_buffer *kn_buffer_take(struct kn_pool *pool, size_t capacity_bytes);
+/* The same for a size that a peer has announced: a large buffer is address space only, and has memory where it is written to. */
+struct kn_buffer *kn_buffer_take_unbacked(struct kn_pool *pool, size_t capacity_bytes);
+/* The first `bytes` are about to be written: their pages come in one call rather than by a fault each. Only a hint. */
+void kn_buffer_back(struct kn_buffer *buffer, size_t bytes);
 void kn_buffer_give(struct kn_buffer *buffer); /* NULL is allowed */
 /* Room for `more` bytes after size_bytes; may replace *buffer by a larger one (content kept). */
 int kn_buffer_reserve(struct kn_buffer **buffer, size_t more_bytes);

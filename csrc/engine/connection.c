@@ -4,7 +4,8 @@
  *
  * Reading. Small responses arrive in `ahead`, many per system call, and each is copied into a pooled buffer of its own size. A response that is not
  * complete in `ahead` gets its buffer at once (its length and correlation id having been judged first), and the kernel then writes straight into
- * it: only what was read ahead is copied. A read scatters over that buffer and `ahead` behind it, so what follows a large response comes along.
+ * it: only what was read ahead is copied. That buffer is address space of the announced length; memory comes to it a step ahead of the bytes, so a peer
+ * that announces much and sends little costs little. A read scatters over that buffer and `ahead` behind it, so what follows a large response comes along.
  *
  * Deadlines. `check_at_us` is a lower bound of all deadlines; it falls when a request comes and is only computed anew when it is reached, so that a
  * response costs nothing. A wake-up for a request that was answered long ago happens at most once a timeout period.
@@ -38,6 +39,8 @@
 /* Within a large response poll(2) tells of no less than this: waking for each piece that a fast peer writes costs both sides more than the piece. */
 #define READ_LOW_BYTES ((size_t)128 << 10)
 #define READ_LOW_SLACK_BYTES ((size_t)32 << 10) /* what the transport may hold already: a TLS record and its frills */
+/* So much of a response has memory before it has come; beyond, as much again as has come. Most responses are smaller, and have theirs in one call. */
+#define BACKED_AHEAD_BYTES ((size_t)1 << 20)
 #define WRITE_PIECES_MAX 256 /* well under IOV_MAX everywhere */
 #define WRITE_TURNS_MAX 16
 #define PEER_TEXT_BYTES (KN_ADDRESS_TEXT_BYTES + 80)
@@ -519,7 +522,7 @@ static int connection_parse(struct kn_connection *connection)
         if (status) return status;
         if (have < KN_FRAME_PREFIX_BYTES) break;
         size_t frame_bytes = kn_frame_u32(head);
-        struct kn_buffer *buffer = kn_buffer_take(connection->pool, frame_bytes);
+        struct kn_buffer *buffer = kn_buffer_take_unbacked(connection->pool, frame_bytes);
         if (!buffer) return connection_fail(connection, KN_ERR_NOMEM, "no memory for a response of %zu bytes", frame_bytes);
         size_t got = have - KN_FRAME_LENGTH_BYTES < frame_bytes ? have - KN_FRAME_LENGTH_BYTES : frame_bytes;
         memcpy(buffer->data, head + KN_FRAME_LENGTH_BYTES, got);
@@ -536,6 +539,16 @@ static int connection_parse(struct kn_connection *connection)
     return KN_OK;
 }
 
+/* Memory for what the response being received may get next. */
+static void connection_back_frame(struct kn_connection *connection)
+{
+    size_t have = connection->frame->size_bytes;
+    size_t wanted = have + (have > BACKED_AHEAD_BYTES ? have : BACKED_AHEAD_BYTES);
+    if (connection->frame->backed_bytes <= have + READ_LOW_BYTES) {
+        kn_buffer_back(connection->frame, wanted < connection->frame_bytes ? wanted : connection->frame_bytes);
+    }
+}
+
 /* Room for the next read: the rest of the response being received, then `ahead`. */
 static int connection_read_pieces(struct kn_connection *connection, struct iovec pieces[2])
 {
@@ -546,6 +559,7 @@ static int connection_read_pieces(struct kn_connection *connection, struct iovec
         connection->ahead_at = 0;
     }
     if (connection->frame) {
+        connection_back_frame(connection);
         pieces[count].iov_base = connection->frame->data + connection->frame->size_bytes;
         pieces[count++].iov_len = connection->frame_bytes - connection->frame->size_bytes;
     }

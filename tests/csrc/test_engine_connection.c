@@ -369,6 +369,48 @@ static void test_pieces_of_a_large_response_wake_nobody_until_there_are_many(voi
     pair_free(&pair);
 }
 
+#ifdef __linux__
+static size_t resident_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    size_t pages = 0;
+    CHECK(file != NULL);
+    CHECK_EQ(fscanf(file, "%*u %zu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A peer that announces 99 MB costs what it has sent, and not much more: at first, and when some of it has come. */
+static void test_memory_follows_the_bytes_that_arrived(void)
+{
+    enum { ANNOUNCED_BYTES = 99000000, PIECE_BYTES = 1 << 16, PIECES = 96, SLACK_BYTES = 3 << 20 };
+    struct kn_connection_config config = CONFIG;
+    config.receive_max_bytes = 100000000;
+    struct pair pair = pair_new(&config);
+    struct call *call = send_call(&pair, 0);
+    uint8_t head[8], *piece = calloc(1, PIECE_BYTES);
+    set_u32(head, ANNOUNCED_BYTES);
+    set_u32(head + 4, 0);
+    memset(piece, 1, PIECE_BYTES);
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    size_t before = resident_bytes();
+    peer_write(pair.peer, head, sizeof head);
+    for (int i = 0; i < 10; i++) CHECK_EQ(turn(pair.connection, 10, 0), KN_OK);
+    CHECK(kn_connection_is_receiving(pair.connection));
+    CHECK(resident_bytes() < before + SLACK_BYTES);
+    for (int i = 0; i < PIECES; i++) {
+        peer_write(pair.peer, piece, PIECE_BYTES);
+        CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    }
+    for (int i = 0; i < 10; i++) CHECK_EQ(turn(pair.connection, 10, 0), KN_OK);
+    CHECK(resident_bytes() < before + 2 * PIECES * PIECE_BYTES + SLACK_BYTES);
+    free(piece);
+    kn_connection_close(pair.connection, KN_ERR_CLOSED);
+    call_free(call);
+    pair_free(&pair);
+}
+#endif
+
 static void test_a_peer_that_closes_within_a_large_response_is_noticed_at_once(void)
 {
     struct pair pair = pair_new(&CONFIG);
@@ -651,6 +693,9 @@ int main(void)
     RUN(test_many_small_responses_cost_one_read);
     RUN(test_large_responses_arrive_whole_between_small_ones);
     RUN(test_pieces_of_a_large_response_wake_nobody_until_there_are_many);
+#ifdef __linux__
+    RUN(test_memory_follows_the_bytes_that_arrived);
+#endif
     RUN(test_a_peer_that_closes_within_a_large_response_is_noticed_at_once);
     RUN(test_a_request_of_many_pieces_survives_partial_writes);
     RUN(test_tagged_fields_of_a_flexible_header_are_skipped);
