@@ -250,11 +250,11 @@ void kn_buffer_give(struct kn_buffer *buffer)
 
     if (!buffer) return;
     pool = buffer->pool;
+#ifdef KN_DEBUG
+    memset(buffer->data, 0xdd, buffer->size_bytes > buffer->backed_bytes ? buffer->size_bytes : buffer->backed_bytes);
+#endif
     buffer->size_bytes = 0;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
-#ifdef KN_DEBUG
-    memset(buffer->data, 0xdd, buffer->capacity_bytes);
-#endif
     if (!pool) {
         buffer_free(buffer);
         return;

@@ -5,7 +5,7 @@
  * Who frees: the owner gives it back with kn_buffer_give(); the pool frees what it keeps.
  *
  * Why a pool: a fresh buffer of 1 MB has pages of its own (so that the kernel has them back once a burst is over), and touching it page-faults 256 times.
- * Debug builds (KN_DEBUG) fill a given-back buffer with 0xDD, and under ASan poison it, because a
+ * Debug builds (KN_DEBUG) fill what was used of a given-back buffer with 0xDD, and under ASan poison it, because a
  * buffer reused while a request still pointed into it is how another client lost data.
  */
 #ifndef KN_BASE_BUFFER_H

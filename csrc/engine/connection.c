@@ -40,7 +40,7 @@
 #define READ_LOW_BYTES ((size_t)128 << 10)
 #define READ_LOW_SLACK_BYTES ((size_t)32 << 10) /* what the transport may hold already: a TLS record and its frills */
 /* So much of a response has memory before it has come; beyond, as much again as has come. Most responses are smaller, and have theirs in one call. */
-#define BACKED_AHEAD_BYTES ((size_t)1 << 20)
+#define BACKED_AHEAD_BYTES ((size_t)2 << 20)
 #define WRITE_PIECES_MAX 256 /* well under IOV_MAX everywhere */
 #define WRITE_TURNS_MAX 16
 #define PEER_TEXT_BYTES (KN_ADDRESS_TEXT_BYTES + 80)
@@ -512,6 +512,14 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
     return status;
 }
 
+/* Memory for what a response of frame_bytes may get next. */
+static void back_frame(struct kn_buffer *frame, size_t frame_bytes)
+{
+    size_t have = frame->size_bytes;
+    size_t wanted = have + (have > BACKED_AHEAD_BYTES ? have : BACKED_AHEAD_BYTES);
+    if (frame->backed_bytes <= have + READ_LOW_BYTES) kn_buffer_back(frame, wanted < frame_bytes ? wanted : frame_bytes);
+}
+
 /* Takes responses off what was read ahead, until less than a prefix is left or a response needs more bytes. */
 static int connection_parse(struct kn_connection *connection)
 {
@@ -524,6 +532,7 @@ static int connection_parse(struct kn_connection *connection)
         size_t frame_bytes = kn_frame_u32(head);
         struct kn_buffer *buffer = kn_buffer_take_unbacked(connection->pool, frame_bytes);
         if (!buffer) return connection_fail(connection, KN_ERR_NOMEM, "no memory for a response of %zu bytes", frame_bytes);
+        back_frame(buffer, frame_bytes);
         size_t got = have - KN_FRAME_LENGTH_BYTES < frame_bytes ? have - KN_FRAME_LENGTH_BYTES : frame_bytes;
         memcpy(buffer->data, head + KN_FRAME_LENGTH_BYTES, got);
         buffer->size_bytes = got;
@@ -539,16 +548,6 @@ static int connection_parse(struct kn_connection *connection)
     return KN_OK;
 }
 
-/* Memory for what the response being received may get next. */
-static void connection_back_frame(struct kn_connection *connection)
-{
-    size_t have = connection->frame->size_bytes;
-    size_t wanted = have + (have > BACKED_AHEAD_BYTES ? have : BACKED_AHEAD_BYTES);
-    if (connection->frame->backed_bytes <= have + READ_LOW_BYTES) {
-        kn_buffer_back(connection->frame, wanted < connection->frame_bytes ? wanted : connection->frame_bytes);
-    }
-}
-
 /* Room for the next read: the rest of the response being received, then `ahead`. */
 static int connection_read_pieces(struct kn_connection *connection, struct iovec pieces[2])
 {
@@ -559,7 +558,7 @@ static int connection_read_pieces(struct kn_connection *connection, struct iovec
         connection->ahead_at = 0;
     }
     if (connection->frame) {
-        connection_back_frame(connection);
+        back_frame(connection->frame, connection->frame_bytes);
         pieces[count].iov_base = connection->frame->data + connection->frame->size_bytes;
         pieces[count++].iov_len = connection->frame_bytes - connection->frame->size_bytes;
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -135,6 +137,28 @@ def test_tls_endures_wrong_bits() -> None:
         endure_producing(cluster, flips, settings(cluster, **trusting, **{"socket.connection.setup.timeout.ms": 1000}))
         assert {record.value for record in cluster.messages("a", 0)} == {b"x"}
         assert any(one.error for one in cluster.handshakes)
+
+
+def test_what_is_announced_and_never_sent_costs_no_memory(cluster: MockCluster) -> None:
+    """A client each: together they would be over what a test may have."""
+    announced = threading.Barrier(4)
+
+    def announce(frame: bytes) -> bytes:
+        announced.wait(WAIT_S)
+        return (99_000_000).to_bytes(4, "big") + frame[4:8]
+
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(Producer(settings(cluster, **{"receive.message.max.bytes": 100_000_000})))
+            for _ in range(3)
+        ]
+        cluster.rewrite_responses(ApiKey.METADATA, announce, count=3)
+        for client in clients:
+            client.produce("a", b"x")
+        announced.wait(WAIT_S)
+        time.sleep(0.5)  # time enough to believe it; the fixture looks at the highest that memory has been
+        for client in clients:
+            client.purge()
 
 
 # --- before and while the client logs in ---
