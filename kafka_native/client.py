@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -489,26 +489,43 @@ def _cluster_of(reply: MetadataResponse, told_by: Broker | None) -> ClusterMetad
         broker = BrokerMetadata()
         broker.id, broker.host, broker.port = source.node_id, source.host, source.port
         cluster.brokers[broker.id] = broker
-    for source_topic in reply.topics:
-        topic = _topic_of(source_topic)
-        if topic.topic is not None:
-            cluster.topics[topic.topic] = topic
+    _add_topics(cluster, reply.topics)
     return cluster
 
 
-def _topic_of(source: MetadataResponse.Topic) -> TopicMetadata:
-    topic = TopicMetadata()
-    topic.topic = source.name
-    topic.error = KafkaError(source.error_code) if source.error_code else None
-    for source_partition in source.partitions:
+def _add_topics(cluster: ClusterMetadata, topics: Sequence[MetadataResponse.Topic]) -> None:
+    """Each topic of a small reply with its partitions; of a large one, with where they are found when asked for."""
+    is_large = not isinstance(topics, list)
+
+    def load(number: int) -> dict[int, PartitionMetadata]:
+        return _partitions_of(topics[number])
+
+    for number, source in enumerate(topics):
+        if source.name is None:
+            continue
+        topic = TopicMetadata()
+        topic.topic = source.name
+        topic.error = KafkaError(source.error_code) if source.error_code else None
+        if is_large or not isinstance(source.partitions, list):
+            topic._load_later(load, number)
+        else:
+            topic.partitions = _partitions_of(source)
+        cluster.topics[source.name] = topic
+
+
+def _partitions_of(source: MetadataResponse.Topic) -> dict[int, PartitionMetadata]:
+    partitions = {}
+    alike: dict[tuple[int, ...], tuple[int, ...]] = {}  # most partitions have the replicas of many others
+    for each in source.partitions:
+        replicas, isrs = tuple(each.replica_nodes), tuple(each.isr_nodes)
         partition = PartitionMetadata()
-        partition.id = source_partition.partition_index
-        partition.leader = source_partition.leader_id
-        partition.replicas = list(source_partition.replica_nodes)
-        partition.isrs = list(source_partition.isr_nodes)
-        partition.error = KafkaError(source_partition.error_code) if source_partition.error_code else None
-        topic.partitions[partition.id] = partition
-    return topic
+        partition.id = each.partition_index
+        partition.leader = each.leader_id
+        partition.replicas = alike.setdefault(replicas, replicas)
+        partition.isrs = alike.setdefault(isrs, isrs)
+        partition.error = KafkaError(each.error_code) if each.error_code else None
+        partitions[partition.id] = partition
+    return partitions
 
 
 def _after_fork_in_child() -> None:

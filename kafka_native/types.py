@@ -9,7 +9,7 @@ import base64
 import operator
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, IntEnum
 from typing import Any, Final, overload
 
@@ -270,14 +270,44 @@ class BrokerMetadata:
 class TopicMetadata:
     """A topic with its partitions."""
 
+    __slots__ = ("_load", "_partitions", "error", "topic")
+    _load: Callable[[int], dict[int, PartitionMetadata]] | None
+    _partitions: dict[int, PartitionMetadata] | int
+
     def __init__(self) -> None:
         """Make an empty description, for the client to fill."""
         self.topic: str | None = None
         """The topic's name."""
-        self.partitions: dict[int, PartitionMetadata] = {}
-        """The partitions by number."""
         self.error: KafkaError | None = None
         """What is wrong with the topic, or None."""
+        self._load = None
+        self._partitions = {}
+
+    @property
+    def partitions(self) -> dict[int, PartitionMetadata]:
+        """The partitions by number.
+
+        Those of a large cluster (tens of thousands of partitions) are made when they are asked for the first time.
+        """
+        load = self._load  # before what it is to load: another thread may just have done so
+        found = self._partitions
+        if isinstance(found, dict):
+            return found
+        if load is None:
+            return self.partitions
+        self._partitions = made = load(found)
+        self._load = None
+        return made
+
+    @partitions.setter
+    def partitions(self, partitions: dict[int, PartitionMetadata]) -> None:
+        self._partitions = partitions
+
+    def _load_later(self, load: Callable[[int], dict[int, PartitionMetadata]], number: int) -> None:
+        self._load, self._partitions = load, number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TopicMetadata, (), (None, {"topic": self.topic, "partitions": self.partitions, "error": self.error})
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
@@ -290,18 +320,41 @@ class TopicMetadata:
 class PartitionMetadata:
     """A partition: its leader and its replicas, as broker ids. Not all may be in ``ClusterMetadata.brokers``."""
 
+    __slots__ = ("_isrs", "_replicas", "error", "id", "leader")
+    _replicas: list[int] | tuple[int, ...]
+    _isrs: list[int] | tuple[int, ...]
+
     def __init__(self) -> None:
         """Make an empty description, for the client to fill."""
         self.id: int = -1
         """The partition's number."""
         self.leader: int = -1
         """The leader's broker id, or -1 if there is none."""
-        self.replicas: list[int] = []
-        """The broker ids of all replicas."""
-        self.isrs: list[int] = []
-        """The broker ids of the replicas in sync."""
         self.error: KafkaError | None = None
         """What is wrong with the partition, or None."""
+        self._replicas = self._isrs = ()  # tuples may be shared with other partitions
+
+    @property
+    def replicas(self) -> list[int]:
+        """The broker ids of all replicas."""
+        if not isinstance(self._replicas, list):
+            self._replicas = list(self._replicas)
+        return self._replicas
+
+    @replicas.setter
+    def replicas(self, replicas: list[int] | tuple[int, ...]) -> None:
+        self._replicas = replicas
+
+    @property
+    def isrs(self) -> list[int]:
+        """The broker ids of the replicas in sync."""
+        if not isinstance(self._isrs, list):
+            self._isrs = list(self._isrs)
+        return self._isrs
+
+    @isrs.setter
+    def isrs(self, isrs: list[int] | tuple[int, ...]) -> None:
+        self._isrs = isrs
 
     def __repr__(self) -> str:
         return f"PartitionMetadata({self.id})" if self.error is None else f"PartitionMetadata({self.id}, {self.error})"

@@ -19,6 +19,10 @@ from kafka_native._native.kn_records cimport *
 from kafka_native._native.primitives cimport exact_text
 from kafka_native._native.records cimport codecs_fill
 
+# From here on, bytes are copied without the interpreter lock.
+cdef enum:
+    UNLOCK_BYTES = 1 << 20
+
 
 cdef class Event:
     """What happened in the engine, for the control plane: see csrc/engine/events.h for what each kind fills."""
@@ -46,6 +50,18 @@ cdef class Event:
         return f"Event(kind={self.kind}, broker={self.broker}, token={self.token}, status={self.status}, text={self.text!r})"
 
 
+cdef bytes _body_of(kn_event *source):
+    cdef bytes body
+    cdef char *to
+    if source.body_bytes < UNLOCK_BYTES:
+        return PyBytes_FromStringAndSize(<const char *>source.body, source.body_bytes)
+    body = PyBytes_FromStringAndSize(NULL, source.body_bytes)
+    to = PyBytes_AS_STRING(body)
+    with nogil:
+        memcpy(to, source.body, source.body_bytes)
+    return body
+
+
 cdef Event _event_of(kn_event *source):
     cdef Event event = Event.__new__(Event)
     event.kind = source.kind
@@ -64,7 +80,7 @@ cdef Event _event_of(kn_event *source):
     event.peer_closed = source.peer_closed
     event.verify_error = source.verify_error
     event.offset = source.offset
-    event.body = PyBytes_FromStringAndSize(<const char *>source.body, source.body_bytes) if source.body != NULL else None
+    event.body = _body_of(source) if source.body != NULL else None
     event.text = (<bytes>source.text).decode("ascii", "replace")
     return event
 

@@ -1,11 +1,10 @@
-"""Types of the compiled codec; see wire.pyx."""
+"""Types of the compiled codec's tables and encoder; see wire.pyx."""
 
 from typing import Any, final
 
 from kafka_native._native.layout import Layout
 from kafka_native._native.layout import ProtocolError as ProtocolError
 
-MAX_ELEMENTS: int
 KINDS: tuple[str, ...]
 
 @final
@@ -23,6 +22,4 @@ class Plan:
         fields: list[tuple[str, str, str | None, Plan | None, int, bool, bool, bool, bool]],
     ) -> Plan: ...
 
-def decode(plan: Plan, data: bytes | bytearray | memoryview, offset: int = 0, whole: bool = True) -> Any: ...
-def decode_prefix(plan: Plan, data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[Any, int]: ...
 def encode(plan: Plan, message: Any, prefix: bytes = b"") -> bytes: ...

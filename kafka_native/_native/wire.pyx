@@ -1,66 +1,34 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The table-driven codec behind ``kafka_native.protocol``.
+"""The table-driven codec behind ``kafka_native.protocol``: its tables, and the encoder. decoder.pyx is the other half.
 
 A declaration (a ``Struct`` class of the protocol package) is described twice. Its ``Layout`` (layout.pyx) says where
 each field lives in an instance and what its default is; it does not depend on a version. A ``Plan`` is one version of
-it: a flat table of operations that the two loops below, ``_encode_struct`` and ``_decode_struct``, run without
-calling back into Python per field. Fields are slots, so both loops read and write them at their offset.
+it: a flat table of operations that the encoder and the decoder run without calling back into Python per field. Fields
+are slots, so both read and write them at their offset.
 
-Threads: every function holds the GIL. Memory: a plan and a layout keep what their tables point at in ``_kept``;
-a decoded ``records`` field is a memoryview that keeps the whole frame alive.
-
-Input is hostile until proven otherwise: no length is used before it is compared with the bytes that are left, an array
-must be able to fit its count of smallest elements in them, and one message may hold ``MAX_ELEMENTS`` array elements
-at most. Nesting needs no limit at run time, since it is the nesting of the declarations.
+Threads: every function holds the GIL. Memory: a plan and a layout keep what their tables point at in ``_kept``.
 """
 
 from __future__ import annotations
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cpython.float cimport PyFloat_AsDouble
-from cpython.list cimport PyList_New, PyList_SET_ITEM
-from cpython.long cimport PyLong_Check, PyLong_FromLong, PyLong_FromLongLong
+from cpython.long cimport PyLong_Check
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from cpython.memoryview cimport PyMemoryView_FromObject
-from cpython.object cimport PyObject, PyObject_TypeCheck, PyTypeObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
-from libc.stdint cimport INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from cpython.object cimport PyObject, PyObject_TypeCheck
+from cpython.ref cimport Py_XDECREF
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from kafka_native._native.layout cimport KN_SLOT, Layout, kn_default_of, kn_is_default, kn_put, kn_show
+from kafka_native._native.layout cimport KN_SLOT, Layout, kn_is_default, kn_show
+
+from collections.abc import Sequence
 
 from kafka_native._native.layout import ProtocolError
 
-cdef extern from *:
-    """
-    static inline uint16_t kn_get16(const uint8_t *p) { return (uint16_t)((uint16_t)p[0] << 8 | p[1]); }
-    static inline uint32_t kn_get32(const uint8_t *p)
-    {
-        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-    }
-    static inline uint64_t kn_get64(const uint8_t *p) { return (uint64_t)kn_get32(p) << 32 | kn_get32(p + 4); }
-    static inline void kn_put16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8); p[1] = (uint8_t)v; }
-    static inline void kn_put32(uint8_t *p, uint32_t v)
-    {
-        p[0] = (uint8_t)(v >> 24); p[1] = (uint8_t)(v >> 16); p[2] = (uint8_t)(v >> 8); p[3] = (uint8_t)v;
-    }
-    static inline void kn_put64(uint8_t *p, uint64_t v)
-    {
-        kn_put32(p, (uint32_t)(v >> 32)); kn_put32(p + 4, (uint32_t)v);
-    }
-    """
-    uint16_t kn_get16(const uint8_t* p) nogil
-    uint32_t kn_get32(const uint8_t* p) nogil
-    uint64_t kn_get64(const uint8_t* p) nogil
-    void kn_put16(uint8_t* p, uint16_t v) nogil
-    void kn_put32(uint8_t* p, uint32_t v) nogil
-    void kn_put64(uint8_t* p, uint64_t v) nogil
-
 cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t items)
-    object PyUnicode_DecodeUTF8(const char* text, Py_ssize_t size, const char* errors)
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
     bint PyUnicode_Check(object value)
     long long PyLong_AsLongLongAndOverflow(object value, int* overflow) except? -1
@@ -71,51 +39,15 @@ cdef extern from "Python.h":
     Py_ssize_t PySequence_Fast_GET_SIZE(object value)
 
 
-# Array elements that one message may hold. A cluster of 200,000 partitions with three replicas answers Metadata with
-# two million; a frame that asks for more than this is an attack on memory, not an answer.
-MAX_ELEMENTS = 1 << 24
-cdef Py_ssize_t max_elements = MAX_ELEMENTS
-
-cdef enum Kind:
-    BOOL = 0
-    INT8
-    INT16
-    INT32
-    INT64
-    UINT16
-    UINT32
-    FLOAT64
-    UUID
-    STRING
-    BYTES
-    RECORDS
-    STRUCT
-    ARRAY
-
 KINDS = ("bool", "int8", "int16", "int32", "int64", "uint16", "uint32", "float64", "uuid", "string", "bytes",
          "records", "struct", "array")
 cdef tuple kind_names = KINDS
 cdef dict kind_numbers = {name: number for number, name in enumerate(KINDS)}
-cdef int[9] fixed_size = [1, 1, 2, 4, 8, 2, 4, 8, 16]
 cdef int64_t[7] lowest = [0, -0x80, -0x8000, -0x80000000, INT64_MIN, 0, 0]
 cdef int64_t[7] highest = [1, 0x7F, 0x7FFF, 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF, 0xFFFF, 0xFFFFFFFF]
 
 
 # -------------------------------------------------------------------------------------------------------------- plan
-
-cdef struct Op:
-    int kind
-    int item             # of an array
-    int tag              # -1 for a positional field
-    bint nullable
-    bint compact         # flexible-version lengths: unsigned varint of the length plus one
-    bint ignorable       # an absent field that may lose its value
-    Py_ssize_t item_size  # the least bytes that an array element takes
-    Py_ssize_t slot      # its index in the layout
-    Py_ssize_t offset
-    PyObject* sub        # the Plan of a struct, or of an array's structs
-    PyObject* name
-
 
 @cython.final
 cdef class Plan:
@@ -125,43 +57,32 @@ cdef class Plan:
     None, tag or -1, compact, nullable, present, ignorable).
     """
 
-    cdef Op* ops         # positional fields first, then tagged ones by tag, then absent ones
-    cdef Py_ssize_t positional
-    cdef Py_ssize_t tagged
-    cdef Py_ssize_t count
-    cdef Py_ssize_t least_size
-    cdef bint flexible
-    cdef Layout layout
-    cdef list _kept
-    cdef readonly str name
-    cdef readonly int version
-
     def __cinit__(self, Layout layout, str name, int version, bint flexible, list fields):
         cdef Py_ssize_t i
         self.layout = layout
         self.name = name
         self.version = version
-        self.flexible = flexible
+        self.table.flexible = flexible
         self._kept = []
         if len(fields) != layout.count:
             raise TypeError(f"{name}: {len(fields)} fields for a layout of {layout.count}")
         present = [field for field in fields if field[7] and field[4] < 0]
         tags = sorted([field for field in fields if field[7] and field[4] >= 0], key=lambda field: field[4])
         absent = [field for field in fields if not field[7]]
-        self.positional = len(present)
-        self.tagged = len(tags)
-        self.count = len(fields)
-        self.ops = <Op*> PyMem_Calloc(max(self.count, 1), sizeof(Op))
-        if self.ops == NULL:
+        self.table.positional = len(present)
+        self.table.tagged = len(tags)
+        self.table.count = len(fields)
+        self.table.ops = <Op*> PyMem_Calloc(max(self.table.count, 1), sizeof(Op))
+        if self.table.ops == NULL:
             raise MemoryError
         for i, field in enumerate(present + tags + absent):
-            self._compile(&self.ops[i], field)
+            self._compile(&self.table.ops[i], field)
         if tags and not flexible:
             raise TypeError(f"{name} v{version}: tagged fields need a flexible version")
-        self.least_size = 1 if flexible else 0
-        for i in range(self.positional):
-            self.least_size += _least_size(&self.ops[i], self.ops[i].kind)
-        self.least_size = max(self.least_size, 1)
+        self.table.least_size = 1 if flexible else 0
+        for i in range(self.table.positional):
+            self.table.least_size += _least_size(&self.table.ops[i], self.table.ops[i].kind)
+        self.table.least_size = max(self.table.least_size, 1)
 
     cdef int _compile(self, Op* op, tuple field) except -1:
         name, kind, item, sub, tag, compact, nullable, _, ignorable = field
@@ -177,279 +98,28 @@ cdef class Plan:
         op.name = self.layout.slots[op.slot].name
         if (op.kind == <int> STRUCT or op.item == <int> STRUCT) and not isinstance(sub, Plan):
             raise TypeError(f"{self.name}.{name} needs the plan of its struct")
+        op.owner = <PyObject*> self
         op.sub = NULL if sub is None else <PyObject*> sub
+        op.table = NULL if sub is None else &(<Plan> sub).table
         if op.kind == ARRAY:
             op.item_size = _least_size(op, op.item)
         return 0
 
     def __dealloc__(self):
-        PyMem_Free(self.ops)
+        PyMem_Free(self.table.ops)
 
 
 cdef Py_ssize_t _least_size(Op* op, int kind) except -1:
     """The bytes that a value of this kind takes at the very least."""
     if kind <= UUID:
-        return fixed_size[kind]
+        return kn_fixed_size[kind]
     if kind == STRUCT:
         if op.kind == STRUCT and op.nullable:
             return 1
-        return (<Plan> op.sub).least_size
+        return op.table.least_size
     if op.compact:
         return 1
     return 2 if kind == STRING else 4
-
-
-# ------------------------------------------------------------------------------------------------------------ decode
-
-@cython.final
-cdef class _Reader:
-    """What is left of a frame. ``end`` moves in while a tagged field is read."""
-
-    cdef const uint8_t* start
-    cdef const uint8_t* p
-    cdef const uint8_t* end
-    cdef Py_ssize_t elements_left
-    cdef Py_buffer buffer
-    cdef bint held
-    cdef object view
-
-    def __cinit__(self, object data, Py_ssize_t offset):
-        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
-        self.held = True
-        if offset < 0 or offset > self.buffer.len:
-            raise ProtocolError(f"offset {offset} in a frame of {self.buffer.len} bytes")
-        self.start = <const uint8_t*> self.buffer.buf
-        self.p = self.start + offset
-        self.end = self.start + self.buffer.len
-        self.elements_left = max_elements
-        self.view = None
-
-    def __dealloc__(self):
-        if self.held:
-            PyBuffer_Release(&self.buffer)
-
-
-cdef int _short(_Reader r, str what, Py_ssize_t wanted) except -1:
-    raise ProtocolError(f"{what} needs {wanted} bytes, {r.end - r.p} left")
-
-
-cdef inline int _need(_Reader r, Py_ssize_t wanted, str what) except -1:
-    if r.end - r.p < wanted:
-        _short(r, what, wanted)
-    return 0
-
-
-cdef uint32_t _read_uvarint(_Reader r) except? 0xFFFFFFFF:
-    cdef uint32_t value = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while True:
-        if r.p >= r.end:
-            raise ProtocolError("unsigned varint runs past the end")
-        byte = r.p[0]
-        r.p += 1
-        if shift == 28 and byte > 0x0F:
-            raise ProtocolError("unsigned varint does not fit 32 bits")
-        value |= <uint32_t> (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return value
-        shift += 7
-
-
-cdef Py_ssize_t _read_length(_Reader r, bint compact, bint short_form, str what) except? -2:
-    """The length of a string, bytes or array: -1 for null."""
-    cdef Py_ssize_t length
-    if compact:
-        return <Py_ssize_t> _read_uvarint(r) - 1
-    if short_form:
-        _need(r, 2, what)
-        length = <int16_t> kn_get16(r.p)
-        r.p += 2
-    else:
-        _need(r, 4, what)
-        length = <int32_t> kn_get32(r.p)
-        r.p += 4
-    if length < -1:
-        raise ProtocolError(f"{what} with the length {length}")
-    return length
-
-
-cdef object _read_fixed(_Reader r, int kind):
-    cdef const uint8_t* p = r.p
-    cdef uint64_t bits
-    cdef double real
-    _need(r, fixed_size[kind], kind_names[kind] if r.end - r.p < fixed_size[kind] else None)
-    r.p += fixed_size[kind]
-    if kind == INT32:
-        return PyLong_FromLong(<int32_t> kn_get32(p))
-    if kind == INT16:
-        return PyLong_FromLong(<int16_t> kn_get16(p))
-    if kind == INT64:
-        return PyLong_FromLongLong(<int64_t> kn_get64(p))
-    if kind == INT8:
-        return PyLong_FromLong(<int8_t> p[0])
-    if kind == BOOL:
-        return True if p[0] else False
-    if kind == UUID:
-        return PyBytes_FromStringAndSize(<const char*> p, 16)
-    if kind == UINT16:
-        return PyLong_FromLong(kn_get16(p))
-    if kind == UINT32:
-        return PyLong_FromLongLong(kn_get32(p))
-    bits = kn_get64(p)
-    memcpy(&real, &bits, 8)
-    return real
-
-
-cdef object _read_blob(_Reader r, int kind, bint compact, bint nullable):
-    cdef str what = kind_names[kind]
-    cdef Py_ssize_t length = _read_length(r, compact, kind == STRING, what)
-    cdef Py_ssize_t at
-    if length < 0:
-        if not nullable:
-            raise ProtocolError(f"null {what} where the version has no null")
-        return None
-    _need(r, length, what)
-    at = r.p - r.start
-    r.p += length
-    if kind == STRING:
-        try:
-            return PyUnicode_DecodeUTF8(<const char*> r.start + at, length, NULL)
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"string is not UTF-8: {error.reason} at byte {error.start}") from None
-    if kind == BYTES:
-        return PyBytes_FromStringAndSize(<const char*> r.start + at, length)
-    if r.view is None:
-        r.view = PyMemoryView_FromObject(<object> r.buffer.obj)
-        if r.view.format != "B" or r.view.ndim != 1:
-            r.view = r.view.cast("B")
-    return r.view[at:at + length]
-
-
-cdef list _read_array(_Reader r, Op* op):
-    cdef Py_ssize_t count = _read_length(r, op.compact, False, "array")
-    cdef Py_ssize_t i = 0
-    cdef list items
-    if count < 0:
-        if not op.nullable:
-            raise ProtocolError("null array where the version has no null")
-        return None
-    if count > (r.end - r.p) // op.item_size:
-        raise ProtocolError(f"array of {count} elements needs {count * op.item_size} bytes, {r.end - r.p} left")
-    if count > r.elements_left:
-        raise ProtocolError(f"more than {max_elements} array elements in one message")
-    r.elements_left -= count
-    items = PyList_New(count)
-    try:
-        for i in range(count):
-            if op.item == STRUCT:
-                item = _decode_struct(r, <Plan> op.sub)
-            elif op.item <= UUID:
-                item = _read_fixed(r, op.item)
-            else:
-                item = _read_blob(r, op.item, op.compact, False)
-            Py_INCREF(item)
-            PyList_SET_ITEM(items, i, item)
-    except ProtocolError as error:
-        error._within(f"[{i}]")
-        raise
-    return items
-
-
-cdef inline object _read_value(_Reader r, Op* op):
-    cdef bint present
-    if op.kind <= UUID:
-        return _read_fixed(r, op.kind)
-    if op.kind == ARRAY:
-        return _read_array(r, op)
-    if op.kind == STRUCT:
-        if op.nullable:
-            _need(r, 1, "struct")
-            present = <int8_t> r.p[0] >= 0
-            r.p += 1
-            if not present:
-                return None
-        return _decode_struct(r, <Plan> op.sub)
-    return _read_blob(r, op.kind, op.compact, op.nullable)
-
-
-cdef int _read_tags(_Reader r, Plan plan, PyObject* obj) except -1:
-    """The tagged fields that end a struct: known ones into their slots, unknown ones skipped."""
-    cdef uint32_t count = _read_uvarint(r)
-    cdef uint32_t tag, size
-    cdef Py_ssize_t i
-    cdef const uint8_t* end = r.end
-    cdef Op* op
-    while count:
-        count -= 1
-        tag = _read_uvarint(r)
-        size = _read_uvarint(r)
-        if size > r.end - r.p:
-            raise ProtocolError(f"tagged field {tag} of {size} bytes, {r.end - r.p} left")
-        op = NULL
-        for i in range(plan.positional, plan.positional + plan.tagged):
-            if <uint32_t> plan.ops[i].tag == tag:
-                op = &plan.ops[i]
-                break
-        if op == NULL:
-            r.p += size
-            continue
-        r.end = r.p + size
-        try:
-            kn_put(obj, op.offset, _read_value(r, op))
-            if r.p != r.end:
-                raise ProtocolError(f"{r.end - r.p} bytes left over in tagged field {tag}")
-        except ProtocolError as error:
-            error._within(<str> op.name)
-            raise
-        finally:
-            r.end = end
-    return 0
-
-
-cdef object _decode_struct(_Reader r, Plan plan):
-    cdef Py_ssize_t i = 0
-    cdef Op* op
-    obj = PyType_GenericAlloc(plan.layout.type, 0)
-    for i in range(plan.positional, plan.count):
-        op = &plan.ops[i]
-        kn_put(<PyObject*> obj, op.offset, kn_default_of(&plan.layout.slots[op.slot]))
-    i = 0
-    try:
-        while i < plan.positional:
-            op = &plan.ops[i]
-            kn_put(<PyObject*> obj, op.offset, _read_value(r, op))
-            i += 1
-    except ProtocolError as error:
-        error._within(<str> plan.ops[i].name)
-        raise
-    if plan.flexible:
-        _read_tags(r, plan, <PyObject*> obj)
-    return obj
-
-
-cdef tuple _decode(Plan plan, object data, Py_ssize_t offset, bint whole):
-    cdef _Reader r
-    try:
-        r = _Reader(data, offset)
-        obj = _decode_struct(r, plan)
-        if whole and r.p != r.end:
-            raise ProtocolError(f"{r.end - r.p} bytes left over after the message")
-        return obj, r.p - r.start
-    except ProtocolError as error:
-        error.message = plan.name
-        error.version = plan.version
-        raise
-
-
-def decode(Plan plan not None, object data, Py_ssize_t offset=0, bint whole=True):
-    """The message that ``data`` holds from ``offset`` on; bytes left over are an error unless ``whole`` is false."""
-    return _decode(plan, data, offset, whole)[0]
-
-
-def decode_prefix(Plan plan not None, object data, Py_ssize_t offset=0):
-    """The struct at ``offset``, and the offset of what follows it."""
-    return _decode(plan, data, offset, False)
 
 
 # ------------------------------------------------------------------------------------------------------------ encode
@@ -545,15 +215,15 @@ cdef int _write_integer(_Writer w, int kind, object value) except -1:
     if overflow or number < lowest[kind] or number > highest[kind]:
         raise ProtocolError(f"{int(value)} does not fit {kind_names[kind]}")
     _room(w, 8)
-    if fixed_size[kind] == 4:
+    if kn_fixed_size[kind] == 4:
         kn_put32(w.p, <uint32_t> number)
-    elif fixed_size[kind] == 2:
+    elif kn_fixed_size[kind] == 2:
         kn_put16(w.p, <uint16_t> number)
-    elif fixed_size[kind] == 8:
+    elif kn_fixed_size[kind] == 8:
         kn_put64(w.p, <uint64_t> number)
     else:
         w.p[0] = <uint8_t> number
-    w.p += fixed_size[kind]
+    w.p += kn_fixed_size[kind]
     return 0
 
 
@@ -607,7 +277,9 @@ cdef int _write_array(_Writer w, Op* op, object value) except -1:
     cdef Py_ssize_t i = 0
     cdef Py_ssize_t count
     if not isinstance(value, (list, tuple)):
-        raise ProtocolError(f"expected a list, got {type(value).__name__}")
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray, memoryview)):
+            raise ProtocolError(f"expected a list, got {type(value).__name__}")
+        value = list(value)  # a large array of a decoded message
     count = PySequence_Fast_GET_SIZE(value)
     _write_length(w, count, op.compact, False, "array")
     try:
@@ -668,16 +340,16 @@ cdef int _write_tags(_Writer w, Plan plan, object obj, Py_ssize_t* at) except -1
     cdef uint32_t count = 0
     cdef Op* op
     cdef _Writer inner
-    for i in range(plan.positional, plan.positional + plan.tagged):
+    for i in range(plan.table.positional, plan.table.positional + plan.table.tagged):
         at[0] = i
-        op = &plan.ops[i]
+        op = &plan.table.ops[i]
         count += not kn_is_default(&plan.layout.slots[op.slot], _field(op, obj))
     _write_uvarint(w, count)
     if count == 0:
         return 0
-    for i in range(plan.positional, plan.positional + plan.tagged):
+    for i in range(plan.table.positional, plan.table.positional + plan.table.tagged):
         at[0] = i
-        op = &plan.ops[i]
+        op = &plan.table.ops[i]
         value = _field(op, obj)
         if kn_is_default(&plan.layout.slots[op.slot], value):
             continue
@@ -697,21 +369,21 @@ cdef int _encode_struct(_Writer w, Plan plan, object obj) except -1:
         expected = <object> <PyObject*> plan.layout.type
         raise ProtocolError(f"expected {expected.__qualname__}, got {type(obj).__qualname__}")
     try:
-        while i < plan.positional:
-            op = &plan.ops[i]
+        while i < plan.table.positional:
+            op = &plan.table.ops[i]
             _write_value(w, op, _field(op, obj))
             i += 1
-        if plan.flexible:
+        if plan.table.flexible:
             _write_tags(w, plan, obj, &i)
-        i = plan.positional + plan.tagged
-        while i < plan.count:
-            op = &plan.ops[i]
+        i = plan.table.positional + plan.table.tagged
+        while i < plan.table.count:
+            op = &plan.table.ops[i]
             if not op.ignorable and not kn_is_default(&plan.layout.slots[op.slot], _field(op, obj)):
                 raise ProtocolError(f"{kn_show(_field(op, obj))} cannot be sent, the version has no such field")
             i += 1
     except ProtocolError as error:
-        if i < plan.count:
-            error._within(<str> plan.ops[i].name)
+        if i < plan.table.count:
+            error._within(<str> plan.table.ops[i].name)
         raise
     return 0
 

@@ -28,6 +28,7 @@ from kafka_native.errors import (
 from kafka_native.logs import DEBUG, ERROR, INFO, QUIET, WARNING, Logs, printable
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
+from kafka_native.protocol.metadata import MetadataResponse
 from kafka_native.protocol.schema import Request
 from kafka_native.protocol.versions import ApiVersionsRequest
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 BOOTSTRAP = -1
 HOST_MAX = 255
+BROKERS_MAX = 1 << 14
+"""Of a cluster. Each has a thread, so this many are no cluster but an attack."""
 COORDINATORS = 1 << 32
 """As a target: this and a node's id is the connection for what it coordinates."""
 # How long one server may take before another one is tried beside it: one that never answers must not hold up a call
@@ -629,6 +632,9 @@ class BrokerPool:
             reply = registry.response(api_key).decode(event.body, version, whole=False)
         except ProtocolError as error:
             text = f"{broker.name}: reply to {ApiKey(api_key).name} can't be read: {error}"
+            return KafkaError(KafkaError._BAD_MSG, text)
+        if isinstance(reply, MetadataResponse) and len(reply.brokers) > BROKERS_MAX:
+            text = f"{broker.name}: metadata names {len(reply.brokers)} brokers, more than any cluster has"
             return KafkaError(KafkaError._BAD_MSG, text)
         self._hold(broker, getattr(reply, "throttle_time_ms", 0))
         return reply

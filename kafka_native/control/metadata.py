@@ -13,6 +13,7 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -221,7 +222,7 @@ class Metadata:
     def _on_names(self, reply: Reply) -> None:
         if not isinstance(reply, KafkaError):
             for topic in reply.topics:
-                if topic.name and not topic.error_code:
+                if topic.name and not topic.error_code and topic.topic_id in self._unnamed:
                     self._names[topic.topic_id] = topic.name
         found = self._unnamed & self._names.keys()
         self._unnamed -= found
@@ -354,7 +355,7 @@ class Metadata:
         else:
             leader = source.leader_id
         changed = self._lead(topic, source.partition_index, leader, source.leader_epoch)
-        known.replicas = source.replica_nodes
+        known.replicas = array("i", source.replica_nodes)  # what was decoded may hold the whole response
         return changed
 
     def _lead(self, topic: Topic, number: int, leader: int, epoch: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_native._native import wire
+from kafka_native._native import decoder
 from kafka_native.protocol import registry
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.headers import (
@@ -40,7 +40,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
 
     Record fields are memoryviews into ``frame``.
     """
-    start, _ = wire.decode_prefix(RequestHeader.plan(0), frame)
+    start, _ = decoder.decode_prefix(RequestHeader.plan(0), frame)
     key, version = start.request_api_key, start.request_api_version
     try:
         cls = registry.request(key)
@@ -48,7 +48,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
         raise UnsupportedVersion(key, version, start.correlation_id) from None
     if not cls.versions.has(version):
         raise UnsupportedVersion(key, version, start.correlation_id)
-    header, end = wire.decode_prefix(RequestHeader.plan(request_header_version(key, version)), frame)
+    header, end = decoder.decode_prefix(RequestHeader.plan(request_header_version(key, version)), frame)
     return header, cls.decode(frame, version, end, whole=False)
 
 
@@ -64,7 +64,7 @@ def decode_response(api_key: int, version: int, frame: bytes | bytearray | memor
     A broker that refuses a version of ApiVersions says so in version 0, whatever it was asked: that is read as such.
     """
     plan = ResponseHeader.plan(response_header_version(api_key, version))
-    header, end = wire.decode_prefix(plan, frame)
+    header, end = decoder.decode_prefix(plan, frame)
     if api_key == ApiKey.API_VERSIONS and bytes(frame[end : end + 2]) == _UNSUPPORTED_VERSION:
         version = 0
     return header.correlation_id, registry.response(api_key).decode(frame, version, end, whole=False)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from kafka_native._native import wire
+from kafka_native._native import decoder, wire
 from kafka_native._native.layout import Layout, StructBase
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ class Versioned(Struct):
 
         It has to end where ``body`` ends; ``whole=False`` lets bytes be left over.
         """
-        message: Self = wire.decode(cls.plan(version), body, offset, whole)
+        message: Self = decoder.decode(cls.plan(version), body, offset, whole)
         return message
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_filling import EVERY_VERSION, examples, version_id
 
-from kafka_native._native import wire
+from kafka_native._native import decoder
 from kafka_native.protocol import ProtocolError, decode_request, registry
 from kafka_native.protocol.fetch import FetchResponse
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
@@ -109,7 +109,7 @@ def test_a_negative_length_is_refused(length: int) -> None:
 
 def test_more_array_elements_than_a_message_may_hold_are_refused() -> None:
     # Metadata v0: no brokers, one topic of one partition with more replicas than the cap.
-    count = wire.MAX_ELEMENTS
+    count = decoder.MAX_ELEMENTS
     head = struct.pack(">iihhcihiii", 0, 1, 0, 1, b"t", 1, 0, 0, 0, count)
     body = head + bytes(4 * count) + struct.pack(">i", 0)
     tracemalloc.start()
