@@ -302,12 +302,17 @@ class TopicMetadata:
     @partitions.setter
     def partitions(self, partitions: dict[int, PartitionMetadata]) -> None:
         self._partitions = partitions
+        self._load = None
 
     def _load_later(self, load: Callable[[int], dict[int, PartitionMetadata]], number: int) -> None:
         self._load, self._partitions = load, number
 
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() shows what it shows of confluent_kafka's
+        return {"topic": self.topic, "partitions": self.partitions, "error": self.error}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return TopicMetadata, (), (None, {"topic": self.topic, "partitions": self.partitions, "error": self.error})
+        return TopicMetadata, (), (None, vars(self))
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
@@ -355,6 +360,13 @@ class PartitionMetadata:
     @isrs.setter
     def isrs(self, isrs: list[int] | tuple[int, ...]) -> None:
         self._isrs = isrs
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() shows what it shows of confluent_kafka's
+        return {name: getattr(self, name) for name in ("id", "leader", "replicas", "isrs", "error")}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PartitionMetadata, (), (None, vars(self))
 
     def __repr__(self) -> str:
         return f"PartitionMetadata({self.id})" if self.error is None else f"PartitionMetadata({self.id}, {self.error})"

@@ -31,14 +31,14 @@ from libc.string cimport memcpy
 
 from kafka_native._native.layout cimport kn_default_of, kn_put, kn_show
 from kafka_native._native.wire cimport (
-    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, RECORDS, STRING, STRUCT, UINT16, UINT32, UUID,
+    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, STRUCT, UINT16, UINT32, UUID,
     Op, Plan, Table, kn_fixed_size, kn_get16, kn_get32, kn_get64,
 )
 
 from collections.abc import Sequence
 
 from kafka_native._native.layout import ProtocolError
-from kafka_native._native.wire import KINDS
+from kafka_native._native.wire import KINDS as _KINDS
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t items)
@@ -57,7 +57,7 @@ cdef Py_ssize_t max_elements = MAX_ELEMENTS
 # The same within an element of a LazyArray: who asks for elements one after the other may want a field of each only.
 cdef Py_ssize_t nested_eager_values = 1 << 8
 cdef Py_ssize_t no_limit = (<size_t> -1) >> 1
-cdef tuple kind_names = KINDS
+cdef tuple kind_names = _KINDS
 
 
 # ------------------------------------------------------------------------------------------------------------- check
@@ -135,7 +135,6 @@ cdef Found _skip_item(Scan* s, Op* op) noexcept nogil:
 
 cdef Found _skip_array(Scan* s, Op* op) noexcept nogil:
     cdef Py_ssize_t count = 0
-    cdef Found found
     if _skip_length(s, op.compact, False, &count):
         return FOUND_MALFORMED
     if count < 0:
@@ -335,8 +334,7 @@ cdef class LazyArray:
         s.p = self.places[i // self.stride]
         s.end = self.end
         s.elements_left = s.values_left = no_limit
-        for i in range(i % self.stride):
-            _skip_item(&s, self.op)
+        _skip_items(&s, self.op, i % self.stride)
         return s.p
 
     cdef object _read(self, const uint8_t** p):

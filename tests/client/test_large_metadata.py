@@ -123,6 +123,7 @@ def test_partitions_are_there_whether_or_not_they_were_made_at_once(topics: int)
     topic = cluster.topics["topic-000007"]
     assert list(topic.partitions) == list(range(50))
     assert topic.partitions is topic.partitions
+    assert vars(topic) == {"topic": "topic-000007", "partitions": topic.partitions, "error": None}
     partition = topic.partitions[49]
     assert (partition.id, partition.replicas, partition.isrs, partition.error) == (49, [1, 2, 3], [1, 2, 3], None)
     partition.isrs.append(4)
