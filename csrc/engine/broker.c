@@ -28,6 +28,7 @@
 #include "engine/engine.h"
 
 #define WORK_TURNS_MAX 4 /* then the socket's other direction has its turn */
+#define WORKS_AFTER_US 10000000 /* an open connection that lasts so long works, also if nothing is ever answered on it (acks=0) */
 
 static atomic_long live_count;
 
@@ -251,7 +252,8 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
     enum kn_broker_state was = broker_state(broker);
     struct kn_event *event = broker->down_event;
     broker->down_event = NULL;
-    if (was == KN_BROKER_CONNECTING || (was == KN_BROKER_HANDSHAKE && !quiet)) broker->failures++;
+    if (was == KN_BROKER_CONNECTING || (!quiet && (was == KN_BROKER_HANDSHAKE || !broker->works))) broker->failures++;
+    else if (quiet && was == KN_BROKER_UP) broker->failures = 0;
     broker_set_state(broker, KN_BROKER_DOWN);
     broker->wanted = 0;
     if (event) {
@@ -316,6 +318,7 @@ static void broker_connected(struct kn_broker *broker, int64_t now_us)
     }
     broker->generation = broker->generation == INT32_MAX ? 1 : broker->generation + 1;
     broker->connected_us = now_us;
+    broker->works = 0;
     broker_expect_open(broker, now_us);
     event->generation = broker->generation;
     snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", broker->host, (unsigned)broker->port, kn_connection_peer_text(broker->connection));
@@ -372,8 +375,8 @@ static void op_open(struct kn_broker *broker, const struct kn_op *op, int64_t no
     broker->wanted = 0;
     broker->sender.produce_version = op->produce_version;
     broker->fetcher.fetch_version = op->fetch_version;
-    broker->failures = 0;
     broker->last_used_us = now_us;
+    broker->handshake_responses = kn_counted(&kn_connection_stats(broker->connection)->rx);
     broker_set_state(broker, KN_BROKER_UP);
     struct kn_list *node;
     while ((node = kn_list_pop_front(&broker->unsent))) {
@@ -520,10 +523,27 @@ static void broker_finish(struct kn_broker *broker, int64_t now_us)
     broker_set_state(broker, KN_BROKER_STOPPED);
 }
 
+/* A handshake proves little: a listener for SASL answers ApiVersions of a client that doesn't authenticate, and closes the connection at its next
+ * request. Only a connection that works ends the back-off, and the outage that the control plane reports. */
+static void broker_note_working(struct kn_broker *broker, int64_t now_us)
+{
+    if (broker->works || broker_state(broker) != KN_BROKER_UP) return;
+    int answered = kn_counted(&kn_connection_stats(broker->connection)->rx) > broker->handshake_responses;
+    int lasts = now_us - broker->connected_us >= WORKS_AFTER_US && !kn_connection_in_flight(broker->connection);
+    if (!answered && !lasts) return;
+    broker->failures = 0;
+    struct kn_event *event = kn_event_new(KN_EVENT_WORKING, broker->handle);
+    if (!event) return; /* no memory: the next turn tries again */
+    broker->works = 1;
+    event->generation = broker->generation;
+    kn_engine_post_event(broker->engine, event);
+}
+
 /* The connection's part of a turn. */
 static void broker_step_connection(struct kn_broker *broker, short revents, int64_t now_us)
 {
     int status = kn_connection_step(broker->connection, revents, now_us);
+    broker_note_working(broker, now_us);
     if (status) {
         broker_down(broker, status, NULL, kn_connection_was_idle_close(broker->connection), now_us);
     } else if (broker_state(broker) == KN_BROKER_CONNECTING && kn_connection_state(broker->connection) == KN_CONNECTION_UP) {

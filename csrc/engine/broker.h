@@ -76,7 +76,9 @@ struct kn_broker {
     struct kn_event *down_event;/* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */
     int32_t generation;
     int wanted;                 /* CONNECT was asked for: one attempt, also when there is nothing to send */
-    int32_t failures;           /* connects failed in a row */
+    int32_t failures;           /* connections in a row that failed before they worked */
+    int works;                  /* this connection has answered more than its handshake, or has lasted */
+    int64_t handshake_responses;/* responses read until it was opened: more than these, and it works */
     int64_t connect_at_us;      /* not before */
     int64_t connected_us;       /* when this or the last connection came up */
     int64_t ready_by_us;        /* HANDSHAKE: give up then */

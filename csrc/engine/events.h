@@ -23,7 +23,8 @@ enum kn_event_kind {
     KN_EVENT_REPLICA,        /* the leader would rather have cursor `token` read at the replica leader_id (KIP-392): it has stopped at `offset` */
     KN_EVENT_TXN_PARTITION,  /* topic `token` and partition are to be written to in transaction `offset`; nothing is sent before it is admitted, if it has to be */
     KN_EVENT_TXN_FAILED,     /* a batch of transaction `offset` wasn't delivered: error_code or status; told once a transaction */
-    KN_EVENT_LOG             /* a line (log.h): status = enum kn_log_context, text, api_key or -1; token = when (kn_clock_us()) */
+    KN_EVENT_LOG,            /* a line (log.h): status = enum kn_log_context, text, api_key or -1; token = when (kn_clock_us()) */
+    KN_EVENT_WORKING         /* the broker has answered the first request after the handshake of this `generation`, or kept it for so long: it works */
 };
 
 enum kn_peer_closed { KN_PEER_NOT = 0, KN_PEER_CLOSED_IDLE, KN_PEER_CLOSED, KN_PEER_CLOSED_IN_FLIGHT };

@@ -47,7 +47,8 @@ T = TypeVar("T")
     TXN_PARTITION,
     TXN_FAILED,
     LOG,
-) = range(1, 14)
+    WORKING,
+) = range(1, 15)
 
 JOIN_TIMEOUT_S = 10.0
 FOR_EVER_S = 1e6  # eleven days: as milliseconds it fits into the engine's 32 bits
@@ -263,6 +264,8 @@ class MainThread:
                 self.metadata.on_broker_down(now)
                 if self.fetching is not None:
                     self.fetching.on_broker_down(event.broker)
+        elif event.kind == WORKING:
+            self.pool.on_working(event)
         elif event.kind == TOPIC_WANTED and self.routing is not None:
             self.routing.on_topic_wanted(event, now)
         elif event.kind == PARTITION and self.routing is not None:

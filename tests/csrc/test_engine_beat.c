@@ -360,8 +360,8 @@ static void test_threads_beat_while_everybody_else_sleeps(void)
     struct kn_list *node;
     while ((node = kn_queue_pop(&engine->events))) {
         got = KN_LIST_ENTRY(node, struct kn_event, node);
-        CHECK_EQ(got->kind, KN_EVENT_REPLY);
-        told_count += got->token == 3;
+        CHECK(got->kind == KN_EVENT_REPLY || got->kind == KN_EVENT_WORKING);
+        told_count += got->kind == KN_EVENT_REPLY && got->token == 3;
         kn_event_free(got);
     }
     CHECK_EQ(told_count, 1); /* the server answers the same each time */

@@ -66,7 +66,7 @@ static void test_requests_wait_for_open_and_then_go_out_in_order(void)
     CHECK_EQ(bench.broker->fetcher.fetch_version, 12);
     serve(&bench, "a");
     serve(&bench, "b");
-    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 2; i++) turn(&bench, 1000, 1);
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->events) < 3; i++) turn(&bench, 1000, 1);
     reply(&bench, 100, KN_OK);
     reply(&bench, 101, KN_OK);
     CHECK_EQ(kn_connection_stats(bench.broker->connection)->tx, 3);
@@ -203,13 +203,88 @@ static void test_back_off_doubles_up_to_its_maximum_within_the_jitter(void)
     bench_free(&bench);
 }
 
+/* A listener for SASL answers ApiVersions of whoever asks, and closes the connection at the next request. */
+static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void)
+{
+    struct bench bench = bench_new(NULL);
+    int64_t now_us = 1;
+    for (int failures = 1; failures <= 4; failures++) {
+        submit(&bench, 0, 0, 1, -1);
+        int32_t generation = connect_now(&bench, now_us);
+        submit(&bench, generation, KN_REQUEST_HANDSHAKE, 2, -1);
+        turn(&bench, 0, now_us);
+        serve(&bench, "versions");
+        turn(&bench, 1000, now_us);
+        reply(&bench, 2, KN_OK);
+        CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 9, 12), KN_OK);
+        turn(&bench, 0, now_us);
+        shutdown(bench.peer, SHUT_RDWR);
+        turn(&bench, 1000, now_us);
+        reply(&bench, 1, KN_ERR_TRANSPORT);
+        struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
+        CHECK_EQ(got->attempts, failures);
+        kn_event_free(got);
+        CHECK_EQ(kn_queue_count(&bench.engine->events), 0); /* nothing says that it works */
+        CHECK(bench.broker->connect_at_us - now_us >= 80 * MS << (failures - 1)); /* the back-off grows */
+        now_us = bench.broker->connect_at_us;
+    }
+    bench_free(&bench);
+}
+
+static void working(struct bench *bench, int32_t generation)
+{
+    struct kn_list *node = kn_queue_pop(&bench->engine->events);
+    CHECK(node != NULL);
+    struct kn_event *got = KN_LIST_ENTRY(node, struct kn_event, node);
+    CHECK_EQ(got->kind, KN_EVENT_WORKING);
+    CHECK_EQ(got->generation, generation);
+    CHECK_EQ(bench->broker->failures, 0);
+    kn_event_free(got);
+}
+
+static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
+{
+    struct bench bench = bench_new(NULL);
+    bench.broker->failures = 7;
+    submit(&bench, 0, 0, 1, -1);
+    int32_t generation = open_now(&bench, 1);
+    CHECK_EQ(bench.broker->failures, 7);
+    serve(&bench, "");
+    turn(&bench, 1000, 2);
+    reply(&bench, 1, KN_OK);
+    working(&bench, generation);
+    submit(&bench, 0, 0, 2, -1);
+    turn(&bench, 0, 2);
+    serve(&bench, "");
+    turn(&bench, 1000, 2);
+    reply(&bench, 2, KN_OK);
+    CHECK_EQ(kn_queue_count(&bench.engine->events), 0); /* it is said once a connection */
+
+    shutdown(bench.peer, SHUT_RDWR);
+    turn(&bench, 1000, 3);
+    kn_event_free(event(&bench, KN_EVENT_DISCONNECTED));
+    bench.broker->failures = 7;
+    CHECK_EQ(kn_engine_broker_connect(bench.engine, 0), KN_OK);
+    generation = open_now(&bench, 60000 * MS);
+    turn(&bench, 0, 60000 * MS + 9000 * MS);
+    CHECK_EQ(kn_queue_count(&bench.engine->events), 0);
+    turn(&bench, 0, 60000 * MS + 10000 * MS); /* a producer with acks=0 never gets an answer */
+    working(&bench, generation);
+    bench_free(&bench);
+}
+
 static void test_back_off_starts_anew_after_a_good_connection(void)
 {
     struct bench bench = bench_new(NULL);
     bench.broker->failures = 7;
     submit(&bench, 0, 0, 1, -1);
     open_now(&bench, 1);
+    serve(&bench, "");
+    turn(&bench, 1000, 1);
+    reply(&bench, 1, KN_OK);
     CHECK_EQ(bench.broker->failures, 0);
+    submit(&bench, 0, 0, 1, -1);
+    turn(&bench, 0, 1);
     shutdown(bench.peer, SHUT_RDWR);
     turn(&bench, 1000, 500 * MS);
     CHECK_EQ(state(&bench), KN_BROKER_DOWN);
@@ -385,6 +460,8 @@ int main(void)
     RUN(test_a_held_connection_sends_only_the_handshake_until_it_is_open_again);
     RUN(test_requests_time_out_while_there_is_no_connection);
     RUN(test_back_off_doubles_up_to_its_maximum_within_the_jitter);
+    RUN(test_a_connection_that_answers_its_handshake_alone_is_a_failure);
+    RUN(test_a_connection_works_once_it_has_answered_or_has_lasted);
     RUN(test_back_off_starts_anew_after_a_good_connection);
     RUN(test_a_peer_that_closes_an_idle_connection_is_no_failure);
     RUN(test_an_unused_connection_is_closed_after_max_idle);
