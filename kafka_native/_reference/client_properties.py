@@ -449,7 +449,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         note="poll(), flush(), consume()",
         doc="Called with a KafkaError about the client as a whole, for instance that no broker can be reached; each "
-        "condition once until it changes: docs/guide/errors.md.",
+        "cause at once and then once a minute: docs/guide/errors.md.",
     ),
     Property(
         "throttle_cb",

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_native.control.calls import NEVER
+from kafka_native.control.outages import Outages
 from kafka_native.control.versions import ApiRanges
 from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError, error_name
 from kafka_native.logs import Log
@@ -47,6 +48,8 @@ SESSION_LEAST_S = 1.05
 RETRY_S = (1.0, 30.0)
 """Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest."""
 END_S = 2.0
+REFRESH = "refresh"
+"""What fails, as the subject of an outage: getting what expires."""
 NAMES = {ApiKey.SASL_HANDSHAKE: "SaslHandshake", ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate"}
 
 
@@ -140,7 +143,7 @@ class Authenticator:
         self._retry_s = RETRY_S[0]
         self._refreshing = False
         self._refresh_not_before = 0.0
-        self._told = False  # that refreshing fails
+        self._outages = Outages(clock)  # of refreshing
 
     def poll(self, now: float) -> float:
         """Renews sessions before they end, and what will be needed for the next ones; when to look again."""
@@ -170,14 +173,13 @@ class Authenticator:
         self._refreshing = False
         if outcome is None:
             self._retry_s = RETRY_S[0]
-            self._told = False
-            self._log.debug("SASL %s: what expires has been renewed", self.mechanism.name)
+            say = self._log.debug if self._outages.end(REFRESH) is None else self._log.info
+            say("SASL %s: what expires has been renewed", self.mechanism.name)
             return
         self._refresh_not_before = self._clock() + self._retry_s
         self._log.debug("SASL %s: tried again in %g s", self.mechanism.name, self._retry_s)
         self._retry_s = min(2 * self._retry_s, RETRY_S[1])
-        if not self._told:
-            self._told = True
+        if self._outages.is_due(REFRESH, type(outcome).__name__):
             self._pool.report(KafkaError(KafkaError._AUTHENTICATION, self._impossible(outcome)))
 
     # --- the exchange ---

@@ -6,14 +6,16 @@ Thread: the control thread only. The engine is injected, so tests drive this wit
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.control.encryption import Encryption
+from kafka_native.control.outages import Outages
 from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
 from kafka_native.errors import (
     STATUS_CLOSED,
@@ -51,6 +53,9 @@ CLOSE_LEVELS = {2: INFO, 3: WARNING}
 REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"
 SASL_HINT = "is its listener one for SASL? see security.protocol"
+# what fails besides the brokers, as subjects of outages
+ALL_BROKERS = "all brokers"
+REBOOTSTRAP = "rebootstrap"
 
 
 def _fit(host: str) -> str:
@@ -61,6 +66,18 @@ def _fit(host: str) -> str:
         except UnicodeError:
             host = host.encode("ascii", "replace").decode()
     return printable(host[:HOST_MAX])
+
+
+def _failure_of(event: Event) -> Hashable:
+    """What tells a DISCONNECTED from others of its code, in words that don't differ from one attempt to the next."""
+    if event.peer_closed:
+        return "closed by the peer"
+    if event.generation:
+        return "connected"
+    if event.status == STATUS_TLS:
+        return event.verify_error
+    # One cause an address: "connect failed: 10.0.0.1:9092: Connection refused; [::1]:9092: Network is unreachable"
+    return frozenset(re.sub(r"\d+", "", each.rpartition(": ")[2]) for each in event.text.split("; "))
 
 
 @dataclass(slots=True)
@@ -77,11 +94,10 @@ class Broker:
     ranges: ApiRanges | None = None  # None: not up
     authentication: Authentication | None = None  # the one that is under way
     ended_at: ApiKey | None = None  # this connection ends, or did so just now, over this question of it
-    served: bool = False  # this connection has answered something besides its handshake
+    works: bool = False  # this connection has answered something besides its handshake
     cut_off: bool = False  # and it ended before that, with a question open
     failing: bool = False
     cause: KafkaError | None = None  # of its last failure
-    told: set[tuple[int, bool]] = field(default_factory=set)  # errors since it was up last: code, was connected
     held_until: float = 0.0  # a quota is violated: nothing is sent before
     refused: bool = False  # we have ended this connection, and told why
     unanswered: bool = False  # this connection ends, or did so just now, over the question for versions
@@ -133,7 +149,7 @@ class BrokerPool:
         encryption: Encryption | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_error`` is told of brokers' errors, each kind once until its broker is up again, and that all are down.
+        """``on_error`` is told of brokers' errors, and that all are down: once a cause and minute (`Outages`).
 
         It gets how bad that is, too: a syslog level.
 
@@ -161,7 +177,7 @@ class BrokerPool:
         self._tokens = itertools.count(1)
         self._pending: dict[int, tuple[Call, int, Broker]] = {}
         self._handshakes: dict[int, Broker] = {}
-        self._all_down_told = False
+        self._outages = Outages(clock)  # of addresses: of a broker and of the bootstrap server that it is, it is one
         self._features_epoch = -1
         self.features: Mapping[str, int] = {}
         """What the whole cluster runs, by name, as the newest handshake says."""
@@ -393,7 +409,8 @@ class BrokerPool:
         if not self._may_rebootstrap:
             return
         self.rebootstrapping = True
-        self._log.info("starting again from the bootstrap servers")
+        is_due = self._outages.is_due(REBOOTSTRAP, None)
+        (self._log.info if is_due else self._log.debug)("starting again from the bootstrap servers")
         for broker in self._by_handle.values():
             if broker.up or broker.handshake is not None or broker.authentication is not None:
                 broker.ranges = None
@@ -414,7 +431,7 @@ class BrokerPool:
             broker.generation = event.generation
             broker.unanswered = False
             broker.authentication = None
-            broker.served = False
+            broker.works = False
             self._log.debug("%s: connected: %s", broker.name, event.text)
             if self._fallback.ranges is not None and (self._fallback.always or self._is_old(broker)):
                 self._authenticate(broker, self._fallback.ranges)
@@ -476,22 +493,19 @@ class BrokerPool:
         broker.ranges = None
         broker.handshake = None
         broker.authentication = None
-        broker.refused = True
+        broker.refused = broker.failing = True
         broker.cause = error
         self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
-        self._report(broker, error, connected=True)
+        self._report(broker, error)
         self._fail_waiting(broker, error)
 
     def open(self, broker: Broker, ranges: ApiRanges) -> None:
         """The handshake is through: whatever waits for this connection goes out."""
         broker.ranges = ranges
         broker.failing = broker.refused = False
-        broker.told.clear()
         self._log.debug("%s: up", broker.name)
         if self.logs["feature"].on:
             self.logs["feature"].debug("%s: %s", broker.name, ranges)
-        if broker.node_id != BOOTSTRAP or not self.nodes:
-            self._all_down_told = False
         if ranges.features_epoch >= self._features_epoch:
             self._features_epoch, self.features = ranges.features_epoch, ranges.features
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
@@ -502,6 +516,19 @@ class BrokerPool:
             self._any.clear()
         for call in waiting:
             self._submit(broker, call)
+
+    def on_working(self, event: Event) -> None:
+        """A connection has answered more than its handshake: outages are over."""
+        broker = self._by_handle.get(event.broker)
+        if broker is None or event.generation != broker.generation:
+            return
+        broker.works = True
+        outage_s = self._outages.end(broker.address)
+        if outage_s is not None:
+            self._log.info("%s is back, after %.1f s", broker.name, outage_s)
+        if broker.node_id != BOOTSTRAP or not self.nodes:
+            self._outages.end(ALL_BROKERS)
+            self._outages.end(REBOOTSTRAP)
 
     def on_disconnected(self, event: Event) -> None:
         """A connection or an attempt has ended; attempts 0: nothing was wrong, the peer closed an idle connection."""
@@ -527,15 +554,15 @@ class BrokerPool:
                 error = self.authenticator.explain(ended_at, error)
             elif cut_off and event.peer_closed and self.authenticator is None:
                 error = KafkaError(error.code(), f"{error.str()} ({SASL_HINT})")
-            if not broker.refused:
+            refused, broker.refused = broker.refused, False
+            broker.failing = True
+            if not refused:
+                broker.cause = error
                 level = CLOSE_LEVELS.get(event.peer_closed, ERROR)
                 told = level == ERROR or self._tells_closes
-                self._report(broker, error, connected=event.generation != 0, level=level if told else DEBUG)
-            broker.failing = True
-            broker.cause = broker.cause if broker.refused else error
-            broker.refused = False
+                self._report(broker, error, _failure_of(event), level if told else DEBUG)
             self._fail_waiting(broker, error)
-            self._tell_if_all_down()
+            self._report_if_all_down()
             if self.nodes and not self.rebootstrapping and all(node.failing for node in self.nodes.values()):
                 self.rebootstrap()
         else:
@@ -562,14 +589,16 @@ class BrokerPool:
             return self._encryption.explain(event, broker.host, broker.port)
         return event.text.removeprefix(f"{broker.host}:{broker.port}").lstrip(": ")
 
-    def _report(self, broker: Broker, error: KafkaError, *, connected: bool, level: int = ERROR) -> None:
-        """Tells an error of a broker: once a change, not once an attempt. ``level`` DEBUG: only the log is told."""
-        kind = (error.code(), connected)
-        if level == DEBUG or kind in broker.told:
+    def _report(self, broker: Broker, error: KafkaError, failure: Hashable = None, level: int = ERROR) -> None:
+        """Reports an error of a broker unless it is the same as before. ``level`` DEBUG: only the log is told.
+
+        While all are down, one reminder is for all.
+        """
+        cause, reminds = (error.code(), failure), not self.all_down()
+        if level == DEBUG or not self._outages.is_due(broker.address, cause, reminds=reminds):
             self._log.debug("%s", error.str())
-            return
-        broker.told.add(kind)
-        self._on_error(error, level)
+        else:
+            self._on_error(error, level)
 
     def report(self, error: KafkaError) -> None:
         """Tells an error that is no broker's."""
@@ -586,13 +615,16 @@ class BrokerPool:
         brokers = [broker for broker in self._by_handle.values() if not broker.dedicated]
         return all(broker.failing for broker in brokers if broker.node_id != BOOTSTRAP or not self.nodes)
 
-    def _tell_if_all_down(self) -> None:
-        if self._all_down_told or not self.all_down():
+    def _report_if_all_down(self) -> None:
+        if not self.all_down():
             return
-        self._all_down_told = True
-        count = len(self.nodes) or len(self.bootstrap)
-        error = KafkaError(KafkaError._ALL_BROKERS_DOWN, f"{count}/{count} brokers are down")
-        self._on_error(error, ERROR)
+        outage_s = self._outages.age_s(ALL_BROKERS)
+        if self._outages.is_due(ALL_BROKERS, None):
+            count = len(self.nodes) or len(self.bootstrap)
+            text = f"{count}/{count} brokers are down"
+            if outage_s > 0:  # a reminder, for all of them
+                text += f" for {outage_s:.0f} s{self._why()}"
+            self._on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, text), ERROR)
 
     def on_reply(self, event: Event) -> None:
         """A reply, or its failure, for one of our tokens."""
@@ -610,8 +642,7 @@ class BrokerPool:
         if pending is None:
             return
         call, version, broker = pending
-        broker.served = broker.served or event.status == 0
-        broker.cut_off = not broker.served and event.status == STATUS_TRANSPORT
+        broker.cut_off = not broker.works and event.status == STATUS_TRANSPORT
         if event.status == STATUS_STALE and self._clock() < call.deadline:
             self.send(call)  # never sent, and the pool knows by now that this connection has ended
             return

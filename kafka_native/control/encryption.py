@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._native.engine import tls_functions
+from kafka_native.control.outages import Outages
 from kafka_native.errors import KafkaException
 from kafka_native.logs import Log
 
@@ -20,6 +21,10 @@ PROTOCOLS = ("ssl", "sasl_ssl")
 """Values of security.protocol that mean TLS."""
 
 
+FILES = "files"
+"""What fails, as the subject of an outage: certificates and keys that have changed."""
+
+
 class Encryption:
     """The context that connections are made with, from the configuration's files as they are now."""
 
@@ -27,6 +32,7 @@ class Encryption:
         """Reads them; KafkaException if there is a mistake in the configuration or in one of them."""
         self._config = config
         self._log = log
+        self._outages = Outages()  # of the files
         self._context = self._made()
 
     @classmethod
@@ -61,8 +67,11 @@ class Encryption:
         try:
             context = self._made()
         except KafkaException as error:
-            self._log.error("certificates have changed, but the new ones can't be used: %s", error.args[0].str())
+            why = error.args[0].str()
+            say = self._log.error if self._outages.is_due(FILES, why) else self._log.debug
+            say("certificates have changed, but the new ones can't be used: %s", why)
             return
+        self._outages.end(FILES)
         engine.set_tls_context(context.pointer)
         self._context = context  # the old one was needed until here
         self._log.info("certificates have changed: connections made from now on use the new ones")

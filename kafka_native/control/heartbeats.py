@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.member import NO_GENERATION
-from kafka_native.control.membership import LEAVE_TIMEOUT_S, REPORT_EVERY_S, GroupSettings, Reports
+from kafka_native.control.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
 
@@ -129,7 +129,7 @@ class Heartbeats(ABC):
         self._pool = pool
         self._settings = settings
         self._backoff = Backoff(settings.retry_s, settings.retry_most_s)
-        self._reports = Reports(member.group_id, on_error, clock)
+        self._reports = Reports(member.group_id, on_error, logger, clock)
         self._on_fatal = on_fatal
         self._logger = logger
         self._clock = clock
@@ -284,6 +284,7 @@ class Heartbeats(ABC):
             return
         self._coordinator.answered()
         self._backoff.reset()
+        self._reports.end()
         if reply.member_id:
             self._member.member_id = reply.member_id
         self._member.generation = reply.member_epoch
@@ -302,7 +303,7 @@ class Heartbeats(ABC):
         if self.state is State.LEAVING and code in FENCED | FATAL:
             self._member.generation = JOIN_EPOCH  # out already; the callback isn't interrupted
         elif code in FENCED:
-            self._logger.info("group %s: fenced (%s), joining again", self._member.group_id, error.name())
+            self._reports.note("fenced, joining again", error)
             self._join_at = now if self.state is State.JOINED else now + self._backoff.next_s()
             self._lose(State.LOSING)
         elif code in FATAL:
@@ -323,7 +324,7 @@ class Heartbeats(ABC):
             self._send_at = now + max(self.interval_s, self._backoff.next_s())
 
     def _report(self, error: KafkaError) -> None:
-        self._reports.tell(self.api, error, max(REPORT_EVERY_S, self.interval_s))
+        self._reports.tell(self.api, error)
 
     def _fail(self, error: KafkaError) -> None:
         self._lose(State.FAILED)

@@ -11,13 +11,16 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.outages import Outages
 from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError
+from kafka_native.logs import Logger
 
 if TYPE_CHECKING:
     from kafka_native.config import Config
 
-REPORT_EVERY_S = 5.0
+TOLD, NOTED = "told", "noted"
+"""What fails, as subjects of outages: what the application has to know, and what is for the log."""
 LEAVE_TIMEOUT_S = 5.0
 """How long a coordinator has for taking note that a member leaves; socket.timeout.ms at the most."""
 WATCH_LONGEST_S = 1.0
@@ -71,22 +74,34 @@ class Membership(Watched, Protocol):
 
 
 class Reports:
-    """Errors of a group's requests on their way to the application: each once, and not at every attempt."""
+    """Errors of a group's requests on their way to the application and the log: once a cause and minute (`Outages`)."""
 
-    def __init__(self, group_id: str, on_error: Callable[[KafkaError], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, group_id: str, on_error: Callable[[KafkaError], None], logger: Logger, clock: Callable[[], float]
+    ) -> None:
         """``on_error`` reaches the application through its next poll()."""
         self._group_id = group_id
         self._on_error = on_error
-        self._clock = clock
-        self._last: tuple[int, float] = (0, 0.0)
+        self._logger = logger
+        self._outages = Outages(clock)
 
-    def tell(self, what: str, error: KafkaError, every_s: float = REPORT_EVERY_S) -> None:
-        """``what`` has failed; the same error again is told after ``every_s``."""
-        code, at = self._last
-        now = self._clock()
-        if error.code() != code or now >= at + every_s:
-            self._last = (error.code(), now)
+    def tell(self, what: str, error: KafkaError) -> None:
+        """``what`` has failed, and the application has to know."""
+        if self._outages.is_due(TOLD, (what, error.code())):
             self._on_error(KafkaError(error.code(), f"group {self._group_id}: {what} failed: {error.str()}"))
+
+    def note(self, what: str, error: KafkaError) -> None:
+        """``what`` has failed: for the log."""
+        is_due = self._outages.is_due(NOTED, (what, error.code()))
+        say = self._logger.info if is_due else self._logger.debug
+        say("group %s: %s: %s", self._group_id, what, error.str())
+
+    def end(self) -> None:
+        """The coordinator counts this member in: the next failure is a first one."""
+        outage_s = self._outages.end(TOLD)
+        self._outages.end(NOTED)
+        if outage_s is not None:
+            self._logger.info("group %s: its requests succeed again, after %.1f s", self._group_id, outage_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class ClassicMembership:
         self._rebalance = rebalance
         self._assignors = {each.name: each for each in assignors}
         self._settings = settings
-        self._report = Reports(member.group_id, on_error, clock).tell
+        self._reports = Reports(member.group_id, on_error, logger, clock)
         self._on_fatal = on_fatal
         self._logger = logger
         self._clock = clock
@@ -321,7 +321,7 @@ class ClassicMembership:
         try:
             return wire.pack_subscription(assignor, self._sent_topics, owned, generation, rack)
         except KafkaException as error:
-            self._report("assignment", error.args[0])
+            self._reports.tell("assignment", error.args[0])
             return wire.pack_subscription(Range(), self._sent_topics, owned, generation, rack)  # without user data
 
     def _on_join(self, reply: Reply, sent_id: str, sent_at: float) -> None:
@@ -382,7 +382,7 @@ class ClassicMembership:
         try:
             assignments = self._leading.assign()
         except KafkaException as failure:
-            self._report("assignment", failure.args[0])
+            self._reports.tell("assignment", failure.args[0])
             self._join_at = now + self._assignor_backoff.next_s()
             self.state = State.UNJOINED
             self._reason = failure.args[0].str()
@@ -398,7 +398,7 @@ class ClassicMembership:
         try:
             assignments = self._leading.assign()
         except KafkaException as failure:
-            self._report("assignment", failure.args[0])
+            self._reports.tell("assignment", failure.args[0])
             assignments = []  # for the moment until it has left
         self._sync(assignments)
         self._beat()  # revoking may take the application a while
@@ -445,6 +445,7 @@ class ClassicMembership:
             return
         self._coordinator.answered()
         self._backoff.reset()
+        self._reports.end()
         self._alive_at = self._clock()
         self.state = State.STABLE
         self._beat()
@@ -452,7 +453,7 @@ class ClassicMembership:
             self._assignor.on_assignment(keys, self._member.generation)
         except Exception as problem:
             text = f"assignor {self._assignor.name}: on_assignment() raised {type(problem).__name__}: {problem}"
-            self._report("assignment", KafkaError(KafkaError._FAIL, text))
+            self._reports.tell("assignment", KafkaError(KafkaError._FAIL, text))
         self._take(self._checked(keys))
 
     def _check_sync(self, reply: SyncGroupResponse) -> KafkaError | None:
@@ -472,7 +473,7 @@ class ClassicMembership:
         foreign = {key for key in keys if key[0] not in asked}
         if foreign:
             text = f"the leader has assigned what this member doesn't subscribe to: {sorted(foreign)[:3]}"
-            self._report("assignment", KafkaError(KafkaError._INCONSISTENT, text))
+            self._reports.tell("assignment", KafkaError(KafkaError._INCONSISTENT, text))
         return {key for key in keys - foreign if key[0] in wanted}
 
     # --- from one assignment to the next ---
@@ -571,6 +572,7 @@ class ClassicMembership:
         code = KafkaError.NO_ERROR if error is None else error.code()
         if code in (KafkaError.NO_ERROR, KafkaError.REBALANCE_IN_PROGRESS):
             self._coordinator.answered()
+            self._reports.end()
             self._beat_ok = True
             self._alive_at = now
             if begins:
@@ -588,7 +590,7 @@ class ClassicMembership:
             self._failed("Heartbeat", error)
             return
         if not self._coordinator.note(error):
-            self._report("Heartbeat", error)
+            self._reports.tell("Heartbeat", error)
         if self._coordinator.target is None:
             self._stop_beat()  # on_found goes on
         elif self._beating is None:
@@ -623,7 +625,7 @@ class ClassicMembership:
             self._fail(error)
             return
         reason = f"{what} failed: {error.name()}"
-        self._logger.info("group %s: %s: %s", self._member.group_id, what, error.str())
+        self._reports.note(what, error)
         at_once = code in OVERTAKEN and self._backoff.failures < AT_ONCE
         delay_s = self._backoff.next_s()
         self._join_at = now if at_once else now + delay_s
@@ -634,7 +636,7 @@ class ClassicMembership:
             self._lose(State.UNJOINED, reason)
         else:
             if code not in OVERTAKEN and not self._coordinator.note(error):
-                self._report(what, error)
+                self._reports.tell(what, error)
             self.state = State.UNJOINED
             self._reason = reason
 

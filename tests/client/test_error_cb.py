@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka_native import Consumer, KafkaError, Producer, TopicPartition
-from kafka_native.mock import MockCluster
+from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
@@ -66,6 +66,27 @@ def test_each_change_is_told_again() -> None:
                 assert refused
                 cluster.broker_up(1)
                 assert producer.flush(30) == 0
+                wait_for(lambda round_=round_: sum(" is back, after " in text for text in logger.texts()) >= round_)  # type: ignore[misc]
+
+
+def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
+    """It answers ApiVersions of a client that doesn't authenticate, and closes the connection at the next request."""
+    errors: list[KafkaError] = []
+    logger = Plain()
+    with MockCluster(brokers=1, security=ListenerSecurity("sasl_plaintext", users={"alice": "secret"})) as cluster:
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK, "debug": "broker", "logger": logger}
+        conf |= {"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "topic.metadata.refresh.fast.interval.ms": 1}
+        with Producer({**conf, "error_cb": errors.append}) as producer:
+            producer.produce("t", b"x")
+            wait_for(lambda: [producer.poll(0.01), attempts(logger) > 50][1])
+            producer.poll(0)
+            producer.close(0)
+    closed, down = errors
+    assert flags(closed) == ("_TRANSPORT", False, False, False)
+    assert "is its listener one for SASL? see security.protocol" in closed.str()
+    assert down.str() == "1/1 brokers are down"
+    assert any("connecting (attempt 9 in a row)" in text for text in logger.texts()), "the back-off grows"
+    assert not [text for text in logger.texts() if "is back" in text]
 
 
 def test_cause_that_changes_is_news() -> None:

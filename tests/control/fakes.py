@@ -10,6 +10,7 @@ from kafka_native.control.calls import Call
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.versions import ASK_EVERYONE, Fallback
 from kafka_native.errors import KafkaError
+from kafka_native.logs import Line, Logs
 from kafka_native.protocol import registry
 from kafka_native.protocol.metadata import MetadataResponse
 from kafka_native.protocol.versions import ApiVersionsResponse
@@ -25,6 +26,16 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class ListedLogs(Logs):
+    """What a client without ``debug`` says, in a list."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("", lambda name, line: lines.append(line.text))
+
+    def _put(self, line: Line, stands_for: int) -> None:
+        self._sink(self.name, line)
 
 
 class FakeCursor:
@@ -159,6 +170,7 @@ def event(**fields: Any) -> Any:
     """An engine event; what isn't given is zero."""
     zero = {"broker": 0, "generation": 1, "token": 0, "status": 0, "error_code": 0, "partition": 0, "leader_id": -1}
     zero |= {"leader_epoch": -1, "epoch": 0, "attempts": 0, "peer_closed": 0, "offset": 0, "body": None, "text": ""}
+    zero |= {"verify_error": 0}
     return SimpleNamespace(**(zero | fields))
 
 
@@ -190,12 +202,14 @@ class Cluster:
         self.clock = Clock()
         self.engine = FakeEngine()
         self.errors: list[KafkaError] = []
+        self.lines: list[str] = []
         self.pool = BrokerPool(
             self.engine,  # type: ignore[arg-type]
             [(f"boot{number}", 9092) for number in range(bootstrap)],
             client_version="1.0",
             handshake_timeout_s=10.0,
             on_error=lambda error, level: self.errors.append(error),
+            logs=ListedLogs(self.lines),
             rebootstraps=rebootstraps,
             fallback=fallback,
             clock=self.clock,

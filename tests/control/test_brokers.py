@@ -114,7 +114,7 @@ def test_refused_handshake_is_told_once_with_its_own_code(code):
     assert len(cluster.errors) == 2
 
 
-def test_each_kind_of_error_is_told_once_until_the_broker_is_up():
+def test_each_kind_of_error_is_told_once_until_the_broker_works():
     cluster = Cluster()
     lost = {"status": TRANSPORT, "attempts": 1, "text": "h:1 (1.2.3.4:1): gone"}
     for _ in range(3):
@@ -125,6 +125,10 @@ def test_each_kind_of_error_is_told_once_until_the_broker_is_up():
     assert codes.count(KafkaError._TRANSPORT) == 2, "a connection that ended, and one that didn't come to be"
     assert codes.count(KafkaError._TIMED_OUT) == 1
     cluster.bring_up(0)
+    cluster.pool.on_disconnected(event(**lost, generation=1))
+    assert len(cluster.errors) == len(codes), "a handshake alone doesn't show that it works"
+    cluster.bring_up(0)
+    cluster.pool.on_working(event())
     cluster.pool.on_disconnected(event(**lost, generation=1))
     assert [error.code() for error in cluster.errors[len(codes) :]].count(KafkaError._TRANSPORT) == 1
 
@@ -350,3 +354,122 @@ def test_a_refusal_is_known_until_a_broker_is_up():
     assert pool.refusal() is None
     pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="cut off"))
     assert pool.refusal() is None, "it is only unreachable"
+
+
+# --- one cause, one report ---
+
+
+def refused(handle: int, **how: object) -> object:
+    text = "connect failed: 127.0.0.1:9092: Connection refused"
+    return event(**{"broker": handle, "status": TRANSPORT, "attempts": 1, "generation": 0, "text": text} | how)
+
+
+def texts(cluster: Cluster) -> list[str]:
+    return [error.str() for error in cluster.errors]
+
+
+def test_cluster_that_is_down_is_reported_at_once_then_once_a_minute_then_is_back():
+    cluster = Cluster()
+    for node in (1, 2):
+        cluster.pool.update(node, f"b{node}", 9092, None)
+    start = cluster.clock.now
+    while cluster.clock.now < start + 150:
+        for handle in (0, 1, 2):
+            cluster.pool.on_disconnected(refused(handle))
+        cluster.clock.now += 0.5
+    reported = texts(cluster)
+    assert [text.split(":")[0] for text in reported[:4]] == ["boot0", "b1", "b2", "2/2 brokers are down"]
+    assert [text.split(": ")[0] for text in reported[4:]] == [
+        "2/2 brokers are down for 60 s",
+        "2/2 brokers are down for 120 s",
+    ]
+    assert "Connection refused" in reported[-1], "the reminder says why"
+    assert cluster.lines.count("starting again from the bootstrap servers") == 1
+    cluster.lines.clear()
+    for handle in (1, 2):
+        cluster.bring_up(handle)
+        cluster.pool.on_working(event(broker=handle))
+        cluster.pool.on_working(event(broker=handle))
+    assert cluster.lines == ["b1:9092/1 is back, after 150.0 s", "b2:9092/2 is back, after 150.0 s"]
+    assert texts(cluster) == reported
+    cluster.pool.on_disconnected(refused(1))
+    cluster.pool.on_disconnected(refused(2))
+    assert [text.split(":")[0] for text in texts(cluster)[len(reported) :]] == ["b1", "b2", "2/2 brokers are down"]
+
+
+def test_listener_that_closes_after_the_handshake_is_one_report():
+    """A plaintext client at a listener for SASL: ApiVersions is answered, the next request isn't."""
+    cluster = Cluster()
+    start = cluster.clock.now
+    for generation in range(1, 200):
+        cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 60, []))
+        cluster.pool.on_connected(event(generation=generation))
+        sent = cluster.engine.submitted.pop()
+        cluster.pool.on_reply(event(token=sent.token, generation=generation, body=api_versions().encode(sent.version)))
+        gone = {"status": TRANSPORT, "generation": generation, "text": f"closed with {generation} requests unanswered"}
+        for sent in cluster.engine.submitted:
+            cluster.pool.on_reply(event(token=sent.token, **gone))
+        cluster.engine.submitted.clear()
+        cluster.pool.on_disconnected(event(attempts=generation, peer_closed=3, **gone))
+        cluster.clock.now += 0.25
+    assert cluster.clock.now < start + 60
+    closed, down = texts(cluster)
+    assert "is its listener one for SASL?" in closed
+    assert down == "1/1 brokers are down"
+    assert cluster.lines == []
+
+
+def test_refused_authentication_is_one_report_a_minute():
+    cluster = Cluster()
+    for generation in range(1, 400):
+        cluster.pool.on_connected(event(generation=generation))
+        cluster.pool.refuse(cluster.pool.bootstrap[0], KafkaError(KafkaError._AUTHENTICATION, f"id {generation}: no"))
+        cluster.pool.on_disconnected(event(status=-15, attempts=1, generation=generation, text="malformed data"))
+        cluster.clock.now += 0.25
+    assert [error.code() for error in cluster.errors] == [
+        KafkaError._AUTHENTICATION,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._ALL_BROKERS_DOWN,
+    ]
+    assert "no" in cluster.errors[2].str()
+
+
+def test_broker_and_the_bootstrap_server_that_it_is_are_one_cause():
+    cluster = Cluster()
+    cluster.pool.update(1, "boot0", 9092, None)
+    cluster.pool.coordinator(1, "boot0", 9092)
+    for handle in (0, 1, 2):
+        cluster.pool.on_disconnected(refused(handle))
+    assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": "connect failed: 127.0.0.1:9092: No route to host"},
+        {"status": -9, "text": "connect failed: 127.0.0.1:9092: Connection timed out"},
+        {"generation": 1, "peer_closed": 3, "text": "the peer closed the connection with 1 requests unanswered"},
+        {"status": -21, "text": "certificate verify failed", "verify_error": 20},
+    ],
+)
+def test_changed_cause_is_reported_at_once(change):
+    cluster = Cluster(bootstrap=2)
+    for _ in range(2):
+        cluster.pool.on_disconnected(refused(0, text="connect failed: 10.1.2.3:9092: Connection refused"))
+        cluster.pool.on_disconnected(refused(0, text="connect failed: 10.44.5.66:9092: Connection refused"))
+    assert len(cluster.errors) == 1
+    for _ in range(2):
+        cluster.pool.on_disconnected(refused(0, **change))
+    assert len(cluster.errors) == 2
+
+
+def test_one_broker_of_many_is_reminded_of_by_itself():
+    cluster = Cluster()
+    for node in (1, 2):
+        cluster.pool.update(node, f"b{node}", 9092, None)
+    cluster.bring_up(2)
+    start = cluster.clock.now
+    while cluster.clock.now < start + 150:
+        cluster.pool.on_disconnected(refused(1))
+        cluster.clock.now += 0.5
+    assert [text.split(":")[0] for text in texts(cluster)] == ["b1"] * 3
