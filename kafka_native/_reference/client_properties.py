@@ -238,7 +238,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         doc=(
             "How long a topic or a partition that the cluster doesn't know may still be on its way to the brokers, "
-            "before produce and consume report it as unknown."
+            "before messages to it fail. A consumer reports a missing topic in the first second and asks on; only "
+            "with allow.auto.create.topics it waits, too."
         ),
     ),
     Property(

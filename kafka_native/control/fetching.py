@@ -104,6 +104,7 @@ class Fetching:
         self.questions = Questions(metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock)
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
+        metadata.on_missing.append(self._report)
 
     # --- what the application asks ---
 
@@ -432,14 +433,16 @@ class Fetching:
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         # No partition is given up for good: should the topic come to be, metadata tells.
-        code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
-        affected = self._by_topic.get(topic.name, {})
-        for assigned in affected.values():
-            if not assigned.failed:
-                self._tell(assigned, KafkaError(code, error.str()))
-        if affected:
+        self._report(topic, error)
+        if topic.name in self._by_topic:
             backoff = self._failed_topics.get(topic.name, (0.0, Backoff(*SLOW)))[1]
             self._failed_topics[topic.name] = (self._clock() + backoff.next_s(), backoff)
+
+    def _report(self, topic: Topic, error: KafkaError) -> None:
+        code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
+        for assigned in self._by_topic.get(topic.name, {}).values():
+            if not assigned.failed:
+                self._tell(assigned, KafkaError(code, error.str()))
 
     # --- what the engine tells ---
 

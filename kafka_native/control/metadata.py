@@ -38,6 +38,12 @@ PASSING = frozenset(
     }
 )
 
+MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
+MISSING_CONFIRM_S = 0.25
+"""How long a topic has to be missing before that is reported: a new topic may not have got to each broker."""
+VANISHED_CONFIRM_S = 5.0
+"""The same for a topic that was there: a broker that has just started may not know it yet."""
+
 
 @dataclass(slots=True)
 class Partition:
@@ -60,6 +66,7 @@ class Topic:
     known: bool = False
     updated_at: float | None = None
     missing_since: float | None = None
+    missing_logged: bool = False
     failed: KafkaError | None = None
     wanted_partitions: int = 0
     """So many are looked for until ``looked_for_until``, because somebody wants one that isn't there."""
@@ -100,12 +107,15 @@ class Metadata:
         self._again = False
         self._unasked = False  # a topic is wanted that no request has asked for
         self._next_at = NEVER
+        self._confirm_at = NEVER  # a topic is missing: when to ask again whether it is
         self._clock = clock
         self.topics: dict[str, Topic] = {}
         self.on_topic: list[Callable[[Topic], None]] = []
         """Called with a topic whose partitions or leaders have changed."""
         self.on_failure: list[Callable[[Topic, KafkaError], None]] = []
         """Called with a topic that can't be had, and why."""
+        self.on_missing: list[Callable[[Topic, KafkaError], None]] = []
+        """Called with a topic that doesn't exist and isn't being created by us, with each reply; it is waited for."""
         self.on_names: list[Callable[[], None]] = []
         """Called when a topic's id got its name."""
         self._names: dict[bytes, str] = {}
@@ -272,6 +282,7 @@ class Metadata:
                 self._pool.rebootstrap()
             return
         self._trying_since = None
+        self._confirm_at = NEVER
         self.take(reply)
         missing = self._fail_missing(now)
         if self._unasked:
@@ -281,6 +292,7 @@ class Metadata:
         else:
             self._backoff.reset()
             self._next_at = now + self._refresh_s
+        self._next_at = min(self._next_at, self._confirm_at)
 
     def _forget_leaders(self) -> None:
         """Rebootstrap: nobody leads anything until metadata say so, whatever the epoch they say it in."""
@@ -316,8 +328,11 @@ class Metadata:
             self._topic_log.debug("%s: %s", topic.name, KafkaError(source.error_code).name())
             if topic.missing_since is None:
                 topic.missing_since = self._clock()
+            if source.error_code in MISSING and not topic.create:
+                self._on_missing(topic, topic.missing_since)
             return
         topic.missing_since = None
+        topic.missing_logged = False
         topic.failed = None
         changed = self._is_another(topic, source) or not topic.known
         topic.known = True
@@ -376,6 +391,19 @@ class Metadata:
         topic.failed = error
         self._topic_log.debug("%s", error.str())
         for listener in self.on_failure:
+            listener(topic, error)
+
+    def _on_missing(self, topic: Topic, since: float) -> None:
+        """A reply says that a topic doesn't exist: once that is confirmed, it is reported."""
+        confirmed_at = since + (VANISHED_CONFIRM_S if topic.known else MISSING_CONFIRM_S)
+        if self._clock() < confirmed_at:
+            self._confirm_at = min(self._confirm_at, confirmed_at)
+            return
+        error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"topic {topic.name} doesn't exist on this cluster")
+        if not topic.missing_logged:
+            topic.missing_logged = True
+            self._topic_log.warning("%s; it is asked for again", error.str())
+        for listener in self.on_missing:
             listener(topic, error)
 
     def _fail_missing(self, now: float) -> bool:

@@ -96,6 +96,9 @@ class ShareConsuming:
             interval_s=settings.rebalance_timeout_s,
             on_error=self._on_group_error,
         )
+        self._missing: set[str] = set()  # topics that don't exist, as the application knows
+        main.metadata.on_topic.append(lambda topic: self._missing.discard(topic.name))
+        main.metadata.on_missing.append(self._on_missing)
         main.metadata.on_failure.append(self._on_failure)
         main.managers += [self.watch, self.membership, self.sessions, self.coordinator]
         main.on_close.append(self._on_close)
@@ -106,8 +109,15 @@ class ShareConsuming:
     def _on_group_error(self, error: KafkaError) -> None:
         self._hooks.on_error(None, None, error)
 
+    def _on_missing(self, topic: Topic, error: KafkaError) -> None:
+        if topic.name in self.membership.topics and topic.name not in self._missing:
+            self._missing.add(topic.name)
+            self._hooks.on_error(topic.name, None, error)
+
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
-        if topic.name in self.membership.topics:
+        if error.code() == KafkaError._UNKNOWN_TOPIC:
+            self._on_missing(topic, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, error.str()))
+        elif topic.name in self.membership.topics:
             self._hooks.on_error(topic.name, None, error)
 
     # --- for the public API ---
@@ -119,6 +129,7 @@ class ShareConsuming:
             self._metadata.forget(name)
         for name in topics:
             self._metadata.want(name, now)
+        self._missing.clear()
         self.membership.replace(topics, now)
 
     def unsubscribe(self, done: Callable[[], None], now: float) -> None:

@@ -64,6 +64,7 @@ class Subscription:
         """Called when ``topics`` or a topic's number of partitions is another one than before, not by `replace()`."""
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
+        metadata.on_missing.append(self._report)
 
     @property
     def names(self) -> list[str]:
@@ -149,6 +150,13 @@ class Subscription:
             self._tell()
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
+        self._report(topic, error)
+        if self._counts.get(topic.name):
+            self._counts[topic.name] = 0
+            self._tell()
+
+    def _report(self, topic: Topic, error: KafkaError) -> None:
+        """Tells the application, once until the topic is there."""
         if topic.name not in self._counts:
             return
         code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
@@ -156,9 +164,6 @@ class Subscription:
             self._said[topic.name] = code
             text = f"Subscribed topic not available: {topic.name}: {KafkaError(code).str()}"
             self._on_error(topic.name, KafkaError(code, text))
-        if self._counts[topic.name]:
-            self._counts[topic.name] = 0
-            self._tell()
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -165,6 +165,7 @@ class _Reading(ABC, Generic[T]):
         self._range = range_
         self._position = range_.start
         self._trouble: KafkaError | None = None
+        self._missing: tuple[KafkaError, float] | None = None  # the topic doesn't exist, since when
 
     @abstractmethod
     def _take(self) -> T:
@@ -192,6 +193,9 @@ class _Reading(ABC, Generic[T]):
                         self._on_end(offset)
             if self._position > before:
                 waited_since = time.monotonic()
+                self._missing = None
+            elif self._missing is not None and time.monotonic() - self._missing[1] >= self._options.propagation_s:
+                self._check_missing(self._missing[0])
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
                 self._time_out()
 
@@ -203,12 +207,27 @@ class _Reading(ABC, Generic[T]):
         code = error.code()
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._on_out_of_range()
+        elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            self._missing = self._missing or (error, time.monotonic())  # a broker may not know it yet
         elif code in UNKNOWN:
-            self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
+            self._lose_all(error)
         elif error.fatal() or not (code in _PASSING or error.retriable()):
             raise KafkaException(KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}"))
         else:
             self._trouble = error  # the client tries again; the time limit tells when it has been too long
+
+    def _check_missing(self, error: KafkaError) -> None:
+        """The topic was missing for as long as a new one may be: it is gone if the brokers still say so."""
+        self._missing = None
+        topics = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s).topics
+        found = topics.get(self._range.topic)
+        if found is None or found.error is not None or self._range.partition not in found.partitions:
+            self._lose_all(error)
+        else:
+            self._start_at(self._position)
+
+    def _lose_all(self, error: KafkaError) -> None:
+        self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
 
     def _on_end(self, offset: int | None) -> None:
         """The partition ends here for now. Behind the last records of a range there may be none with a record."""

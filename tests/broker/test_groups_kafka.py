@@ -21,7 +21,7 @@ from kafka_native import KafkaError
 from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.broker.cluster import Cluster
 from tests.broker.group_members import Members
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer
+from tests.broker.support import TopicMaker, create, delete, flush, our_consumer, our_producer
 from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
@@ -207,6 +207,45 @@ def test_static_members_keep_their_partitions_and_their_names(kafka: Cluster, ne
     assert owned(two) == {0, 1, 2, 3} - before
     for consumer in (one, two):
         consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "more"),
+    [(kafka_native, {}), (kafka_native, CONSUMER), (confluent_kafka, {})],
+    ids=["ours, classic", "ours, consumer", "theirs, classic"],
+)
+def test_a_subscription_to_a_topic_that_does_not_exist_says_so(
+    kafka: Cluster, module: Any, more: dict[str, str]
+) -> None:
+    """In the same words as librdkafka, which doesn't say so with the consumer protocol."""
+    topic = f"missing-{uuid.uuid4().hex[:8]}"
+    conf = {"auto.offset.reset": "earliest", "topic.metadata.refresh.interval.ms": 500, **more}
+    consumer = module.Consumer(kafka.conf(**{"group.id": topic, **conf}))
+    try:
+        consumer.subscribe([topic])
+        error = wait_for(lambda: consumer.poll(0.1), "the error").error()
+        text = f"Subscribed topic not available: {topic}: Broker: Unknown topic or partition"
+        assert (error.code(), error.str()) == (KafkaError.UNKNOWN_TOPIC_OR_PART, text)
+        if module is kafka_native:
+            create(kafka, topic)
+            producer = our_producer(kafka)
+            producer.produce(topic, b"at last")
+            flush(producer)
+            producer.close()
+            message = wait_for(lambda: consumer.poll(0.1), "the message")
+            assert (message.error(), message.value()) == (None, b"at last"), "the error isn't repeated"
+            delete(kafka, topic)
+    finally:
+        consumer.close()
+
+
+def test_an_assignment_to_a_topic_that_does_not_exist_says_so(kafka: Cluster) -> None:
+    topic = f"missing-{uuid.uuid4().hex[:8]}"
+    consumer = our_consumer(kafka, topic_metadata_propagation_max_ms=3_600_000)
+    consumer.assign([kafka_native.TopicPartition(topic, 0, 0)])
+    error = wait_for(lambda: consumer.poll(0.1), "the error")
+    assert (error.topic(), error.error().code()) == (topic, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    consumer.close()
 
 
 def coordinator_of(cluster: Cluster, group: str) -> int:

@@ -16,6 +16,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
+from .log_support import Plain
 from .support import Client, fill
 
 GROUPS = iter(range(1000))
@@ -453,6 +454,35 @@ def test_a_topic_that_does_not_exist_is_told_once_and_read_once_it_does(client: 
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert message.topic() == name
         client.cluster.create_topic(name, 1)
+        fill(client, name, 3)
+        assert read(consumer, 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_subscription_to_a_topic_that_does_not_exist_is_told_long_before_the_propagation_time(
+    client: Client, protocol: str
+):
+    name, logger = f"{client.topic()}-missing", Plain()
+    conf = {"group.protocol": protocol, "logger": logger, "topic.metadata.refresh.interval.ms": 300}
+    conf["topic.metadata.propagation.max.ms"] = 3_600_000
+    with group(client, **conf) as consumer:
+        consumer.subscribe([name])
+        message = consumer.poll(60)
+        assert (message.topic(), message.error().code()) == (name, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        assert message.error().str() == f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
+        assert consumer.poll(1.5) is None, "it is told once"
+        assert [text for text in logger.texts() if f"topic {name} doesn't exist on this cluster" in text]
+        client.cluster.create_topic(name, 1)
+        fill(client, name, 3)
+        assert read(consumer, 3) == [0, 1, 2]
+
+
+def test_a_topic_that_the_subscription_creates_is_not_missing(client: Client):
+    name = f"{client.topic()}-made"
+    client.cluster.hide_topic(name, replies=8)
+    with group(client, **{"allow.auto.create.topics": True}) as consumer:
+        consumer.subscribe([name])
+        drive(consumer, until_true=consumer.assignment)
         fill(client, name, 3)
         assert read(consumer, 3) == [0, 1, 2]
 

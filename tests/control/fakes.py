@@ -10,7 +10,7 @@ from kafka_native.control.calls import Call
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.versions import ASK_EVERYONE, Fallback
 from kafka_native.errors import KafkaError
-from kafka_native.logs import Line, Logs
+from kafka_native.logs import Logs
 from kafka_native.protocol import registry
 from kafka_native.protocol.metadata import MetadataResponse
 from kafka_native.protocol.versions import ApiVersionsResponse
@@ -26,16 +26,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class ListedLogs(Logs):
-    """What a client without ``debug`` says, in a list."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__("", lambda name, line: lines.append(line.text))
-
-    def _put(self, line: Line, stands_for: int) -> None:
-        self._sink(self.name, line)
 
 
 class FakeCursor:
@@ -209,7 +199,7 @@ class Cluster:
             client_version="1.0",
             handshake_timeout_s=10.0,
             on_error=lambda error, level: self.errors.append(error),
-            logs=ListedLogs(self.lines),
+            logs=Logs("", lambda name, line: self.lines.append(line.text), call_back=lambda serve: serve()),
             rebootstraps=rebootstraps,
             fallback=fallback,
             clock=self.clock,

@@ -264,6 +264,35 @@ def test_partition_is_not_given_up_while_metadata_are_old():
     assert cluster.told == []  # no answer proves anything
 
 
+def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does():
+    cluster = Consuming()
+
+    def away(seconds: float) -> None:
+        end = cluster.clock.now + seconds
+        while cluster.clock.now < end:
+            cluster.go()
+            while cluster.engine.submitted:
+                cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+            cluster.clock.now += 0.05
+
+    cluster.fetching.assign([("t", 0, 7), ("t", 1, 8)], cluster.clock.now)
+    away(0.7)
+    told = [(topic, partition, error.code()) for topic, partition, _, error in cluster.told]
+    assert told == [("t", 0, KafkaError.UNKNOWN_TOPIC_OR_PART), ("t", 1, KafkaError.UNKNOWN_TOPIC_OR_PART)]
+    away(60)
+    assert len(cluster.told) == 2
+    cluster.fetching.assign([("t", 0, 7)], cluster.clock.now)
+    away(0.7)
+    assert len(cluster.told) == 3, "a new assignment wants to know"
+    cluster.metadata.refresh(cluster.clock.now)
+    cluster.clock.now += 1
+    cluster.go()
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster.go()
+    assert [cursor.log[0][2] for cursor in cluster.engine.cursors] == [7]
+    assert len(cluster.told) == 3
+
+
 def test_new_assignment_replaces_the_old_one():
     cluster = Consuming()
     cluster.assign(("t", 0, 0))

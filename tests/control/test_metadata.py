@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.routing import Routing
 from kafka_native.errors import STATUS_TIMED_OUT, KafkaError
@@ -119,6 +123,70 @@ def test_topic_that_stays_away_fails_after_the_propagation_time():
     cluster.turn(routing)
     cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
     assert cluster.engine.topic("t").partitions is not None
+
+
+def missing(cluster: Cluster, seconds: float, name: str = "t", code: int = KafkaError.UNKNOWN_TOPIC_OR_PART) -> None:
+    """So long, every request is answered with this error."""
+    end = cluster.clock.now + seconds
+    while cluster.clock.now < end:
+        cluster.turn()
+        while cluster.engine.submitted:
+            cluster.answer(cluster.metadata_reply(name, [], error_code=code))
+        cluster.clock.now += 0.05
+
+
+def wanting(create: bool = False, **how: Any) -> tuple[Cluster, list[tuple[str, int]]]:
+    cluster, reports = Cluster(), []
+    cluster.metadata.on_missing.append(lambda topic, error: reports.append((topic.name, error.code())))
+    cluster.bring_up(0)
+    cluster.metadata.want("t", cluster.clock.now, create=create)
+    return cluster, reports
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_missing_topic_is_reported_in_the_first_second(busy: bool):
+    cluster, reports = wanting()
+    if busy:  # the back-off for others that are missing has grown
+        cluster.metadata.want("other", cluster.clock.now, create=True)
+        cluster.metadata.forget("t")
+        missing(cluster, 10, "other")
+        cluster.metadata.want("t", cluster.clock.now)
+    lines = len(cluster.lines)
+    missing(cluster, 0.2)
+    assert reports == [], "perhaps the broker that answers doesn't know it yet"
+    missing(cluster, 0.5)
+    assert set(reports) == {("t", KafkaError.UNKNOWN_TOPIC_OR_PART)}
+    missing(cluster, 60)
+    assert cluster.lines[lines:] == ["topic t doesn't exist on this cluster; it is asked for again"]
+    assert cluster.metadata.topics["t"].failed == KafkaError._UNKNOWN_TOPIC, "given up after the propagation time"
+
+
+@pytest.mark.parametrize(
+    ("create", "code"), [(True, KafkaError.UNKNOWN_TOPIC_OR_PART), (False, KafkaError.LEADER_NOT_AVAILABLE)]
+)
+def test_topic_that_is_being_created_is_not_missing(create: bool, code: int):
+    cluster, reports = wanting(create)
+    missing(cluster, 29, code=code)
+    assert (reports, cluster.lines) == ([], [])
+
+
+def test_topic_that_was_there_is_reported_when_it_stays_away():
+    cluster, reports = wanting()
+    cluster.turn()
+    cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
+    cluster.metadata.refresh(cluster.clock.now)
+    missing(cluster, 4)
+    assert reports == []
+    cluster.clock.now += 1
+    cluster.turn()
+    cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
+    cluster.metadata.refresh(cluster.clock.now)
+    missing(cluster, 4)
+    assert reports == [], "it was there in between"
+    missing(cluster, 3)
+    assert reports
+    assert cluster.metadata.topics["t"].known, "what was known of it is kept for the propagation time"
+    assert len(cluster.lines) == 1
 
 
 def test_unauthorized_topic_fails_at_once():

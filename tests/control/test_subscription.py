@@ -118,6 +118,36 @@ def test_topic_that_can_not_be_had_is_told_once_until_that_changes() -> None:
     assert subscribing.errors == [("a", denied)] * 2
 
 
+def test_topic_that_does_not_exist_is_told_once_until_it_does() -> None:
+    subscribing = Subscribing()
+    cluster, code = subscribing.cluster, int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    subscribing.subscription.replace(["a"], cluster.clock.now)
+
+    def away(seconds: float) -> None:
+        end = cluster.clock.now + seconds
+        while cluster.clock.now < end:
+            cluster.metadata._on_reply(reply(topic("a", 0, code)))
+            cluster.clock.now += 0.2
+
+    away(0.5)
+    assert subscribing.errors == [("a", code)]
+    away(60)
+    assert cluster.metadata.topics["a"].failed is not None
+    assert subscribing.errors == [("a", code)], "it is told once, and not again when it is given up"
+    cluster.metadata.take(reply(topic("a", 2)))
+    assert subscribing.changes == 1
+    assert subscribing.subscription.partition_count("a") == 2
+    assert subscribing.errors == [("a", code)]
+    away(10)
+    assert subscribing.errors == [("a", code)] * 2, "it is gone again"
+    assert subscribing.changes == 1, "a topic that doesn't come back is a change later"
+    away(30)
+    assert (subscribing.errors, subscribing.changes) == ([("a", code)] * 2, 2)
+    subscribing.subscription.replace(["a"], cluster.clock.now)
+    away(10)
+    assert subscribing.errors == [("a", code)] * 3, "a new subscription wants to know"
+
+
 def test_bad_pattern_is_refused_and_changes_nothing() -> None:
     subscribing = Subscribing()
     subscribing.subscription.replace(["a"], 1000.0)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_native import Producer
+from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
 from kafka_native.spark import fetching
 from kafka_native.spark.errors import DataLossError
@@ -207,6 +207,29 @@ def test_a_topic_that_does_not_exist_is_an_error(mock_cluster: MockCluster, topi
     options = options_of(mock_cluster, topic, **{"kafkaConsumer.pollTimeoutMs": 2000})
     with pytest.raises((DataLossError, TimeoutError), match="gone"):
         list(fetching.read_range(options, OffsetRange("gone-topic", 0, 0, 10)))
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_new_one_may_take(
+    mock_cluster: MockCluster, topic: str, comes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The consumer says in the first second that it is missing. That alone loses nothing."""
+    name, heard = f"{topic}-late", []
+    limit = {"kafka.topic.metadata.propagation.max.ms": 20_000 if comes else 1500, "failOnDataLoss": "false"}
+    options = options_of(mock_cluster, name, **limit)
+    on_error = fetching._Reading._on_error
+
+    def noting(reading: fetching._Reading[Any], error: KafkaError) -> None:
+        heard.append(error.code())
+        on_error(reading, error)
+        if comes:
+            mock_cluster.create_topic(name, 1)
+            fill(mock_cluster, name, range(10))
+
+    monkeypatch.setattr(fetching._Reading, "_on_error", noting)
+    found = values(fetching.read_range(options, OffsetRange(name, 0, 0, 10)))
+    assert heard == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    assert len(found) == (10 if comes else 0)
 
 
 def test_a_range_waits_no_longer_than_it_is_told(mock_cluster: MockCluster, topic: str) -> None:
