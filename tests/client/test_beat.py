@@ -80,8 +80,8 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
         engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
         held = ctypes.PyDLL(None)  # its functions keep the interpreter lock
         held.usleep(int(SECONDS_HELD * 1e6))
-        events = engine.next_events(0)
-        assert [(event.kind, event.token, event.status, event.body) for event in events] == [(REPLY, 7, 0, bytes(4))]
+        replies = [event for event in engine.next_events(0) if event.kind == REPLY]
+        assert [(event.token, event.status, event.body) for event in replies] == [(7, 0, bytes(4))]
         engine.close()
         # Without heartbeats during the two seconds there would be none or one.
         assert int(server.stdout.readline()) >= 5

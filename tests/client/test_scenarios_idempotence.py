@@ -20,6 +20,7 @@ CONF: dict[str, Any] = {
     "linger.ms": 0,
     "retry.backoff.ms": 10,
     "retry.backoff.max.ms": 50,
+    "reconnect.backoff.max.ms": 100,
     "batch.num.messages": 1,
     "error_cb": lambda error: None,
 }
