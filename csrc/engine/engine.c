@@ -286,7 +286,7 @@ static struct kn_control_request *control_request_new(struct kn_broker *broker, 
 }
 
 int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
-                     int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms)
+                     int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int64_t timeout_ms)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
     if (!broker) return KN_ERR_INVALID;
@@ -306,7 +306,7 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
     request->api_key = api_key;
     request->api_version = api_version;
     request->flags = (uint8_t)(flags | (reply_flexible ? KN_REQUEST_FLEXIBLE_REPLY : 0));
-    request->deadline_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + (int64_t)timeout_ms * 1000;
+    request->deadline_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + timeout_ms * 1000;
     request->pieces = &control->piece;
     request->piece_count = 1;
     request->frame_bytes = head_bytes + body_bytes;
@@ -455,9 +455,12 @@ void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
         return;
     }
     kn_batch_free(batch);
+    /* Before the budget: flush() takes it when nothing is outstanding. Sequentially consistent, as is poll()'s "I wait, then is there any?". */
+    atomic_fetch_add(&engine->unreported, 1);
     kn_budget_give(&engine->budget, messages, bytes);
     kn_tally_send(engine, &tickets);
-    engine_settled(engine);
+    if (atomic_load(&engine->polling) > 0) kn_queue_kick(&engine->deliveries);
+    else engine_settled(engine);
 }
 
 void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch)
@@ -491,8 +494,7 @@ static int wait_in_room(struct kn_engine *engine, int64_t deadline_us)
 {
     int64_t left_us = deadline_us == KN_NEVER ? KN_NEVER : deadline_us - kn_clock_us();
     if (left_us <= 0) return KN_ERR_FULL;
-    int timeout_ms = left_us == KN_NEVER ? -1 : left_us / 1000 >= INT32_MAX ? INT32_MAX : (int)((left_us + 999) / 1000);
-    int status = kn_queue_wait(&engine->budget.room, timeout_ms);
+    int status = kn_queue_wait(&engine->budget.room, left_us == KN_NEVER ? -1 : (left_us + 999) / 1000);
     return status == KN_ERR_TIMED_OUT ? KN_OK : status; /* the next try tells */
 }
 

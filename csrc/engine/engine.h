@@ -93,6 +93,8 @@ struct kn_engine {
     /* atomic */
     struct kn_budget budget;           /* messages not yet settled */
     _Atomic int64_t undelivered;       /* messages settled whose report waits in `deliveries` */
+    _Atomic int64_t unreported;        /* batches settled without a report since kn_engine_take_unreported() */
+    atomic_int polling;                /* threads between poll_begin and poll_end */
     _Atomic int64_t queued_bytes;      /* fetched, not yet consumed */
     _Atomic int64_t received_messages, received_bytes; /* fetched, ever */
     atomic_int starved;                /* a fetcher waits for queued_bytes to fall */
@@ -129,7 +131,7 @@ struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle); /*
 /* Sends `body` (copied) with a request header; the outcome comes as one KN_EVENT_REPLY with `token`. generation != 0: only on that connection.
  * reply_flexible: the response header is v1. timeout counts from now, waiting for a connection included. */
 int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
-                     int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms);
+                     int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int64_t timeout_ms);
 /* Has the broker's thread send this request every interval_ms on the open connection `generation` (0: whichever it is), the first one after interval_ms;
  * instead of the beat that is on. Outcomes come as beat.h says. Never two at a time: while one is unanswered the next one waits. */
 int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_beat_plan *plan);
@@ -151,6 +153,11 @@ void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch);
 /* The topic after `topic` (NULL: the first), NULL at the end. Topics never go away, so no lock is held between two calls. */
 struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_topic *topic);
 int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in flight, and reports not served */
+/* A thread waits for outcomes, until the matching end: batches that are settled without a report kick `deliveries`, too. Begin, then look, then wait. */
+static inline void kn_engine_poll_begin(struct kn_engine *engine) { atomic_fetch_add(&engine->polling, 1); }
+static inline void kn_engine_poll_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->polling, 1); }
+/* How many batches were settled without a report since the last call. */
+static inline int64_t kn_engine_take_unreported(struct kn_engine *engine) { return atomic_exchange(&engine->unreported, 0); }
 void kn_engine_flush_begin(struct kn_engine *engine);    /* wakes every sender; linger is off until the matching end */
 void kn_engine_flush_end(struct kn_engine *engine);
 /* A thread waits for room in the queue (budget.h) until the matching end; what holds the room doesn't linger meanwhile. */

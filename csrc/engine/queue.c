@@ -153,11 +153,11 @@ int64_t kn_queue_idle_us(struct kn_queue *queue)
     return idle_us;
 }
 
-static int queue_sleep(struct kn_queue *queue, int timeout_ms)
+static int queue_sleep(struct kn_queue *queue, int64_t timeout_ms)
 {
     /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return for nothing. */
     if (atomic_load_explicit(&queue->wake.signalled, memory_order_relaxed) && queue_ready_after_clear(queue)) return KN_OK;
-    int64_t until_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + (int64_t)timeout_ms * 1000;
+    int64_t until_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + timeout_ms * 1000;
     for (;;) {
         int64_t left_us = -1;
         if (until_us != KN_NEVER) {
@@ -174,7 +174,7 @@ static int queue_sleep(struct kn_queue *queue, int timeout_ms)
     }
 }
 
-int kn_queue_wait(struct kn_queue *queue, int timeout_ms)
+int kn_queue_wait(struct kn_queue *queue, int64_t timeout_ms)
 {
     kn_mutex_lock(&queue->lock);
     if (seen.queue_id != queue->id) {

@@ -34,7 +34,7 @@ void kn_queue_put_back(struct kn_queue *queue, struct kn_list *from);
 long kn_queue_count(struct kn_queue *queue);
 /* Returns KN_OK at once when something is queued or a kick has come since this thread's last wait here, KN_ERR_TIMED_OUT, or KN_ERR_INTERRUPTED.
  * timeout_ms < 0: no limit. A thread's first wait may return for an old kick. No lock held while asleep; the caller has released the interpreter lock. */
-int kn_queue_wait(struct kn_queue *queue, int timeout_ms);
+int kn_queue_wait(struct kn_queue *queue, int64_t timeout_ms);
 /* Somebody waits for this queue in another way, an event loop say, until the matching end. */
 void kn_queue_idle_begin(struct kn_queue *queue);
 void kn_queue_idle_end(struct kn_queue *queue);

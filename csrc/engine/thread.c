@@ -66,6 +66,12 @@ static int64_t clock_read(clockid_t clock, int64_t per_second)
 
 int64_t kn_clock_us(void) { return clock_read(CLOCK_MONOTONIC, 1000000); }
 
+int64_t kn_deadline_us(double timeout_s)
+{
+    if (!(timeout_s >= 0 && timeout_s <= KN_FOR_EVER_S)) return KN_NEVER;
+    return kn_clock_us() + (int64_t)(timeout_s * 1e6);
+}
+
 #if defined(__x86_64__) && defined(__GLIBC__)
 /* Asking for the time waits until the processor is done with all before it, which was a tenth of produce(); its counter is read in a third of that time.
  * Counters of several processors needn't agree: what was asked for on another one is asked for again. */

@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
 from kafka_native._native.consuming cimport ConsumerCore, PositionTaker
-from kafka_native._native.engine cimport Cursor
+from kafka_native._native.engine cimport Cursor, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
@@ -320,7 +320,7 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     if iterating and core._closed:
         batch.ended = True
         return batch
-    core._gather(taker, timeout, first_will_do)
+    core._gather(taker, seconds(timeout), first_will_do)
     batch.ended = taker.ended
     memory.remember(batch.columns, plan)
     return batch

@@ -14,13 +14,10 @@ from libc.string cimport memset, strcmp
 
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.delivering cimport DeliveryCore
-from kafka_native._native.engine cimport Engine, Topic
+from kafka_native._native.engine cimport Engine, Topic, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
-
-cdef extern from *:
-    int64_t KN_NEVER "INT64_MAX"
 
 cdef tuple ROLES = ("value", "key", "headers", "timestamp", "partition", "topic_column")  # by kn_rows_role
 
@@ -325,18 +322,18 @@ def produce_rows(DeliveryCore core not None, topic, data, dict columns not None,
     ``block_s`` is max.block.ms, 0 for none; ``needs_partition``: there is a ``partitioner_cb``.
     """
     cdef Call call = Call.__new__(Call)
-    cdef int64_t deadline_us = KN_NEVER
+    cdef int64_t deadline = KN_NEVER
     cdef int64_t stall_us = 0
     call.core = core
     try:
-        if timeout is not None and timeout >= 0:
-            deadline_us = kn_clock_us() + <int64_t>(min(float(timeout), 1e9) * 1e6)
-        elif timeout is None and block_s > 0:
+        if timeout is not None:
+            deadline = kn_deadline_us(seconds(timeout))
+        elif block_s > 0:
             stall_us = <int64_t>(block_s * 1e6)
-            deadline_us = kn_clock_us() + stall_us
+            deadline = kn_clock_us() + stall_us
         call.prepare(topic, data, columns, timestamp, partition, on_delivery, needs_partition)
         call.begin_report(on_delivery)
-        call.run(deadline_us, stall_us)
+        call.run(deadline, stall_us)
     except BaseException as error:
         error.rows = call.taken()
         call.finish(True)

@@ -73,8 +73,7 @@ cdef class ConsumerCore:
     cdef _serve_callbacks(self)
     cdef _call_back(self, bint closing)
     cdef bint _may_take(self)
-    cdef int64_t _deadline_us(self, double timeout) except? -1
-    cdef bint _wait(self, int64_t deadline_us) except -1
+    cdef bint _wait(self, int64_t deadline) except -1
     cdef Message _await_one(self, double timeout, bint iterating)
     cdef Message _next_message(self, double timeout, bint iterating)
     cdef int _gather_into(self, Taker taker, double timeout, bint first_will_do) except -1

@@ -12,7 +12,7 @@ cimport cython
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from kafka_native._native.engine cimport Cursor, Engine
+from kafka_native._native.engine cimport Cursor, Engine, seconds
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
@@ -29,7 +29,6 @@ from kafka_native._native.message cimport (
 
 from kafka_native._native.message import Message as NewMessage
 
-cdef double FOR_EVER_S = 1e9  # a longer wait has no end
 cdef unsigned long NOBODY = 0
 
 
@@ -349,35 +348,20 @@ cdef class ConsumerCore:
         if before == NOBODY and self._patient:
             self.engine.kick()
 
-    cdef int64_t _deadline_us(self, double timeout) except? -1:
-        # -1: none.
-        if timeout != timeout:
-            raise ValueError("the timeout isn't a number")
-        if timeout < 0 or timeout > FOR_EVER_S:
-            return -1
-        return kn_clock_us() + <int64_t>(timeout * 1e6)
-
-    cdef bint _wait(self, int64_t deadline_us) except -1:
+    cdef bint _wait(self, int64_t deadline) except -1:
         # Sleeps until there may be something; False when the time is up. A signal handler that raises ends it.
-        cdef double left = -1.0
-        if deadline_us >= 0:
-            left = (deadline_us - kn_clock_us()) / 1e6
-            if left <= 0:
-                return False
         if self._may_take():
-            self.engine.wait(&self.engine.engine.fetched, left)
-            return True
+            return self.engine.wait(&self.engine.engine.fetched, deadline)
         # For the end of another thread's callbacks, which kicks; whatever is fetched meanwhile would end a wait for that at once.
         self._patient += 1
         try:
-            self.engine.wait(&self.engine.engine.deliveries, left)
+            return self.engine.wait(&self.engine.engine.deliveries, deadline)
         finally:
             self._patient -= 1
-        return True
 
     cdef Message _await_one(self, double timeout, bint iterating):
         cdef Message message
-        cdef int64_t deadline_us = 0
+        cdef int64_t deadline = 0
         cdef bint first = True
         while True:
             self._serve_callbacks()
@@ -397,9 +381,9 @@ cdef class ConsumerCore:
                 if exception is not None:
                     raise exception
             if first:
-                deadline_us = self._deadline_us(timeout)
+                deadline = kn_deadline_us(timeout)
                 first = False
-            if not self._wait(deadline_us):
+            if not self._wait(deadline):
                 return None
 
     cdef Message _next_message(self, double timeout, bint iterating):
@@ -428,7 +412,7 @@ cdef class ConsumerCore:
         return 0
 
     cdef int _gather_into(self, Taker taker, double timeout, bint first_will_do) except -1:
-        cdef int64_t deadline_us = 0
+        cdef int64_t deadline = 0
         cdef bint first = True
         while True:
             if not taker.in_hand:
@@ -447,16 +431,16 @@ cdef class ConsumerCore:
             if taker.enough or timeout == 0 or (first_will_do and taker.in_hand):
                 return 0
             if first:
-                deadline_us = self._deadline_us(timeout)
+                deadline = kn_deadline_us(timeout)
                 first = False
             if taker.in_hand:
                 self.holding += 1
                 try:
-                    in_time = self._wait(deadline_us)
+                    in_time = self._wait(deadline)
                 finally:
                     self.holding -= 1
             else:
-                in_time = self._wait(deadline_us)
+                in_time = self._wait(deadline)
             if not in_time:
                 return 0
 
@@ -475,7 +459,7 @@ cdef class ConsumerCore:
         Parameters
         ----------
         timeout : float, optional
-            Seconds to wait for it; None or negative waits for ever, 0 doesn't wait.
+            Seconds to wait for it; None, negative or more than a year waits for ever, 0 doesn't wait.
 
         Returns
         -------
@@ -487,10 +471,12 @@ cdef class ConsumerCore:
         ------
         RuntimeError
             The consumer is closed.
+        ValueError
+            The timeout is NaN.
 
         What a callback raises comes out of here, too; no message is lost by it.
         """
-        cdef double timeout_s = -1.0 if timeout is None else timeout
+        cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
         cdef Message message = self._quick()
         if message is not None:
             return message
@@ -504,7 +490,7 @@ cdef class ConsumerCore:
         num_messages : int, optional
             How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is returned as soon as there is any.
         timeout : float, optional
-            Seconds to wait until there are that many; None or negative waits for ever, 0 doesn't wait.
+            Seconds to wait until there are that many; None, negative or more than a year waits for ever, 0 doesn't wait.
 
         Returns
         -------
@@ -514,11 +500,11 @@ cdef class ConsumerCore:
         Raises
         ------
         ValueError
-            ``num_messages`` isn't in its range.
+            ``num_messages`` isn't in its range, or the timeout is NaN.
         RuntimeError
             The consumer is closed.
         """
-        cdef double timeout_s = -1.0 if timeout is None else timeout
+        cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
         if num_messages is None:
             return self._collect(self._most, timeout_s, True)
         if not 0 <= num_messages <= 1000000:
@@ -529,7 +515,7 @@ cdef class ConsumerCore:
         """Consumer.consume_callback(), its arguments checked."""
         cdef Py_ssize_t count = 0
         cdef int64_t end
-        cdef Message message = self._next_message(timeout, False)
+        cdef Message message = self._next_message(seconds(timeout), False)
         if message is None:
             return 0
         # What is queued by now, and no more: a busy topic must not keep the caller for ever.
@@ -596,8 +582,8 @@ cdef class ConsumerCore:
 
     def _serve_until(self, done, double timeout):
         """For close(): makes callbacks until ``done()`` or the time is up, which it returns; what they raise ends it. Whoever makes done() true kicks."""
-        cdef int64_t deadline_us = self._deadline_us(timeout)
-        cdef double left = -1.0
+        cdef int64_t deadline = kn_deadline_us(timeout)
+        cdef bint in_time = True
         while self.engine.engine != NULL:
             if self._server == NOBODY and self.engine.callbacks:
                 self._call_back(True)
@@ -605,13 +591,11 @@ cdef class ConsumerCore:
                 if self._server == NOBODY:
                     self._call_back(True)  # what became due together with it
                 return True
-            if deadline_us >= 0:
-                left = (deadline_us - kn_clock_us()) / 1e6
-                if left <= 0:
-                    return False
+            if not in_time:
+                return False
             self._patient += 1
             try:
-                self.engine.wait(&self.engine.engine.deliveries, left)
+                in_time = self.engine.wait(&self.engine.engine.deliveries, deadline)
             finally:
                 self._patient -= 1
         return False

@@ -30,12 +30,14 @@ cdef class DeliveryCore:
     cdef object _on_delivery  # client-wide callback or None
     cdef object _exception_of  # (status, text, where) -> the exception of what the engine refuses; _refusal() asks it
     cdef bint _closed
+    cdef bint _was_full  # a message found no room since the last wait in poll()
     cdef bint _last_served  # nobody makes callbacks for what comes to `deliveries` any more
     cdef list _reports  # Report, the oldest first; more than one only when threads meet
 
     cdef Report _next_report(self)
     cdef _finish(self, Report report)
     cdef int _serve(self) except -1
+    cdef int _serve_first(self, int64_t deadline) except -1
     cdef int _serve_report(self, Report report) except -1
     cdef int _serve_tally(self, kn_batch *ticket) except -1
     cdef int _end_tally(self, kn_tally *tally, int64_t rows, bint discard) except -1

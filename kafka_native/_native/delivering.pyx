@@ -8,6 +8,7 @@ from cpython.ref cimport Py_DECREF, PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafka_native._native.arrow_report cimport ArrowReport
+from kafka_native._native.engine cimport seconds
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
@@ -173,7 +174,7 @@ cdef class DeliveryCore:
 
     cdef int _serve(self) except -1:
         # Runs every callback that is due now: what comes meanwhile has to wait, or a busy producer would never let its caller go. A callback that
-        # raises ends it: the rest waits for the next call.
+        # raises ends it: the rest waits for the next call. Returns how many events that were: a settled batch is one, whoever hears of its messages.
         cdef int served = 0
         cdef long batches
         cdef Report report
@@ -182,6 +183,7 @@ cdef class DeliveryCore:
             served += 1
         if self.engine.engine == NULL:
             return served
+        served += <int>kn_engine_take_unreported(self.engine.engine)
         batches = kn_queue_count(&self.engine.engine.deliveries) + len(self._reports)
         while self.engine.engine != NULL and batches > 0:
             report = self._next_report()
@@ -193,6 +195,7 @@ cdef class DeliveryCore:
 
     cdef int _serve_report(self, Report report) except -1:
         # Every message that is left of it. What a callback lets in, another thread or its own poll(), takes messages from it, too, and the last one ends it.
+        # Returns 1 if this call has had a part in it.
         cdef int served = 0
         cdef kn_batch *batch = report.batch
         cdef kn_record record
@@ -203,8 +206,8 @@ cdef class DeliveryCore:
             index = report.index
             if batch.tally != NULL:
                 report.index = 1
+                served = 1
                 self._serve_tally(batch)
-                served += 1
                 continue
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:
@@ -220,12 +223,13 @@ cdef class DeliveryCore:
                 batch.opaques[index] = NULL
             if callback is None or quiet:
                 continue
-            served += 1
+            served = 1
             callback(report.error, report.message(index, start, &record))
             if self.engine.engine == NULL:
                 return served
         if report.batch != NULL:
             self._finish(report)
+            served = 1
         return served
 
     cdef int _serve_tally(self, kn_batch *ticket) except -1:
@@ -258,34 +262,56 @@ cdef class DeliveryCore:
         return 0
 
     def poll(self, double timeout=-1):
-        """Serves delivery reports and other callbacks.
+        """Serves delivery reports and other callbacks; returns as soon as it has served anything.
+
+        A batch that the broker has acknowledged, or that has failed, ends the wait even if nobody is called for its messages. After a `BufferError`, `poll(1)`
+        therefore returns as soon as there may be room. While it waits then, what is queued doesn't linger (``linger.ms``).
 
         Parameters
         ----------
         timeout : float
-            Seconds to wait for the first event; 0 doesn't wait, negative waits for ever.
+            Seconds to wait for the first event; 0 doesn't wait, negative or more than a year waits for ever.
 
         Returns
         -------
         int
-            How many callbacks were made. An exception raised in a callback comes out of here; the remaining reports wait for the next call.
+            How many events were served: batches of messages with an outcome, and calls of ``error_cb``, ``stats_cb`` and other callbacks.
+
+        Raises
+        ------
+        Exception
+            What a callback raises. The remaining reports wait for the next call.
+        RuntimeError
+            The producer is closed.
+        ValueError
+            The timeout is NaN.
         """
         cdef int served
-        cdef int64_t deadline_us
         self._check_open()
+        seconds(timeout)
         served = self._serve()
         if served or timeout == 0:
             return served
-        deadline_us = kn_clock_us() + <int64_t>(timeout * 1e6)
-        while not served:
-            left = -1.0 if timeout < 0 else (deadline_us - kn_clock_us()) / 1e6
-            if timeout >= 0 and left <= 0:
-                break
-            self.engine.wait(&self.engine.engine.deliveries, left)
-            if self.engine.engine == NULL or self.engine.closed:
-                break
-            served = self._serve()
-        return served
+        return self._serve_first(kn_deadline_us(timeout))
+
+    cdef int _serve_first(self, int64_t deadline) except -1:
+        # Waits for the first event, and serves what is due then.
+        cdef int served = 0
+        cdef bint was_full = self._was_full
+        self._was_full = False
+        kn_engine_poll_begin(self.engine.engine)
+        if was_full:
+            kn_engine_flush_begin(self.engine.engine)
+        try:
+            while True:
+                served = self._serve()
+                if served or self.engine.engine == NULL or self.engine.closed or not self.engine.wait(&self.engine.engine.deliveries, deadline):
+                    return served
+        finally:
+            if self.engine.engine != NULL:
+                kn_engine_poll_end(self.engine.engine)
+                if was_full:
+                    kn_engine_flush_end(self.engine.engine)
 
     def flush(self, double timeout=-1):
         """Sends everything that is queued without lingering, and serves callbacks until nothing is outstanding.
@@ -293,26 +319,29 @@ cdef class DeliveryCore:
         Parameters
         ----------
         timeout : float
-            Seconds; negative waits for ever.
+            Seconds; negative or more than a year waits for ever.
 
         Returns
         -------
         int
             Messages still queued or in flight.
+
+        Raises
+        ------
+        ValueError
+            The timeout is NaN.
         """
-        cdef int64_t deadline_us
+        cdef int64_t deadline = kn_deadline_us(seconds(timeout))
         self._check_open()
-        deadline_us = kn_clock_us() + <int64_t>(timeout * 1e6)
         kn_engine_flush_begin(self.engine.engine)
         try:
             while True:
                 self._serve()
                 if kn_engine_outstanding(self.engine.engine) == 0:
+                    kn_engine_take_unreported(self.engine.engine)  # of what came since _serve()
                     break
-                left = -1.0 if timeout < 0 else (deadline_us - kn_clock_us()) / 1e6
-                if timeout >= 0 and left <= 0:
+                if not self.engine.wait(&self.engine.engine.deliveries, deadline):
                     break
-                self.engine.wait(&self.engine.engine.deliveries, left)
                 if self.engine.engine == NULL:
                     return 0
                 if self.engine.closed:
@@ -327,6 +356,7 @@ cdef class DeliveryCore:
     cdef object _refusal(self, int status, text=None, where=None):
         # The exception for a status; `where` tells which message, if there were several.
         if status == KN_ERR_FULL:
+            self._was_full = True
             return BufferError("Local: Queue full")
         if status == KN_ERR_NOMEM:
             return MemoryError()

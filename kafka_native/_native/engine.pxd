@@ -3,6 +3,13 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from kafka_native._native.kn_engine cimport kn_cursor, kn_engine, kn_queue, kn_topic
 
 
+cdef inline double seconds(double timeout_s) except? -1:
+    # A timeout of the application's, for kn_deadline_us(). kafka_native/deadlines.py says the same to Python code.
+    if timeout_s != timeout_s:
+        raise ValueError("the timeout isn't a number")
+    return timeout_s
+
+
 cdef class Engine:
     cdef kn_engine *engine  # NULL once abandoned (a forked child)
     cdef readonly bint closed
@@ -16,7 +23,7 @@ cdef class Engine:
     cdef int waiting
 
     cdef Topic topic_at(self, text)
-    cdef int wait(self, kn_queue *queue, double timeout_s) except -100
+    cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1
     cdef _check(self, int status)
     cdef kn_engine *_alive(self) except NULL
 

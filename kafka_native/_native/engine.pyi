@@ -26,6 +26,8 @@ class Event:
     body: Any  # bytes of a REPLY, else None
     text: str
 
+FOR_EVER_S: int
+
 class Engine:
     closed: bool
     error_of: Callable[[int, int, str | None], KafkaError]

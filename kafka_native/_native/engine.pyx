@@ -246,6 +246,9 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.log_contexts = settings["log_contexts"]
 
 
+FOR_EVER_S = KN_FOR_EVER_S
+
+
 cdef class Engine:
     """One client's broker threads and queues.
 
@@ -298,19 +301,21 @@ cdef class Engine:
             kn_engine_abandon(self.engine)
             self.engine = NULL
 
-    cdef int wait(self, kn_queue *queue, double timeout_s) except -100:
-        # Sleeps until something is queued, the timeout (seconds, < 0: none) or a signal, whose handler then runs.
+    cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1:
+        # Sleeps until something is queued, the deadline or a signal, whose handler then runs. False: the time was up before, so there is no need to look again.
         cdef int status
-        cdef int timeout_ms = -1
-        if timeout_s >= 0:
-            timeout_ms = 2147483647 if timeout_s > 2147483 else <int>(timeout_s * 1000 + 0.999)
+        cdef int64_t left_us = 0
+        if deadline != KN_NEVER:
+            left_us = deadline - kn_clock_us()
+            if left_us <= 0:
+                return False
         self.waiting += 1
         with nogil:
-            status = kn_queue_wait(queue, timeout_ms)
+            status = kn_queue_wait(queue, -1 if deadline == KN_NEVER else (left_us + 999) // 1000)
         self.waiting -= 1
         if status == KN_ERR_INTERRUPTED:
             PyErr_CheckSignals()
-        return status
+        return True
 
     def kick(self):
         """Ends one wait in poll(), flush() or consume(), and makes produce() look whether it still has to wait."""
@@ -333,7 +338,7 @@ cdef class Engine:
         kn_list_init(&items)
         kn_queue_take_all(&self.engine.events, &items)
         if kn_list_empty(&items) and timeout_s != 0:
-            self.wait(&self.engine.events, timeout_s)
+            self.wait(&self.engine.events, kn_deadline_us(timeout_s))
             kn_queue_take_all(&self.engine.events, &items)
         events = []
         while not kn_list_empty(&items):
@@ -379,7 +384,7 @@ cdef class Engine:
         return kn_broker_state_now(kn_engine_broker(self._alive(), handle))
 
     def submit(self, int handle, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
-               uint64_t token, int timeout_ms, *, int generation=0, bint handshake=False):
+               uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False):
         """Sends a request body to a broker; its outcome is one REPLY event with ``token``."""
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(body)
         self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,

@@ -27,7 +27,10 @@ cdef extern from "base/list.h" nogil:
     kn_list *kn_list_pop_front(kn_list *head)
 
 cdef extern from "engine/thread.h" nogil:
+    const int64_t KN_NEVER
+    const int KN_FOR_EVER_S
     int64_t kn_clock_us()
+    int64_t kn_deadline_us(double timeout_s)
     int64_t kn_wall_ms()
 
 cdef extern from "engine/chunk.h" nogil:
@@ -50,7 +53,7 @@ cdef extern from "engine/queue.h" nogil:
     void kn_queue_take_all(kn_queue *queue, kn_list *into)
     void kn_queue_push(kn_queue *queue, kn_list *node)
     long kn_queue_count(kn_queue *queue)
-    int kn_queue_wait(kn_queue *queue, int timeout_ms)
+    int kn_queue_wait(kn_queue *queue, int64_t timeout_ms) nogil
     int kn_queue_rest(kn_queue *queue)
     void kn_queue_kick(kn_queue *queue)
     void kn_queue_idle_begin(kn_queue *queue)
@@ -391,7 +394,7 @@ cdef extern from "engine/engine.h" nogil:
     int kn_engine_broker_add(kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
     kn_broker *kn_engine_broker(kn_engine *engine, int32_t handle)
     int kn_engine_submit(kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
-                         int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int32_t timeout_ms)
+                         int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int64_t timeout_ms)
     int kn_engine_beat(kn_engine *engine, int32_t handle, int32_t generation, const kn_beat_plan *plan)
     int kn_engine_stop_beat(kn_engine *engine, int32_t handle)
     int kn_engine_broker_open(kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
@@ -402,6 +405,9 @@ cdef extern from "engine/engine.h" nogil:
     kn_topic *kn_engine_topic(kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
     void kn_engine_delivered(kn_engine *engine, kn_batch *batch)
     int64_t kn_engine_outstanding(kn_engine *engine)
+    void kn_engine_poll_begin(kn_engine *engine)
+    void kn_engine_poll_end(kn_engine *engine)
+    int64_t kn_engine_take_unreported(kn_engine *engine)
     void kn_engine_flush_begin(kn_engine *engine)
     void kn_engine_flush_end(kn_engine *engine)
     enum:

@@ -623,8 +623,7 @@ cdef class ProducerCore(DeliveryCore):
     cdef int _append_later(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
         # _append() once there is room, or max.block.ms later. Room comes from the broker threads, so it needs no poll(). Each try encodes anew:
         # other threads run in between and use the scratch buffer.
-        cdef int64_t deadline_us = kn_clock_us() + self._block_us
-        cdef int64_t left_us
+        cdef int64_t deadline = kn_clock_us() + self._block_us
         cdef int tries = 0
         cdef int status
         if self.engine.engine == NULL:
@@ -643,10 +642,8 @@ cdef class ProducerCore(DeliveryCore):
                         return KN_ERR_FULL  # larger than the whole queue: there will never be room
                     continue
                 tries = 0
-                left_us = deadline_us - kn_clock_us()
-                if left_us <= 0:
+                if not self.engine.wait(&self.engine.engine.budget.room, deadline):
                     return KN_ERR_FULL
-                self.engine.wait(&self.engine.engine.budget.room, left_us / 1e6)
                 if self.engine.engine == NULL:
                     return KN_ERR_CLOSED
         finally:

@@ -12,7 +12,7 @@ from libc.string cimport memset
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.consuming cimport ConsumerCore, PositionTaker
 from kafka_native._native.delivering cimport DeliveryCore, list_of_runs
-from kafka_native._native.engine cimport Topic
+from kafka_native._native.engine cimport Topic, seconds
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
 
@@ -91,7 +91,7 @@ def take_batches(ConsumerCore core not None, double timeout):
     taker.into = batches
     batches.positions = taker.positions
     batches.messages = taker.ends
-    core._gather(taker, timeout, True)
+    core._gather(taker, seconds(timeout), True)
     batches.ended = taker.ended
     return batches
 
@@ -164,12 +164,12 @@ cdef class Relay:
 
     def run(self, int64_t most, double timeout):
         """Queues up to ``most`` records of what is at hand, and waits for room for so many seconds. True: all of it is queued."""
-        cdef int64_t deadline_us = kn_clock_us() + <int64_t>(min(max(timeout, 0.0), 1e9) * 1e6)
+        cdef int64_t deadline = kn_deadline_us(max(timeout, 0.0))
         cdef int status
         self._check()
         self.running = True
         with nogil:
-            status = kn_relay_run_waiting(&self.relay, most, deadline_us)
+            status = kn_relay_run_waiting(&self.relay, most, deadline)
         self.running = False
         PyErr_CheckSignals()
         if status == KN_ERR_FULL and self.relay.never_fits:

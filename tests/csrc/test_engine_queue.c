@@ -5,6 +5,7 @@
 #include "engine_check.h"
 #include "engine/queue.h"
 
+#include <math.h>
 #include <signal.h>
 
 struct item {
@@ -258,6 +259,16 @@ static void test_time_that_is_waited_is_counted_once_however_many_wait(void)
     kn_queue_deinit(&queue);
 }
 
+static void test_a_wait_of_more_than_a_year_has_no_end(void)
+{
+    int64_t now_us = kn_clock_us();
+    CHECK(kn_deadline_us(0) >= now_us && kn_deadline_us(0) <= kn_clock_us());
+    int64_t year_us = (int64_t)KN_FOR_EVER_S * 1000000;
+    CHECK(kn_deadline_us(KN_FOR_EVER_S) >= now_us + year_us && kn_deadline_us(KN_FOR_EVER_S) <= kn_clock_us() + year_us);
+    const double longer[] = {KN_FOR_EVER_S + 1.0, 1e10, 9.3e18, 1e300, INFINITY, -1, -1e300, -INFINITY, NAN};
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) CHECK_EQ(kn_deadline_us(longer[i]), KN_NEVER);
+}
+
 int main(void)
 {
     RUN(test_items_come_in_order_and_go_back_in_front);
@@ -266,6 +277,7 @@ int main(void)
     RUN(test_a_kick_reaches_every_sleeper);
     RUN(test_an_event_loop_sees_the_descriptor_until_it_rests);
     RUN(test_a_signal_ends_the_wait_at_once);
+    RUN(test_a_wait_of_more_than_a_year_has_no_end);
     RUN(test_time_that_is_waited_is_counted_once_however_many_wait);
     RUN(test_many_threads_lose_nothing_and_nobody_oversleeps);
     return check_done();
