@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
@@ -31,6 +30,7 @@ from kafka_native.control.metadata import Metadata
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Telemetry
 from kafka_native.control.versions import Fallback
+from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
@@ -383,11 +383,11 @@ class Client:
             call = Call(message, ANY_BROKER, deadline, answered)
             return [call]
 
-        started = time.monotonic()
+        deadline = deadline_of(timeout)
         try:
             answer: tuple[MetadataResponse, Broker | None] = self.main.gather(ask, timeout)
         except KafkaException as error:
-            left = timeout if timeout < 0 else max(0.0, timeout - (time.monotonic() - started))
+            left = left_s(deadline)
             if error.args[0].code() != KafkaError._TRANSPORT or left == 0:
                 raise
             answer = self.main.gather(ask, left)

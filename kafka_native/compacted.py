@@ -6,7 +6,6 @@ one, knows when it has caught up, and follows the changes after that.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,7 +15,7 @@ from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
 from kafka_native.control.calls import Call
 from kafka_native.control.metadata import NO_ID
-from kafka_native.deadlines import left_s
+from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import OFFSET_BEGINNING, TopicPartition
 
@@ -26,7 +25,6 @@ STEP_S: Final = 1.0
 """The longest that one wait of `CompactedTopic.scan` takes, so that new partitions are noticed meanwhile."""
 FIRST_S: Final = 10.0
 """How long the first `CompactedTopic.poll` may look for the topic, however short its own timeout is."""
-LONG_S: Final = 1e6
 OWN_SETTINGS: Final = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True}
 """What `CompactedTopic` sets, whatever the application's configuration says."""
 
@@ -269,14 +267,14 @@ class CompactedTopic:
         :param timeout: Seconds; negative waits for ever. What was read until then stays; call it again to go on.
         :raises KafkaException: _TIMED_OUT when it wasn't caught up in time; a partition's or the topic's error.
         """
-        deadline = time.monotonic() + (timeout if timeout >= 0 else LONG_S)
+        deadline = deadline_of(timeout)
         self._begin(deadline)
         while self._behind:
             left = left_s(deadline)
             if not left:
                 text = f"{self._topic}: {len(self._behind)} of {self._partitions} partitions aren't read to their ends"
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text))
-            messages = self._consumer.consume(None, min(left, STEP_S))
+            messages = self._consumer.consume(None, STEP_S if left < 0 else min(left, STEP_S))
             self._table.ingest(messages)
             self._note(messages)
             self._follow()
@@ -291,12 +289,13 @@ class CompactedTopic:
         :raises KafkaException: A partition's or the topic's error. Changes that came with it are returned by the next
             call.
         """
+        timeout_s = seconds(timeout)
         if self._behind is None:
-            self._begin(time.monotonic() + (max(timeout, FIRST_S) if timeout >= 0 else LONG_S))
+            self._begin(deadline_of(None if timeout_s < 0 else max(timeout_s, FIRST_S)))
         else:
             self._follow()
         changes, self._kept = self._kept, []
-        messages = self._consumer.consume(None, 0 if changes else timeout)
+        messages = self._consumer.consume(None, 0 if changes else timeout_s)
         changes += self._table.apply(messages)
         try:
             self._note(messages)
@@ -330,7 +329,7 @@ class CompactedTopic:
 
     # --- partitions ---
 
-    def _begin(self, deadline: float) -> None:
+    def _begin(self, deadline: float | None) -> None:
         """Finds out what has to be read until this is caught up; assigns the partitions if that wasn't done yet."""
         if not self._partitions:
             described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[self._topic]
@@ -344,7 +343,7 @@ class CompactedTopic:
         self._behind = {number: end for number, (first, end) in enumerate(ends) if end > first}
         self._drop_read()
 
-    def _ends(self, count: int, deadline: float) -> list[tuple[int, int]]:
+    def _ends(self, count: int, deadline: float | None) -> list[tuple[int, int]]:
         """The first offset and the end of each partition, from their leaders, one request a broker."""
         keys = [(self._topic, number) for number in range(count)]
         main = self._consumer._client.main

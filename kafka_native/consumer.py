@@ -25,7 +25,7 @@ from kafka_native.control.fetching import Fetching
 from kafka_native.control.positions import place_of
 from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
-from kafka_native.deadlines import deadline_of, left_s
+from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ConsumerHooks, intercept
 from kafka_native.statistics import ClientMetrics
@@ -153,8 +153,7 @@ class Consumer(Assigning):
         :raises RuntimeError: The consumer is closed.
         """
         self._check_open()
-        waited_s = -1.0 if timeout is None else timeout
-        return ArrowBatch(self._take_columns(plan_of(columns), checked_records(max_records), waited_s))
+        return ArrowBatch(self._take_columns(plan_of(columns), checked_records(max_records), seconds(timeout)))
 
     def arrow_stream(
         self, max_records: int = 100_000, timeout: float | None = -1, *, columns: Columns = None
@@ -171,7 +170,7 @@ class Consumer(Assigning):
         plan, most = plan_of(columns), checked_records(max_records)
         if most == 0:
             raise ValueError("max_records must be 1 or more in a stream")
-        longest = -1.0 if timeout is None else timeout
+        longest = seconds(timeout)
         self._check_open()
 
         def take(waited_s: float) -> ColumnBatch:

@@ -24,7 +24,7 @@ from kafka_native.control.settings import connection_settings, consumer_settings
 from kafka_native.control.share_consuming import ShareConsuming, ShareHooks
 from kafka_native.control.share_membership import ShareKey
 from kafka_native.control.share_sessions import Acknowledgement, Acquired, Batch, Outcome, Session
-from kafka_native.deadlines import deadline_of, left_s
+from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import (
     STATUS_TOO_LARGE,
     ConcurrentModificationException,
@@ -252,7 +252,7 @@ class ShareConsumer:
         :raises ConcurrentModificationException: Another thread is using the consumer.
         :raises KafkaException: _FATAL, after a fatal error.
         """
-        seconds = _seconds(timeout)
+        timeout_s = seconds(timeout)
         with self._entering("poll"):
             if not self._topics:
                 raise IllegalStateException("Consumer is not subscribed to any topics")
@@ -261,7 +261,7 @@ class ShareConsumer:
                 raise IllegalStateException(text)
             if not self._client.engine.notices:
                 self._check_fatal()
-            return Messages(self._poll(seconds))
+            return Messages(self._poll(timeout_s))
 
     def _poll(self, timeout: float) -> list[Message]:
         inbox, main, sessions = self._inbox, self._client.main, self._consuming.sessions
@@ -401,7 +401,7 @@ class ShareConsumer:
         again sooner or later. Empty: there was nothing to tell.
         :raises IllegalStateException: The consumer is closed.
         """
-        seconds = _seconds(timeout)
+        timeout_s = seconds(timeout)
         with self._entering("commit_sync"):
             told = self._collect(accept=not self._explicit)
             results: dict[TopicPartition, KafkaException | None] = {}
@@ -416,7 +416,7 @@ class ShareConsumer:
                 each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
             if told:
                 self._client.main.post(lambda: self._consuming.sessions.acknowledge(told))
-            self._core._serve_until(lambda: left[0] == 0, seconds)
+            self._core._serve_until(lambda: left[0] == 0, timeout_s)
             late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
             wheres = {TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in told}
             return {where: results.get(where, late) for where, late in wheres.items()}
@@ -605,12 +605,6 @@ def _names(topics: list[str]) -> list[str]:
     if any(each.startswith("^") for each in topics):
         raise ValueError("Failed to subscribe: share groups have no regular expressions")
     return [exact_text(each) for each in topics]
-
-
-def _seconds(timeout: float) -> float:
-    if not hasattr(timeout, "__float__"):
-        raise TypeError(f"must be real number, not {type(timeout).__name__}")
-    return float(timeout)
 
 
 def _batches(each: _Range, *, accept: bool) -> list[Batch]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
@@ -11,12 +10,13 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from kafka_native.admin._checks import checked_timeout
+from kafka_native.admin._checks import checked_timeout, wire_ms
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
 from kafka_native.control.errands import MOST_BYTES, UNANSWERED, Errand, Settle, Steps, size_of
-from kafka_native.control.main_thread import FOR_EVER_S
+from kafka_native.control.main_thread import end_of
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
+from kafka_native.deadlines import PatientFuture, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.schema import Request
@@ -104,14 +104,15 @@ class Calls:
     def poll(self, timeout: float = -1) -> int:
         """Makes the callbacks that are due (``error_cb``, ``throttle_cb``, ``stats_cb``). Futures don't need it.
 
-        :param timeout: Seconds to wait for one; negative waits for ever.
+        :param timeout: Seconds to wait for one; negative or more than a year waits for ever.
         :return: How many were made. What one raises comes out of here.
         """
         self._check_open()
         if self._owner is not None or not isinstance(self._client, Handle):
             return 0
         made = 0
-        wait_s = None if timeout < 0 else timeout
+        timeout_s = seconds(timeout)
+        wait_s = None if timeout_s < 0 else timeout_s
         try:
             while True:
                 callback = self._client.callbacks.get(timeout=wait_s)
@@ -169,11 +170,11 @@ class Calls:
     def _timeouts(self, request_timeout: float, operation_timeout: float) -> tuple[float, int]:
         """The whole call's in seconds, the broker's in milliseconds."""
         timeout_s = self._request_timeout(request_timeout)
-        operation_s = checked_timeout("operation_timeout", operation_timeout, -1)
-        return timeout_s, int((timeout_s if operation_s < 0 else operation_s) * 1000)
+        operation_s = checked_timeout("operation_timeout", operation_timeout)
+        return timeout_s, wire_ms(timeout_s if operation_s < 0 else operation_s)
 
     def _request_timeout(self, value: float) -> float:
-        given_s = checked_timeout("request_timeout", value, 0)
+        given_s = checked_timeout("request_timeout", value)
         return self._timeout_s if given_s < 0 else given_s
 
     def _begin(
@@ -186,7 +187,7 @@ class Calls:
         :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``, whose ``make`` is given keys.
         """
         self._check_open()
-        futures: dict[K, Future[Any]] = {key: Future() for key, _ in items}
+        futures: dict[K, Future[Any]] = {key: PatientFuture() for key, _ in items}
         for future in futures.values():
             future.set_running_or_notify_cancel()  # from here on it can't be cancelled
         counts = Counter(key for key, _ in items)
@@ -219,7 +220,7 @@ class Calls:
     def _post(
         self, steps: Callable[[Errand], Steps[None]], timeout_s: float, end: Callable[[BaseException], None]
     ) -> None:
-        deadline = time.monotonic() + (timeout_s if timeout_s >= 0 else FOR_EVER_S)
+        deadline = end_of(timeout_s)
         self._client.main.post(partial(self._errands.begin, steps, deadline, end))
         if self._client.closed:  # meanwhile: the thread may have ended before it came to this
             end(KafkaException(KafkaError(KafkaError._DESTROY, CLOSED_TEXT)))

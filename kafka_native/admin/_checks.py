@@ -14,12 +14,14 @@ from kafka_native.admin._scram import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from kafka_native.control.calls import NEVER
+from kafka_native.deadlines import FOR_EVER_S
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
 
 V = TypeVar("V")
 
-TIMEOUT_MAX_S = 3600.0
+INT32_MAX = 0x7FFFFFFF
 ITERATIONS_MOST = 1_000_000
 """Of a SCRAM credential; more would keep the caller for minutes."""
 
@@ -143,13 +145,18 @@ def once(group: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | 
     return group
 
 
-def checked_timeout(name: str, value: Any, least: int) -> float:
-    """-1 for the default."""
+def checked_timeout(name: str, value: Any) -> float:
+    """-1 for the default, `NEVER` for ever."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if value != -1 and not 0 <= value <= TIMEOUT_MAX_S:
-        raise ValueError(f'Invalid value type for "{name}": expecting integer in range {least}..3600000')
-    return float(value)
+    if value != -1 and not value >= 0:
+        raise ValueError(f'Invalid value type for "{name}": it must be -1 or more, not {value}')
+    return NEVER if value > FOR_EVER_S else float(value)
+
+
+def wire_ms(timeout_s: float) -> int:
+    """Seconds as milliseconds of a request, which has 32 bits for them: 24 days are as good as for ever."""
+    return int(min(timeout_s * 1000, INT32_MAX))
 
 
 def distinct(given: Any, kind: type[V], what: str) -> list[V]:

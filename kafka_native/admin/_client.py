@@ -37,8 +37,8 @@ class AdminClient(
 
     Options of the calls, by keyword:
 
-    - ``request_timeout``: seconds for the whole call, 0 to 3600; -1: ``socket.timeout.ms``.
-    - ``operation_timeout``: seconds that the broker may take before it answers, 0 to 3600 (0: it answers before
+    - ``request_timeout``: seconds for the whole call, 0 or more; -1: ``socket.timeout.ms``.
+    - ``operation_timeout``: seconds that the broker may take before it answers, 0 or more (0: it answers before
       everything is done); -1: as the request's.
     - ``validate_only``: change nothing, only see whether it would work.
 

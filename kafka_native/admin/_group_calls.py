@@ -23,6 +23,7 @@ from kafka_native.admin._checks import (
 from kafka_native.admin._group import ConsumerGroupDescription, ListConsumerGroupsResult
 from kafka_native.admin._metadata import GroupMetadata
 from kafka_native.control.main_thread import bound_s
+from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.schema import Request
 from kafka_native.types import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, TopicPartition
@@ -61,7 +62,7 @@ class GroupCalls(Calls):
         if group is not None and not isinstance(group, str):
             raise TypeError(f"group must be a str or None, not {type(group).__name__}")
         make = _listing(states, types)
-        return self._begin([(None, None)], make, partial(group_errands.describe_all, group), timeout)[None]
+        return self._begin([(None, None)], make, partial(group_errands.describe_all, group), seconds(timeout))[None]
 
     def list_consumer_groups(
         self,

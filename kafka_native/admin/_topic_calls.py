@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 from kafka_native.admin import _offset_errands as offset_errands
 from kafka_native.admin import _topic_errands as topic_errands
 from kafka_native.admin._calls import Calls
-from kafka_native.admin._checks import check_partitions, flag, list_of
+from kafka_native.admin._checks import check_partitions, flag, list_of, wire_ms
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
@@ -136,7 +136,7 @@ class TopicCalls(Calls):
         check_partitions(topic_partition_offsets)
         timeout_s = self._request_timeout(request_timeout)
         items = [(each, (each, spec._value)) for each, spec in topic_partition_offsets.items()]
-        make = partial(offset_errands.find_offsets, isolation_level.value, int(timeout_s * 1000))
+        make = partial(offset_errands.find_offsets, isolation_level.value, wire_ms(timeout_s))
         return self._begin(items, make, offset_errands.list_offsets, timeout_s)
 
     def delete_records(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_native.admin._checks import wire_ms
 from kafka_native.admin._group_errands import each_broker
 from kafka_native.admin._offset_errands import by_topic
 from kafka_native.admin._topic_errands import told
@@ -199,7 +200,7 @@ def abort_transaction(make: Make, items: dict[Any, Any], settle: Settle, errand:
 def fence(timeout_s: float, transactional_ids: list[str]) -> Request:
     """The request, about one transactional id, as somebody who has no producer id yet."""
     (transactional_id,) = transactional_ids
-    timeout_ms = max(1, min(int(timeout_s * 1000), MOST_TIMEOUT_MS))
+    timeout_ms = max(1, min(wire_ms(timeout_s), MOST_TIMEOUT_MS))
     return InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
 

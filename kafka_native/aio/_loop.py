@@ -43,8 +43,8 @@ def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object
             raise
 
 
-async def wait_for_thread(subscribe: Callable[[Callable[[], None]], None], timeout_s: float) -> bool:
-    """Waits until another thread has called what ``subscribe`` is given; False: it hasn't in time."""
+async def wait_for_thread(subscribe: Callable[[Callable[[], None]], None], timeout_s: float | None) -> bool:
+    """Waits until another thread has called what ``subscribe`` is given; False: it hasn't in time (None: no limit)."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
     subscribe(lambda: call_in_loop(loop, wake, waiter))
@@ -148,7 +148,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 class _Unanswered(BaseException):
     """Leaves a call of the sync client at the point where it would wait for the control thread."""
 
-    def __init__(self, future: Future[Any], timeout_s: float) -> None:
+    def __init__(self, future: Future[Any], timeout_s: float | None) -> None:
         super().__init__()
         self.future = future
         self.timeout_s = timeout_s
@@ -187,7 +187,7 @@ class Asking:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             answers.append(future)
 
-    def _answer(self, begin: Callable[[], Future[T]], timeout_s: float) -> T:
+    def _answer(self, begin: Callable[[], Future[T]], timeout_s: float | None) -> T:
         if self._answers is None:
             # Not from a coroutine: a callback of the engine's, a destructor.
             return self._main.outcome(begin(), timeout_s)
@@ -207,7 +207,10 @@ class Asking:
 
     def settle(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
         """See `MainThread.settle`."""
-        return self._answer(lambda: self._main.begin_gather(make, timeout_s), bound_s(timeout_s) + RUN_BOUND_S)
+        most_s = bound_s(timeout_s)
+        return self._answer(
+            lambda: self._main.begin_gather(make, timeout_s), None if most_s is None else most_s + RUN_BOUND_S
+        )
 
     def call(self, message: Request, target: int | None, timeout_s: float) -> Any:
         """See `MainThread.call`."""

@@ -373,7 +373,7 @@ class BrokerPool:
     ) -> None:
         flexible = request_header_version(api_key, version) == 2
         reply_flexible = response_header_version(api_key, version) == 1
-        timeout_ms = max(1, int(timeout_s * 1000))
+        timeout_ms = -1 if timeout_s == NEVER else max(1, int(timeout_s * 1000))
         self._engine.submit(broker.handle, api_key, version, flexible, reply_flexible, body, token, timeout_ms, **how)
 
     def poll(self, now: float) -> tuple[list[Call], float]:

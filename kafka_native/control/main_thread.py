@@ -22,6 +22,7 @@ from kafka_native.control.identity import Identity
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.routing import Routing
 from kafka_native.control.transactions import Transactions
+from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG
 from kafka_native.protocol import ApiKey
@@ -51,12 +52,17 @@ T = TypeVar("T")
 ) = range(1, 15)
 
 JOIN_TIMEOUT_S = 10.0
-FOR_EVER_S = 1e6  # eleven days: as milliseconds it fits into the engine's 32 bits
 
 
-def bound_s(timeout_s: float) -> float:
-    """How long to wait for calls that have to be answered in ``timeout_s`` (negative: for ever)."""
-    return (timeout_s if timeout_s >= 0 else FOR_EVER_S) + 1.0
+def bound_s(timeout: float) -> float | None:
+    """How long to wait for calls that have to be answered within a timeout; None: for ever."""
+    timeout_s = seconds(timeout)
+    return None if timeout_s < 0 else timeout_s + 1.0
+
+
+def end_of(timeout_s: float) -> float:
+    """When a timeout that `seconds()` has read is over; `NEVER` if it is negative."""
+    return NEVER if timeout_s < 0 else time.monotonic() + timeout_s
 
 
 class MainThread:
@@ -146,7 +152,7 @@ class MainThread:
     ) -> Future[Any]:
         """The same; `outcome()` waits for it."""
         future: Future[Any] = Future()
-        wait_s = timeout_s if timeout_s >= 0 else FOR_EVER_S
+        wait_s = seconds(timeout_s)
 
         def done(reply: Reply) -> None:
             if future.done():
@@ -158,7 +164,7 @@ class MainThread:
 
         def start() -> None:
             try:
-                for call in make(time.monotonic() + wait_s, done):
+                for call in make(end_of(wait_s), done):
                     self.pool.send(call)
             except BaseException as error:
                 if not future.done():

@@ -187,7 +187,7 @@ def test_arguments_that_cannot_be(client: Client) -> None:
         for call in (admin.create_topics, admin.delete_topics, admin.create_partitions):
             with pytest.raises(ValueError, match="non-empty list"):
                 call([])
-        for bad in (-7, 1e9, float("nan")):
+        for bad in (-7, float("-inf"), float("nan")):
             with pytest.raises(ValueError, match="request_timeout"):
                 admin.delete_topics(["x"], request_timeout=bad)
             with pytest.raises(ValueError, match="operation_timeout"):
