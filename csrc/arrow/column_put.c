@@ -81,18 +81,25 @@ static void measure_pieces(struct kn_columns *columns, int32_t number, const str
     }
 }
 
-static void measure_headers(const struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+/* Of a header's name in its column. */
+static int64_t name_bytes(const struct kn_column *column, const struct kn_header *header)
 {
-    const struct kn_column *column = &columns->columns[number];
+    return column->replaces ? (int64_t)kn_utf8_replace(NULL, header->key, (size_t)header->key_bytes) : header->key_bytes;
+}
+
+static void measure_headers(struct kn_columns *columns, int32_t number, const struct kn_column_block *block, struct verdict *verdict)
+{
+    struct kn_column *column = &columns->columns[number];
+    column->replaces = 0;
     int64_t items = column->parts[0].length, names = column->parts[0].bytes_used, values = column->parts[1].bytes_used;
     for (int32_t i = 0; i < verdict->count; i++) {
         const struct kn_record *record = &block->records[i];
         struct kn_span span = kn_span_of(record->headers, record->header_count ? (size_t)record->headers_bytes : 0);
         struct kn_header header;
         for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK; h++) {
-            names += header.key_bytes;
+            if (!kn_utf8_is_valid(header.key, (size_t)header.key_bytes)) column->replaces = 1;
+            names += name_bytes(column, &header);
             if (header.value) values += header.value_bytes;
-            if (!kn_utf8_is_valid(header.key, (size_t)header.key_bytes)) cut(verdict, i, KN_ERR_INVALID, number);
         }
         items += record->header_count;
         if (names > columns->bytes_max || values > columns->bytes_max || items > INT32_MAX) cut(verdict, i, KN_ERR_FULL, number);
@@ -203,7 +210,7 @@ static int reserve_headers(struct kn_columns *columns, struct kn_column *column,
         struct kn_span span = kn_span_of(record->headers, record->header_count ? (size_t)record->headers_bytes : 0);
         struct kn_header header;
         for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK; h++) {
-            names += header.key_bytes;
+            names += name_bytes(column, &header);
             if (header.value) values += header.value_bytes;
             has_null_value |= !header.value;
         }
@@ -370,16 +377,28 @@ static void put_key_or_value(struct kn_column *column, const struct kn_column_bl
     if (column->validity.data) put_validity(column, block->records, count);
 }
 
+/* A part of a header ends here. */
+static void end_part(struct kn_column *part, const uint8_t *data, int64_t size_bytes)
+{
+    part->bytes_used += size_bytes;
+    *(OF_ITEMS(int32_t, part) + 1) = (int32_t)part->bytes_used;
+    if (part->validity.data) kn_bit_put(part->validity.data, part->length, data != NULL);
+    part->null_count += !data;
+    part->length++;
+}
+
 /* One name or value of a header, behind those that are there. */
 static void put_part(struct kn_column *part, const uint8_t *data, int32_t size_bytes)
 {
     int32_t size = data ? size_bytes : 0;
     if (size) memcpy(part->bytes.data + part->bytes_used, data, (size_t)size);
-    part->bytes_used += size;
-    *(OF_ITEMS(int32_t, part) + 1) = (int32_t)part->bytes_used;
-    if (part->validity.data) kn_bit_put(part->validity.data, part->length, data != NULL);
-    part->null_count += !data;
-    part->length++;
+    end_part(part, data, size);
+}
+
+/* A name that may not be UTF-8. */
+static void put_replaced(struct kn_column *part, const uint8_t *data, int32_t size_bytes)
+{
+    end_part(part, data, (int64_t)kn_utf8_replace(part->bytes.data + part->bytes_used, data, (size_t)size_bytes));
 }
 
 static void put_headers(struct kn_column *column, const struct kn_column_block *block, int32_t count)
@@ -390,7 +409,8 @@ static void put_headers(struct kn_column *column, const struct kn_column_block *
         struct kn_span span = kn_span_of(record->headers, record->header_count ? (size_t)record->headers_bytes : 0);
         struct kn_header header;
         for (int32_t h = 0; h < record->header_count && kn_header_next(&span, &header) == KN_OK; h++) {
-            put_part(&column->parts[0], header.key, header.key_bytes);
+            if (column->replaces) put_replaced(&column->parts[0], header.key, header.key_bytes);
+            else put_part(&column->parts[0], header.key, header.key_bytes);
             put_part(&column->parts[1], header.value, header.value_bytes);
         }
         offsets[i] = (int32_t)column->parts[0].length;

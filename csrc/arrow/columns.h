@@ -78,6 +78,7 @@ struct kn_column {
     int32_t source_count;
     int32_t source_capacity;
     struct kn_column *parts;  /* LIST: names and values of the headers; NULL otherwise */
+    int replaces;             /* LIST: of the block that is being appended some names aren't UTF-8: U+FFFD stands for what isn't */
 };
 
 struct kn_names { /* the distinct topics so far */

@@ -46,6 +46,35 @@ static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
     return at + more;
 }
 
+/* How many bytes one U+FFFD stands for where no character begins: as many as could begin one, and all three of a surrogate. */
+static size_t malformed_bytes(const uint8_t *at, const uint8_t *end)
+{
+    uint8_t first = *at, low = 0x80, high = 0xbf;
+    size_t most = first >= 0xc2 && first <= 0xdf ? 2 : first >= 0xe0 && first <= 0xef ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 1;
+    if (first == 0xe0) low = 0xa0;
+    if (first == 0xf0) low = 0x90;
+    if (first == 0xf4) high = 0x8f;
+    if (most == 1 || end - at < 2 || at[1] < low || at[1] > high) return 1;
+    size_t size = 2;
+    while (size < most && at + size < end && at[size] >= 0x80 && at[size] <= 0xbf) size++;
+    return size;
+}
+
+size_t kn_utf8_replace(uint8_t *to, const uint8_t *data, size_t size_bytes)
+{
+    static const uint8_t replacement[] = {0xef, 0xbf, 0xbd};
+    size_t used = 0;
+    for (const uint8_t *at = data, *end = data + size_bytes; size_bytes && at < end;) {
+        const uint8_t *next = *at < 0x80 ? skip_ascii(at, end) : skip_one(at, end);
+        const uint8_t *source = next ? at : replacement;
+        size_t size = next ? (size_t)(next - at) : sizeof replacement;
+        if (to) memcpy(to + used, source, size);
+        used += size;
+        at = next ? next : at + malformed_bytes(at, end);
+    }
+    return used;
+}
+
 int kn_utf8_is_valid(const uint8_t *data, size_t size_bytes)
 {
     if (!size_bytes) return 1;

@@ -12,6 +12,10 @@ class ColumnPlan:
     def __init__(self, columns: Iterable[tuple[str, str]]) -> None: ...
     def __arrow_c_schema__(self) -> Any: ...
 
+class UnfitError(ValueError):
+    problem: str
+    def __init__(self, problem: str, advice: str) -> None: ...
+
 @final
 class ColumnMemory:
     awaited: bool

@@ -97,6 +97,14 @@ cdef class ColumnPlan:
         return PyCapsule_New(schema, "arrow_schema", _drop_schema)
 
 
+class UnfitError(ValueError):
+    """A record that its column can't hold."""
+
+    def __init__(self, problem, advice):
+        super().__init__(f"{problem}; nothing is lost, {advice}")
+        self.problem = problem
+
+
 @cython.final
 cdef class ColumnMemory:
     """What the batches of one consumer share: the memory of those that are gone, and how large the last one was."""
@@ -279,8 +287,7 @@ cdef class ColumnTaker(PositionTaker):
             kind = self.plan.types[self.fill.unfit_column]
             why = "the time is out of its range" if kind.startswith("timestamp") else "the bytes aren't UTF-8"
             other = "timestamp[ms]" if kind.startswith("timestamp") else "binary"
-            advice = "leave the column out" if name == "headers" else f"ask for {other} instead"
-            raise ValueError(f"{self._place(core)}: its {name} can't be a {kind}: {why}; nothing is lost, {advice}")
+            raise UnfitError(f"{self._place(core)}: its {name} can't be a {kind}: {why}", f"ask for {other} instead")
         return self.take_error(core)
 
     cdef object _place(self, ConsumerCore core):

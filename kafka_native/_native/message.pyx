@@ -198,7 +198,10 @@ cdef class Message:
         return _bytes_of(self._value_data, self._value_bytes)
 
     def headers(self):
-        """The headers as a list of (name, bytes or None) in their order, duplicates included; None when there are none."""
+        """The headers as a list of (name, bytes or None) in their order, duplicates included; None when there are none.
+
+        A byte of a name that isn't UTF-8 is a surrogate in it (``surrogateescape``), which `Producer.produce()` takes for that byte again.
+        """
         cdef kn_record record
         if self._own != NULL and (<Own>self._own).has_headers:
             return (<Own>self._own).headers

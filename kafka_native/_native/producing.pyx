@@ -668,7 +668,12 @@ cdef class ProducerCore(DeliveryCore):
                 raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")
             if not isinstance(item[0], str):
                 raise TypeError(f"a header's name must be a str, not {type(item[0]).__name__}")
-            _borrow(item[0], &name, "header name")
+            text = item[0]
+            try:
+                _borrow(text, &name, "header name")
+            except UnicodeEncodeError:
+                text = text.encode("utf-8", "surrogateescape")  # as `Message.headers()` has names that aren't UTF-8
+                _borrow(text, &name, "header name")
             _borrow(item[1], &data, f"value of header {item[0]!r}")
             try:
                 wanted = used + HEADER_VARINTS_BYTES + name.size + data.size

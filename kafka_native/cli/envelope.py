@@ -4,6 +4,7 @@
      "headers":[["kind","x"]],"key":"k","value":"text"}
 
 Bytes that are UTF-8 are a string; others are ``{"base64": "..."}`` (``{"hex": "..."}`` is read as well), null is null.
+Names of headers are written in the same way.
 So reading back what was written gives the same bytes. kcat's names (``payload``, ``ts``, flat headers) are read, too.
 """
 
@@ -62,7 +63,7 @@ def writer(key_as: str = "raw", value_as: str = "raw") -> Callable[[Message], st
             time = f'"timestamp":{milliseconds},"timestamp_type":{_KINDS[kind]}'
         return (
             f'{{"topic":{name_of(message.topic())},"partition":{message.partition()},"offset":{message.offset()},{time},'
-            f'"headers":{_encode([[name, _text(value)] for name, value in headers]) if headers else "[]"},'
+            f'"headers":{_encode([[_name(name), _text(value)] for name, value in headers]) if headers else "[]"},'
             f'"key":{key_of(message.key())},"value":{value_of(message.value())}}}'
         )
 
@@ -77,6 +78,11 @@ def _text(data: bytes | None) -> Any:
         return data.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
+
+
+def _name(name: str) -> Any:
+    """A header's name: what isn't UTF-8 in it, `Message.headers()` has escaped as surrogates."""
+    return name if name.isascii() else _text(name.encode("utf-8", "surrogateescape"))
 
 
 def _json(data: bytes | None) -> str:
@@ -205,7 +211,8 @@ def _headers(data: Any) -> list[Header] | None:
         raise ValueError("headers: pairs of name and value are expected")
     found: list[Header] = []
     for pair in pairs:
-        if len(pair) != 2 or not isinstance(pair[0], str):
+        if len(pair) != 2 or not (isinstance(pair[0], str) or _form_of(pair[0])):
             raise ValueError("headers: pairs of name and value are expected")
-        found.append((pair[0], _bytes("headers", pair[1])))
+        name = _bytes("headers", pair[0]) or b""
+        found.append((name.decode("utf-8", "surrogateescape"), _bytes("headers", pair[1])))
     return found or None

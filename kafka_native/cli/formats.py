@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -18,6 +18,8 @@ _Column = Callable[[list[Message]], Iterable[Any]]
 _Data = Callable[[list[Message]], list[bytes | None]]
 
 _FIELD = re.compile(r"%(.)", re.S)
+EPOCH = datetime(1970, 1, 1)
+"""Without a zone: all times are UTC."""
 LETTERS = "s v S R k K t p o T I h"
 
 
@@ -118,15 +120,16 @@ def _milliseconds(message: Message) -> int:
 
 
 def _iso(milliseconds: int) -> bytes:
-    if milliseconds < 0:
+    if milliseconds == -1:  # none; times before 1970 are other negative numbers
         return b"-"
     try:
-        time = datetime.fromtimestamp(milliseconds // 1000, timezone.utc)
-    except (OverflowError, ValueError, OSError):  # a producer may write any number
+        time = EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:  # a producer may write any number
         return b"%d" % milliseconds
-    return f"{time:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z".encode()
+    return time.isoformat(timespec="milliseconds").encode() + b"Z"
 
 
 def _headers(message: Message, null: bytes) -> bytes:
     pairs = message.headers() or ()
-    return b",".join(b"%b=%b" % (name.encode(), null if value is None else value) for name, value in pairs)
+    found = [(name.encode("utf-8", "surrogateescape"), value) for name, value in pairs]  # the bytes that they were
+    return b",".join(b"%b=%b" % (name, null if value is None else value) for name, value in found)

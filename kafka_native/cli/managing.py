@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 import click
@@ -45,6 +45,9 @@ class Outcomes(dict[K, T]):
                 self[key] = future.result()
             except KafkaException as error:
                 self.errors[key] = line_of(error)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def report(output: Output, what: str, outcomes: Mapping[str, str | None], done: str, *, dry_run: bool = False) -> None:
@@ -138,9 +141,12 @@ def span(text: str) -> int:
 
 def moment_text(milliseconds: int) -> str | None:
     """A timestamp of a record as ISO-8601 in UTC; None where there is none."""
-    if milliseconds < 0:
+    if milliseconds == -1:
         return None
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    try:
+        return (EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
+    except OverflowError:  # a producer may write any number
+        return f"{milliseconds} ms"
 
 
 def numbers(partitions: Iterable[int]) -> str:

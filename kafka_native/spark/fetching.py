@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native._native.arrow_consuming import UnfitError
 from kafka_native._native.relaying import FetchedBatches, take_batches
 from kafka_native.arrow import ArrowBatch
 from kafka_native.spark.errors import DataLossError
@@ -319,7 +320,10 @@ class _RowReading(_Reading[ArrowBatch]):
     def _take(self) -> ArrowBatch:
         # no more than are wanted: it waits for as many, or for the end of the partition
         most = min(self._rows, self._range.end - self._position)
-        taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
+        try:
+            taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
+        except UnfitError as error:  # another type, which it advises to ask for, Spark doesn't have
+            raise ValueError(f"{error.problem}; select other columns, or read from the next offset on") from None
         if taken.num_rows:
             self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
         return taken

@@ -19,6 +19,7 @@ import pyarrow.parquet
 import pytest
 
 from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native._native.records import encode_batch
 from kafka_native.cli import places
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
@@ -159,6 +160,45 @@ def test_formats_are_kcats(filled: MockCluster) -> None:
     assert printed("-K", "\\t", "-D", "%;", "-Z") == b"NULL\t\xff\x00\n%;\xfe\tNULL%;"
     assert printed("--value-as", "hex", "--key-as", "base64", "-K", " ") == b" ff000a\n/g== \n"
     assert printed("-u") == b"\xff\x00\n\n\n"
+
+
+@pytest.fixture
+def odd(filled: MockCluster) -> MockCluster:
+    """Partition 2 of topic t: a header whose name isn't UTF-8, and times before 1970 and out of every calendar."""
+    times = [0, -1_500, -62_135_596_800_000, -1, 2**62]
+    records = [(time, None, b"v", [(b"caf\xe9", b"\xff"), ("größe", None)]) for time in times]
+    filled.append_raw("t", 2, encode_batch(records), len(times))
+    return filled
+
+
+def test_times_before_1970_are_times(odd: MockCluster) -> None:
+    done = consume(odd, "-p", "2", "-e", "-f", "%I %T\\n")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [
+        "1970-01-01T00:00:00.000Z 0",
+        "1969-12-31T23:59:58.500Z -1500",
+        "0001-01-01T00:00:00.000Z -62135596800000",
+        "- -1",
+        "4611686018427387904 4611686018427387904",
+    ]
+
+
+def test_header_names_that_are_not_utf8_are_printed(odd: MockCluster) -> None:
+    done = consume(odd, "-p", "2", "-e", "-c", "1", "-f", "%h\\n")
+    assert done.exit_code == 0, done.output
+    assert done.stdout_bytes == b"caf\xe9=\xff," + "größe=\n".encode()
+    lines = consume(odd, "-p", "2", "-e", "-c", "1", "-J").stdout_bytes
+    assert json.loads(lines)["headers"] == [[{"base64": "Y2Fm6Q=="}, {"base64": "/w=="}], ["größe", None]]
+    odd.create_topic("copy", 1)
+    again = invoke("produce", "-b", odd.bootstrap_servers, "-t", "copy", "-p", "0", "-J", stdin=lines)
+    assert again.exit_code == 0, again.output
+    assert odd.messages("copy", 0)[0].headers == odd.messages("t", 2)[0].headers
+    for name in ('"\\ud800"', "7", "null", '{"base64":"?"}', '{"bytes":""}'):
+        line = f'{{"headers":[[{name},null]],"value":"x"}}'.encode()
+        refused = invoke("produce", "-b", odd.bootstrap_servers, "-t", "copy", "-J", stdin=line)
+        assert refused.exit_code != 0
+        assert "headers" in refused.output
+        assert "Traceback" not in refused.output
 
 
 def test_envelopes_are_read_back_as_they_were(filled: MockCluster) -> None:

@@ -97,18 +97,6 @@ def test_unknown_topic(client: Client) -> None:
         assert caught.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_header_names_that_are_no_text(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
-    batch = bytearray(encode_batch([(1, None, b"x", [("name", b"value")])]))
-    at = batch.index(b"name")
-    batch[at] = 0xFF
-    cluster.append_raw(topic, 0, with_checksum(batch))
-    with assigned(client, topic) as consumer:
-        with pytest.raises(ValueError, match=r"at offset 0: its headers can't be .*UTF-8.*leave the column out"):
-            consumer.consume_arrow(1, WAIT_S, columns=["headers"])
-        assert len(consumer.consume_arrow(1, WAIT_S)) == 1
-
-
 def test_control_batches_move_the_position_without_rows(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     marker = bytearray(encode_batch([(1, b"\0\0\0\1", b"\0\0\0\0\0\0")]))

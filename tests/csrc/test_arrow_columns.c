@@ -252,6 +252,32 @@ static void test_utf8(void)
     CHECK(kn_utf8_is_valid(NULL, 0));
 }
 
+#define R "\xef\xbf\xbd"
+
+/* What java.lang.String makes of bytes. */
+static void test_what_is_no_utf8_is_replaced_as_java_does(void)
+{
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"", ""}, {"plain", "plain"}, {"gr\xc3\xb6\xc3\x9f" "e", "gr\xc3\xb6\xc3\x9f" "e"}, {"caf\xe9", "caf" R}, {"\xe9t\xe9", R "t" R},
+        {"\x80", R}, {"\xbf\xbf", R R}, {"\xc0\x80", R R}, {"\xc2", R}, {"\xc2 ", R " "}, {"\xe0\x9f\xbf", R R R}, {"\xe1\x80", R}, {"\xe1\x80 ", R " "},
+        {"\xe1 ", R " "}, {"\xed\xa0\x80", R}, {"\xed\xa0\x80\xed\xb0\x80", R R}, {"\xed\xa0", R}, {"\xf0\x8f\xbf\xbf", R R R R}, {"\xf0\x90\x80", R},
+        {"\xf0\x90\x80 ", R " "}, {"\xf0\x90 ", R " "}, {"\xf4\x90\x80\x80", R R R R}, {"\xf5\x80\x80\x80", R R R R}, {"\xff\xfe", R R},
+        {"eight and more bytes, \xfe, and as many again", "eight and more bytes, " R ", and as many again"}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t to[256];
+        size_t size = strlen(cases[i].from), wanted = strlen(cases[i].to);
+        CHECK_EQ(kn_utf8_replace(NULL, (const uint8_t *)cases[i].from, size), wanted);
+        CHECK_EQ(kn_utf8_replace(to, (const uint8_t *)cases[i].from, size), wanted);
+        CHECK(!memcmp(to, cases[i].to, wanted));
+        CHECK(wanted <= 3 * size);
+        CHECK(kn_utf8_is_valid(to, wanted));
+    }
+    CHECK_EQ(kn_utf8_replace(NULL, NULL, 0), 0);
+}
+
 /* 250 long ones and 250 short ones. */
 static void name_of(int number, char name[64])
 {
@@ -355,6 +381,7 @@ int main(void)
     RUN(test_headers_and_topics_have_the_same_limit);
     RUN(test_text_is_checked);
     RUN(test_utf8);
+    RUN(test_what_is_no_utf8_is_replaced_as_java_does);
     RUN(test_many_names);
     RUN(test_parts_may_be_moved_out_and_released_in_any_order);
     RUN(test_schema_and_stream);

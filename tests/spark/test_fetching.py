@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_native import KafkaError, Producer
+from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
 from kafka_native.spark import fetching
 from kafka_native.spark.errors import DataLossError
@@ -94,6 +95,24 @@ def test_nothing_is_null_and_no_headers_are_null(mock_cluster: MockCluster, topi
         {"key": None, "value": None, "headers": None},
         {"key": b"", "value": b"", "headers": [{"key": "a", "value": None}, {"key": "a", "value": b""}]},
     ]
+
+
+def test_header_names_that_are_not_utf8_are_replaced_as_java_does(mock_cluster: MockCluster, topic: str) -> None:
+    mock_cluster.append_raw(topic, 1, encode_batch([(1, None, b"v", [(b"caf\xe9", b"\xff")])]), 1)
+    options = options_of(mock_cluster, topic, columns="headers")
+    table = pa.Table.from_batches(fetching.read_range(options, OffsetRange(topic, 1, 0, 1)))
+    assert table.column("headers").to_pylist() == [[{"key": "caf\ufffd", "value": b"\xff"}]]
+
+
+def test_a_time_that_spark_cannot_have_is_an_error_that_says_what_can_be_done(
+    mock_cluster: MockCluster, topic: str
+) -> None:
+    mock_cluster.append_raw(topic, 1, encode_batch([(2**62, None, b"v")]), 1)
+    options = options_of(mock_cluster, topic, columns="timestamp")
+    with pytest.raises(ValueError, match=r"at offset 0: its timestamp can't be a timestamp\[us\]") as caught:
+        list(fetching.read_range(options, OffsetRange(topic, 1, 0, 1)))
+    assert "[ms]" not in str(caught.value), "that can't be asked for"
+    assert "select other columns, or read from the next offset on" in str(caught.value)
 
 
 def test_batches_are_no_larger_than_asked_for(mock_cluster: MockCluster, topic: str) -> None:
