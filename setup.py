@@ -295,8 +295,11 @@ class BuildNative(build_ext):
             "embedsignature": True,
             "embedsignature.format": "clinic",
             "binding": False,
+            # T.__new__(T) makes an object past its constructor: what it lacks is an exception then, no crash.
+            "nonecheck": True,
+            "auto_pickle": False,
         }
-        kind = "trace" if switch("KN_COVERAGE") else "plain"
+        kind = hashlib.sha256(repr(directives).encode()).hexdigest()[:8]  # so that all is made anew with others
         made = cythonize(
             [Extension(ext.name, list(ext.sources))],
             include_path=["."],

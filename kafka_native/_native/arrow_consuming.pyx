@@ -141,6 +141,9 @@ cdef class ColumnMemory:
             self.sizes[<int>plan.specs[number].field] = columns.columns[number].bytes_used
 
 
+cdef object BY_TAKE_COLUMNS = object()
+
+
 @cython.final
 cdef class ColumnBatch:
     """Columns of records, with what else the call has seen. See `kafka_native.arrow.ArrowBatch`."""
@@ -150,6 +153,10 @@ cdef class ColumnBatch:
     cdef readonly dict positions  # (topic, partition) -> the next offset
     cdef readonly list ends  # Messages: ends of partitions
     cdef readonly bint ended  # wakeup() or close() has ended the call
+
+    def __cinit__(self, by):
+        if by is not BY_TAKE_COLUMNS:
+            raise TypeError("a ColumnBatch is made by take_columns()")
 
     def __dealloc__(self):
         if self.columns != NULL:
@@ -312,7 +319,7 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     ends.
     """
     cdef ColumnTaker taker = ColumnTaker.__new__(ColumnTaker)
-    cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch)
+    cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch, BY_TAKE_COLUMNS)
     core._check_opens()
     taker.plan = batch.plan = plan
     batch.positions = taker.positions

@@ -3,6 +3,8 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, final
 
+from typing_extensions import Self
+
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native._native.delivering import DeliveryCore
 from kafka_native._native.engine import Engine
@@ -16,7 +18,7 @@ class Turns:
 
 @final
 class Bell:
-    def __init__(self, engine: Engine, deliveries: bool) -> None: ...
+    def __new__(cls, engine: Engine, deliveries: bool) -> Self: ...
     def fileno(self) -> int: ...
     def clear(self) -> None: ...
     @property

@@ -53,8 +53,8 @@ cdef class Bell:
     cdef Engine engine
     cdef kn_queue *queue
 
-    def __init__(self, Engine engine not None, bint deliveries):
-        """``deliveries``: the queue of delivery reports, else that of what was fetched."""
+    def __cinit__(self, Engine engine not None, bint deliveries):
+        # `deliveries`: the queue of delivery reports, else that of what was fetched
         if engine.engine == NULL:
             raise RuntimeError("this client belongs to the parent process: make a new one after fork()")
         self.engine = engine

@@ -248,6 +248,8 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
 
 FOR_EVER_S = KN_FOR_EVER_S
 
+cdef object BY_THE_ENGINE = object()  # what has no meaning without its engine is made with this, which Python code can't get hold of
+
 
 cdef class Engine:
     """One client's broker threads and queues.
@@ -535,7 +537,7 @@ cdef class Engine:
 
 
 cdef Topic _new_topic(Engine owner, str name):
-    cdef Topic topic = Topic.__new__(Topic)
+    cdef Topic topic = Topic.__new__(Topic, BY_THE_ENGINE)
     cdef Py_ssize_t size
     cdef const char *text = PyUnicode_AsUTF8AndSize(name, &size)
     if size == 0 or size > 32767:
@@ -550,7 +552,11 @@ cdef Topic _new_topic(Engine owner, str name):
 
 @cython.final
 cdef class Topic:
-    """A topic that is produced to; the control plane tells it where its partitions are."""
+    """A topic that is produced to; the control plane tells it where its partitions are. `Engine.topic()` makes it."""
+
+    def __cinit__(self, by):
+        if by is not BY_THE_ENGINE:
+            raise TypeError("a Topic is made by Engine.topic()")
 
     def set_partitions(self, bytes topic_id not None, list leaders not None, list epochs not None):
         """``leaders``: a broker handle a partition (-1: none now). Staged records move to their partitions."""
@@ -599,7 +605,7 @@ cdef class Topic:
 
 
 cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partition, uint64_t token):
-    cdef Cursor cursor = Cursor.__new__(Cursor)
+    cdef Cursor cursor = Cursor.__new__(Cursor, BY_THE_ENGINE)
     cdef Py_ssize_t size
     cdef const char *text = PyUnicode_AsUTF8AndSize(topic, &size)
     if len(topic_id) != 16:
@@ -621,7 +627,11 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
 @cython.final
 cdef class Cursor:
     """A partition that is consumed. ``position`` is the next offset the application will be given, -1001 before the first; ``position_epoch`` the leader
-    epoch of the batch that was handed out last, -1 where it isn't known."""
+    epoch of the batch that was handed out last, -1 where it isn't known. `Engine.cursor()` makes it."""
+
+    def __cinit__(self, by):
+        if by is not BY_THE_ENGINE:
+            raise TypeError("a Cursor is made by Engine.cursor()")
 
     def __dealloc__(self):
         kn_cursor_unref(self.cursor)

@@ -116,6 +116,9 @@ cdef object _headers_of(const kn_record *record):
     return headers
 
 
+cdef Batch NO_BATCH = Batch.of(NULL, None, NO_PARTITION)
+
+
 @cython.final
 @cython.no_gc
 cdef class Own:
@@ -133,6 +136,9 @@ cdef class Message:
 
     A Message keeps the response it arrived in alive (up to a few megabytes): copy out what you keep for long.
     """
+
+    def __cinit__(self):
+        self._batch = NO_BATCH  # __init__() may never be called
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
 from types import TracebackType
 from typing import final
 
+from typing_extensions import Self
+
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native._native.delivering import DeliveryCore
 from kafka_native.errors import KafkaError
@@ -20,7 +22,7 @@ def take_batches(core: ConsumerCore, timeout: float) -> FetchedBatches: ...
 
 @final
 class Relay:
-    def __init__(self, core: DeliveryCore, topic: str, partition: int) -> None: ...
+    def __new__(cls, core: DeliveryCore, topic: str, partition: int) -> Self: ...
     def __enter__(self) -> Relay: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

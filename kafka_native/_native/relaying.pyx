@@ -7,7 +7,6 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t
-from libc.string cimport memset
 
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.consuming cimport ConsumerCore, PositionTaker
@@ -109,15 +108,10 @@ cdef class Relay:
     cdef kn_relay relay
     cdef bint running
 
-    def __cinit__(self):
-        memset(&self.relay, 0, sizeof(self.relay))
-
-    def __init__(self, DeliveryCore core not None, str topic not None, int partition):
-        """``core``: an open producer."""
+    def __cinit__(self, DeliveryCore core not None, str topic not None, int partition):
+        # `core`: an open producer
         if partition < 0:
             raise ValueError(f"partition must be 0 or more, not {partition}")
-        if self.core is not None:
-            raise RuntimeError("it is made already")
         core._check_open()
         self.topic = core.engine.topic_at(topic)
         self.report = ArrowReport.__new__(ArrowReport)

@@ -1,0 +1,165 @@
+"""Calls everything of the extension types on objects that were made past their constructors: may it crash?
+
+A program, which prints a line before each step: the last line names what has crashed. Arguments: names of types and
+functions ("message.Message"); none: all of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import pickle
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import kafka_native.admin
+import kafka_native.aio
+from kafka_native import _native as native
+
+HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: a class of Python's."""
+LEFT_OUT = {"__class__", "__init_subclass__", "__subclasshook__"}
+"""What isn't the object's."""
+FILLERS: list[Any] = [None, 0, -1, 1 << 40, "a", b"a", [], (), {}, [None], [(1, 2)], print, object()]
+WRONG = re.compile(r"Argument '(\w+)' has incorrect type \(expected ([\w.]+), got")
+BUILTINS: dict[str, Any] = {"bytes": b"a", "str": "a", "list": [], "dict": {}, "tuple": (), "set": set(), "type": int}
+
+
+def modules() -> Iterator[Any]:
+    """The extension modules."""
+    for found in pkgutil.iter_modules(native.__path__):
+        if not found.name.startswith("lib"):
+            yield importlib.import_module(f"{native.__name__}.{found.name}")
+
+
+def extension_types() -> dict[str, type]:
+    """Every type that isn't a class of Python's, by module and name."""
+    found: dict[type, str] = {}
+    for module in modules():
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__.startswith("kafka_native") and not kind.__flags__ & HEAP_TYPE:
+                found[kind] = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+    return {name: kind for kind, name in found.items()}
+
+
+def public_types() -> dict[str, type]:
+    """The package's own classes that derive from extension types."""
+    found: dict[str, type] = {}
+    for module in (kafka_native, kafka_native.admin, kafka_native.aio):
+        for name in module.__all__:
+            kind = getattr(module, name)
+            if isinstance(kind, type) and any(each in extension_types().values() for each in kind.__mro__):
+                found[f"{module.__name__}.{name}"] = kind
+    return found
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """Every function of the modules."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in modules():
+        for name, each in vars(module).items():
+            if inspect.isroutine(each) and getattr(each, "__module__", None) == module.__name__:
+                found[f"{module.__name__.rpartition('.')[2]}.{name}"] = each
+    return found
+
+
+def made(kind: type) -> Any:
+    """An object that no constructor has seen, None where the type refuses."""
+    try:
+        return kind.__new__(kind)
+    except Exception:
+        return None
+
+
+def step(what: str, work: Callable[[], Any]) -> Any:
+    """Anything may be raised, as long as the process is there afterwards."""
+    print(what, flush=True)
+    try:
+        return work()
+    except Exception:
+        return None
+
+
+def call(what: str, function: Callable[..., Any]) -> None:
+    """With each filler for all arguments; where an extension type is wanted, with an uninitialised object of it."""
+    try:
+        every = inspect.signature(function).parameters.values()
+        parameters = [each for each in every if each.kind < each.VAR_POSITIONAL]
+        names = [each.name for each in parameters if each.name != "self"]
+        counts = {len(names), sum(each.default is each.empty for each in parameters if each.name != "self")}
+    except (TypeError, ValueError):  # a slot of Python's
+        names, counts = [], {0, 1, 2, 3}
+    for filler in FILLERS:
+        for count in counts:
+            arguments = [filler] * count
+            for _ in range(2 * count + 1):
+                try:
+                    print(f"{what}{tuple(map(type, arguments))}", flush=True)
+                    function(*arguments)
+                    break
+                except TypeError as error:
+                    wrong = WRONG.search(str(error))
+                    if wrong is None or wrong[1] not in names or names.index(wrong[1]) >= count:
+                        break
+                    arguments[names.index(wrong[1])] = instance_of(wrong[2])
+                except Exception:
+                    break
+
+
+def instance_of(name: str) -> Any:
+    """For an argument that has to be of this type."""
+    if name in BUILTINS:
+        return BUILTINS[name]
+    for kind in extension_types().values():
+        if name.rpartition(".")[2] == kind.__name__:
+            return made(kind)
+    return None
+
+
+def try_object(name: str, it: Any) -> None:
+    """Every attribute, every method, and what Python does with any object."""
+    for attribute in dir(it):
+        if attribute in LEFT_OUT or (attribute == "__init__" and type(it).__flags__ & HEAP_TYPE):
+            continue  # a client's constructor would make it one that waits
+        found = step(f"{name}.{attribute}", partial(getattr, it, attribute))
+        if callable(found):
+            call(f"{name}.{attribute}", found)
+        for value in FILLERS if not attribute.startswith("__") else ():
+            step(f"{name}.{attribute} = {value!r}", partial(setattr, it, attribute, value))
+    for each in (repr, str, len, bool, hash, list, bytes, memoryview, copy.copy, copy.deepcopy, pickle.dumps, dir):
+        step(f"{each.__name__}({name})", partial(each, it))
+    step(f"{name} == {name}", lambda: it == it)
+
+
+def try_type(name: str, kind: type) -> None:
+    """Objects of the type, and of a class that is derived from it."""
+    step(f"object.__new__({name})", lambda: object.__new__(kind))
+    it = step(f"{name}.__new__", lambda: kind.__new__(kind))
+    if it is not None:
+        try_object(name, it)
+    derived = step(f"class of {name}", lambda: type("Derived", (kind,), {"__init__": lambda self: None}))
+    it = step(f"derived from {name}", derived) if derived is not None else None
+    if it is not None:
+        try_object(f"derived from {name}", it)
+    if not kind.__flags__ & HEAP_TYPE:
+        call(name, kind)
+
+
+def main(wanted: list[str]) -> None:
+    """Everything, or what was named."""
+    for name, kind in {**extension_types(), **public_types()}.items():
+        if not wanted or name in wanted:
+            try_type(name, kind)
+    for name, function in functions().items():
+        if not wanted or name in wanted:
+            call(name, function)
+    print("THE END", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
