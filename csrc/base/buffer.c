@@ -1,6 +1,7 @@
 /* Byte buffers and their pool.
  *
- * Thread: any. Lock: the pool's mutex (leaf), held to link and unlink only. Who frees: see buffer.h.
+ * Thread: any. Lock: the pool's mutex (leaf), held to link and unlink only; never taken in a child of the process that made the pool, where a thread
+ * that doesn't exist may hold it: buffers are freed there instead of kept, and the pool stays as it was. Who frees: see buffer.h.
  *
  * An idle buffer sits in two lists: its size class (newest first, because it is the warm one) and the age list of the whole pool
  * (oldest first), so that a class nobody asks for any more can't fill the pool for ever.
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "base/fork.h"
 #include "base/status.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -37,7 +39,9 @@
 #define CLASS_COUNT 20    /* the largest class is 2 GiB; beyond it buffers are never kept */
 
 struct kn_pool {
-    size_t keep_bytes; /* immutable */
+    /* immutable */
+    size_t keep_bytes;
+    unsigned fork_count; /* where it was made */
 
     pthread_mutex_t lock;
     /* under lock */
@@ -123,11 +127,14 @@ static void pool_destroy(struct kn_pool *pool)
     free(pool);
 }
 
+static int is_of_parent(const struct kn_pool *pool) { return pool->fork_count != kn_fork_count(); }
+
 struct kn_pool *kn_pool_new(size_t keep_bytes)
 {
     struct kn_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return NULL;
     pool->keep_bytes = keep_bytes;
+    pool->fork_count = kn_fork_count();
     if (pthread_mutex_init(&pool->lock, NULL) != 0) {
         free(pool);
         return NULL;
@@ -142,7 +149,7 @@ void kn_pool_free(struct kn_pool *pool)
     struct kn_list doomed;
     size_t taken;
 
-    if (!pool) return;
+    if (!pool || is_of_parent(pool)) return;
     kn_list_init(&doomed);
     pthread_mutex_lock(&pool->lock);
     evict(pool, 0, &doomed);
@@ -158,6 +165,7 @@ void kn_pool_trim(struct kn_pool *pool, size_t keep_bytes)
 {
     struct kn_list doomed;
 
+    if (is_of_parent(pool)) return;
     kn_list_init(&doomed);
     pthread_mutex_lock(&pool->lock);
     evict(pool, keep_bytes, &doomed);
@@ -167,6 +175,7 @@ void kn_pool_trim(struct kn_pool *pool, size_t keep_bytes)
 
 size_t kn_pool_idle_bytes(struct kn_pool *pool)
 {
+    if (is_of_parent(pool)) return 0;
     pthread_mutex_lock(&pool->lock);
     size_t bytes = pool->idle_bytes;
     pthread_mutex_unlock(&pool->lock);
@@ -211,6 +220,7 @@ struct kn_buffer *kn_buffer_take_unbacked(struct kn_pool *pool, size_t capacity_
     unsigned cls = class_of(capacity_bytes);
 
     if (capacity_bytes > IMPOSSIBLE_BYTES) return NULL;
+    if (pool && is_of_parent(pool)) pool = NULL;
     if (pool && cls < CLASS_COUNT) {
         struct kn_buffer *warm = pool_take(pool, cls);
         if (warm) return warm;
@@ -255,7 +265,7 @@ void kn_buffer_give(struct kn_buffer *buffer)
 #endif
     buffer->size_bytes = 0;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
-    if (!pool) {
+    if (!pool || is_of_parent(pool)) {
         buffer_free(buffer);
         return;
     }
@@ -290,6 +300,7 @@ int kn_buffer_reserve(struct kn_buffer **buffer, size_t more_bytes)
     size_t wanted = old->size_bytes + more_bytes;
     if (wanted < old->capacity_bytes * 2) wanted = old->capacity_bytes * 2;
     unsigned cls = class_of(wanted);
+    if (old->pool && is_of_parent(old->pool)) old->pool = NULL;
     struct kn_buffer *warm = old->pool && cls < CLASS_COUNT ? pool_take(old->pool, cls) : NULL;
     if (warm) {
         memcpy(warm->data, old->data, old->size_bytes);

@@ -77,12 +77,30 @@ static int engine_queues_init(struct kn_engine *engine)
     return KN_OK;
 }
 
+/* In a forked child. No lock: its holder may be a thread that doesn't exist here. Nothing is shut down, only this process's copies of the descriptors
+ * go, and nothing is freed: Messages, topics and cursors that are still there point into it. */
+static void engine_abandon(struct kn_fork_guard *guard)
+{
+    struct kn_engine *engine = KN_LIST_ENTRY(guard, struct kn_engine, fork_guard);
+    atomic_store(&engine->refusing, KN_ERR_CLOSED);
+    if (engine->owner) *engine->owner = NULL;
+    for (int32_t i = 0; i < engine->broker_count; i++) {
+        struct kn_broker *broker = engine->brokers[i];
+        int fd = kn_connection_fd(broker->connection);
+        if (fd >= 0) close(fd);
+        kn_wake_deinit(&broker->wake);
+    }
+    kn_wake_deinit(&engine->events.wake);
+    kn_wake_deinit(&engine->deliveries.wake);
+    kn_wake_deinit(&engine->fetched.wake);
+    kn_wake_deinit(&engine->budget.room.wake);
+}
+
 struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
 {
     struct kn_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return NULL;
     engine->config = *config;
-    engine->pid = getpid();
     engine->producer_id = engine->producer_epoch = -1;
     engine->budget.messages_max = config->queue_messages_max;
     engine->budget.bytes_max = config->queue_bytes_max;
@@ -99,6 +117,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     kn_tallies_init(&engine->tallies);
     kn_log_init(&engine->log, config->log_contexts, &engine->events);
     atomic_fetch_add(&live_engines, 1);
+    kn_fork_watch(&engine->fork_guard, engine_abandon);
     return engine;
 }
 
@@ -131,6 +150,7 @@ static void engine_drain(struct kn_engine *engine)
 void kn_engine_free(struct kn_engine *engine)
 {
     if (!engine) return;
+    kn_fork_unwatch(&engine->fork_guard);
     engine_drain(engine);
     for (int32_t i = 0; i < engine->broker_count; i++) kn_broker_free(engine->brokers[i]);
     free(engine->brokers);
@@ -150,33 +170,19 @@ void kn_engine_free(struct kn_engine *engine)
     atomic_fetch_sub(&live_engines, 1);
 }
 
-void kn_engine_abandon(struct kn_engine *engine)
-{
-    /* No lock: its holder may be a thread that doesn't exist here. Nothing is shut down, only this process's copies of the descriptors go. */
-    atomic_store(&engine->refusing, KN_ERR_CLOSED);
-    for (int32_t i = 0; i < engine->broker_count; i++) {
-        struct kn_broker *broker = engine->brokers[i];
-        int fd = kn_connection_fd(broker->connection);
-        if (fd >= 0) close(fd);
-        kn_wake_deinit(&broker->wake);
-    }
-    kn_wake_deinit(&engine->events.wake);
-    kn_wake_deinit(&engine->deliveries.wake);
-    kn_wake_deinit(&engine->fetched.wake);
-    kn_wake_deinit(&engine->budget.room.wake);
-}
-
 /* --- brokers --- */
 
-/* Under the lock. */
+/* Under the lock. Not realloc(): a fork in between has to find a whole table. */
 static int engine_table_reserve(struct kn_engine *engine)
 {
     if (engine->broker_count < engine->broker_capacity) return KN_OK;
     int32_t capacity = engine->broker_capacity ? engine->broker_capacity * 2 : 8;
-    struct kn_broker **larger = realloc(engine->brokers, (size_t)capacity * sizeof *larger);
+    struct kn_broker **smaller = engine->brokers, **larger = calloc((size_t)capacity, sizeof *larger);
     if (!larger) return KN_ERR_NOMEM;
+    if (smaller) memcpy(larger, smaller, (size_t)engine->broker_count * sizeof *larger);
     engine->brokers = larger;
     engine->broker_capacity = capacity;
+    free(smaller);
     return KN_OK;
 }
 
@@ -197,7 +203,8 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
         return status;
     }
     kn_mutex_lock(&engine->lock);
-    engine->brokers[engine->broker_count++] = broker;
+    engine->brokers[engine->broker_count] = broker;
+    engine->broker_count++; /* behind it: see engine_abandon() */
     kn_mutex_unlock(&engine->lock);
     return handle;
 }

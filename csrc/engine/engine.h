@@ -1,15 +1,15 @@
 /* The engine: one client's brokers, topics, cursors and queues behind one façade. The binding calls this and nothing below it.
  *
  * Thread: as said at each function. Lock: `lock` (leaf) guards the broker table and the list of topics.
- * Who frees: the binding, by stop() (ends and joins the threads) and then free(). In a forked child only kn_engine_abandon() may be called: threads
- * are gone, locks may be held, so nothing is joined or freed.
+ * Who frees: the binding, by stop() (ends and joins the threads) and then free(). In a forked child threads are gone and locks may be held, so
+ * nothing is joined or freed: the engine closes its copies of descriptors, refuses everything, and clears the binding's pointer to it.
  */
 #ifndef KN_ENGINE_ENGINE_H
 #define KN_ENGINE_ENGINE_H
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include <sys/types.h>
+#include "base/fork.h"
 #include "base/status.h"
 #include "engine/broker.h"
 #include "engine/budget.h"
@@ -82,7 +82,8 @@ struct kn_engine {
     struct kn_codec_table codecs;      /* the binding may replace entries before start */
     struct kn_pool *pool;
     struct kn_crew crew;               /* compresses beside the broker threads */
-    pid_t pid;
+    struct kn_fork_guard fork_guard;
+    struct kn_engine **owner;          /* set to NULL in a forked child; the binding's pointer */
     /* queues to Python */
     struct kn_queue events;            /* struct kn_event: control thread */
     struct kn_queue deliveries;        /* struct kn_batch: poll(), flush() */
@@ -121,8 +122,6 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config);
 /* Fails what is queued (KN_ERR_CLOSED to deliveries), stops and joins every broker thread. Blocks for as long as a thread needs to notice: no interpreter lock held. */
 void kn_engine_stop(struct kn_engine *engine);
 void kn_engine_free(struct kn_engine *engine); /* stopped; queues drained by the binding first (opaques are its own) */
-void kn_engine_abandon(struct kn_engine *engine); /* in a forked child: closes the descriptors it inherited, frees nothing */
-static inline int kn_engine_is_mine(const struct kn_engine *engine, pid_t pid) { return engine->pid == pid; }
 
 /* --- brokers (control thread) --- */
 /* A new broker with its own thread; returns its handle or a negative status. Nothing connects before there is a reason to. */

@@ -88,8 +88,9 @@ void kn_stream_close(struct kn_stream *stream)
 {
     if (stream->fd < 0) return;
     stream->transport->stop(stream);
-    close(stream->fd);
-    stream->fd = -1;
+    int fd = stream->fd;
+    stream->fd = -1; /* before: a forked child closes what it finds here, and the number may be another file's by then */
+    close(fd);
     stream->wants = 0;
 }
 

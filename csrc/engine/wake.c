@@ -64,9 +64,10 @@ int kn_wake_init(struct kn_wake *wake)
 
 void kn_wake_deinit(struct kn_wake *wake)
 {
-    if (wake->write_fd >= 0 && wake->write_fd != wake->read_fd) close(wake->write_fd);
-    if (wake->read_fd >= 0) close(wake->read_fd);
-    wake->read_fd = wake->write_fd = -1;
+    int read_fd = wake->read_fd, write_fd = wake->write_fd;
+    wake->read_fd = wake->write_fd = -1; /* before: a forked child closes what it finds here, and the number may be another file's by then */
+    if (write_fd >= 0 && write_fd != read_fd) close(write_fd);
+    if (read_fd >= 0) close(read_fd);
 }
 
 void kn_wake_signal(struct kn_wake *wake)
