@@ -4,12 +4,16 @@ A handler may be slow, or wait for ever: that must not hold up heartbeats, deliv
 into a bounded queue. The log thread, which starts with the first line, takes them from there; with ``log.queue`` it is
 the application's poll(). Lines that find the queue full are dropped, and how many they were is the next line.
 
+A fork waits until no log thread is inside a handler: the child would find stderr's lock held by a thread that doesn't
+exist, and hang when it writes there or exits.
+
 Thread: `Log` and `Logs.say()` any, also a finaliser's; they never wait.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -18,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, Protocol
 
+from kafka_native._native.engine import fork_count
 from kafka_native._reference.client_properties import CONTEXTS as CONTEXTS
 
 ERROR, WARNING, INFO, DEBUG = 3, 4, 6, 7
@@ -37,6 +42,8 @@ DROPPED: Final = "%d lines of the log were dropped: they come faster than they a
 LINES_MAX: Final = 10_000
 END_S: Final = 2.0
 """How long close() waits for a handler that doesn't come back."""
+FORK_S: Final = 1.0
+"""How long a fork does, in all."""
 
 
 def printable(text: str) -> str:
@@ -138,9 +145,10 @@ class Logs:
         self._lines: SimpleQueue[Line | None] = SimpleQueue()  # its put() may be called from a finaliser
         self._lock = threading.RLock()  # likewise: guards what is below
         self._thread: threading.Thread | None = None
+        self._telling = threading.RLock()  # held by the log thread while it is in a handler, which may fork itself
         self._announced = False
         self._ended = False
-        self._forked = False
+        self._fork_count = fork_count()
         self._dropped = 0
         self._failing = False
         self._logs = {context: Log(self, context, context in contexts) for context in CONTEXTS}
@@ -163,7 +171,7 @@ class Logs:
         created: float | None = None,
     ) -> None:
         """Puts a line into the queue; without ``thread`` and ``created`` it is this one's and now."""
-        if level <= self._level and not self._forked:
+        if level <= self._level and self._fork_count == fork_count():
             self._put(self._line(level, context, text, args, error, thread, created), 1)
 
     def say_dropped(self, count: int) -> None:
@@ -222,8 +230,13 @@ class Logs:
     # --- who tells the logger ---
 
     def _run(self) -> None:
+        _speakers.add(self)
         while (line := self._lines.get()) is not None:
-            self._tell(line)
+            with self._telling:
+                self._tell(line)
+            if self._fork_count != fork_count():
+                return  # the handler has forked: nobody will put a line into this queue
+        _speakers.discard(self)
 
     def serve(self) -> None:
         """The application's poll(), with ``log.queue``: what the logger raises comes out of it."""
@@ -284,9 +297,40 @@ class Logs:
             if line is not None:
                 self._tell(line)
 
-    def abandon(self) -> None:
-        """In a forked child: the thread is gone, and whether somebody held a lock can't be known. Nothing is said."""
-        self._forked = True
+    def hush(self, timeout_s: float) -> bool:
+        """Keeps the log thread out of handlers until `resume()`, once it has come out; False: it hasn't in time."""
+        return self._telling.acquire(timeout=timeout_s)
+
+    def resume(self) -> None:
+        """The log thread goes on."""
+        self._telling.release()
+
+
+_speakers: Final[set[Logs]] = set()
+"""Those that have a thread."""
+_hushed: Final[dict[int, list[Logs]]] = {}
+"""By the thread that forks."""
+
+
+def _before_fork() -> None:
+    hushed = _hushed[threading.get_ident()] = []
+    deadline = time.monotonic() + FORK_S
+    speakers = list(_speakers)  # at once: log threads come and go
+    speakers.sort(key=id)  # in one order: two threads may fork at once
+    hushed.extend(logs for logs in speakers if logs.hush(max(0.0, deadline - time.monotonic())))
+
+
+def _after_fork() -> None:
+    for logs in _hushed.pop(threading.get_ident(), ()):
+        logs.resume()
+
+
+def _after_fork_in_child() -> None:
+    _after_fork()
+    _speakers.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 def contexts_of(debug: str) -> frozenset[str]:
