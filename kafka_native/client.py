@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_native._native.engine import Engine
+from kafka_native._native.engine import Engine, begin_exit
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import PROPERTIES, Config, parse_bootstrap
 from kafka_native.control.authentication import Aside, Authenticator
@@ -87,8 +86,7 @@ class Client:
         self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, _error_of)
         self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
         self._log_configuration()
-        self.closed = False
-        self.forked = False
+        self._closed = False
         self.fatal: KafkaError | None = None
         self._error_cb = config.function("error_cb")
         self._throttle_cb = config.function("throttle_cb")
@@ -182,7 +180,7 @@ class Client:
         ``timeout``: what is left of the time that closing may take, in seconds; negative: no limit.
         """
         most_s = LAST_PUSH_S if timeout < 0 else min(timeout, LAST_PUSH_S)
-        if self.telemetry is not None and most_s > 0 and not (self.closed or self.forked):
+        if self.telemetry is not None and most_s > 0 and not self.closed:
             with contextlib.suppress(KafkaException, RuntimeError):  # nobody answers; another thread closes it, too
                 self.main.gather(self.telemetry.finish, most_s)
 
@@ -297,33 +295,35 @@ class Client:
 
     def check_open(self, closed_text: str) -> None:
         """RuntimeError for a client that is closed, or that belongs to the parent of a fork."""
-        if self.forked:
-            raise RuntimeError("this client belongs to the parent process: make a new one after fork()")
         if self.closed:
-            raise RuntimeError(closed_text)
+            raise self.engine.closed_error(closed_text)
 
     def close(self) -> None:
-        """Ends the control thread, then the engine's threads. Once."""
+        """Ends the control thread, then the engine's threads. Once, and not in a forked child, which takes no lock."""
+        if self.forked:
+            return
         with self._closing:
             if self.closed:
                 return
-            self.closed = True
-            if not self.forked:
-                self.logger.debug("closing")
-                self.main.stop()
-                self._aside.stop()
-                self.engine.close()
-                if self._mock is not None:
-                    self._mock.close()
-                self.logger.debug("closed")
-                self.logs.close()
+            self._closed = True
+            self.logger.debug("closing")
+            self.main.stop()
+            self._aside.stop()
+            self.engine.close()
+            if self._mock is not None:
+                self._mock.close()
+            self.logger.debug("closed")
+            self.logs.close()
 
-    def abandon(self) -> None:
-        """In a forked child: nothing of this client works any more, and nothing is waited for."""
-        self.forked = True
-        self.closed = True
-        self.logs.abandon()
-        self.engine.abandon()
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child of the process that made the client, whose threads aren't here."""
+        return self.engine.forked
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing of this client works any more: it is closed, being closed, or its parent's."""
+        return self._closed or self.engine.forked
 
     def list_topics(self, topic: str | None, timeout: float) -> ClusterMetadata:
         """Asks any broker for the cluster's metadata, of one topic or of all."""
@@ -399,8 +399,7 @@ class Observed:
 
     def __init__(self, clients: Iterable[object]) -> None:
         """`add()`s these."""
-        self._clients: list[weakref.ref[Any]] = []
-        self._lock = threading.Lock()
+        self._clients: list[weakref.ref[Any]] = []  # without a lock, which a forked child might find held
         for each in clients:
             self.add(each)
 
@@ -409,21 +408,18 @@ class Observed:
         core = getattr(client, "_core", client)  # an asyncio client's sync one
         if not isinstance(getattr(core, "_client", None), Client):
             raise TypeError(f"a producer, consumer or admin client is expected, not {type(client).__name__}")
-        with self._lock:
-            self._clients.append(weakref.ref(core))
+        self._clients.append(weakref.ref(core))
 
     def metrics(self) -> Iterator[ClientMetrics]:
         """Of each that is still open; the others are forgotten."""
-        with self._lock:
-            known = list(self._clients)
-        for each in known:
+        for each in list(self._clients):
             core = each()
             found = None if core is None else core._client.metrics_now()
             if found is not None:
                 yield found
             else:
-                with self._lock:
-                    self._clients = [other for other in self._clients if other is not each]
+                with contextlib.suppress(ValueError):  # another thread was faster
+                    self._clients.remove(each)
 
 
 class Unmade:
@@ -528,16 +524,20 @@ def _partitions_of(source: MetadataResponse.Topic) -> dict[int, PartitionMetadat
     return partitions
 
 
-def _after_fork_in_child() -> None:
-    for client in list(_clients):
-        client.abandon()
+def _living() -> list[Client]:
+    """The clients that there are; other threads may make some, and drop some, meanwhile."""
+    while True:
+        try:
+            return list(_clients)
+        except RuntimeError:  # the set has changed while it was read
+            continue
 
 
 def _at_exit() -> None:
     """Clients that nobody closed end before the interpreter takes their threads apart; what was queued is lost."""
-    for client in list(_clients):
+    begin_exit()
+    for client in _living():
         client.close()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
 atexit.register(_at_exit)

@@ -7,7 +7,6 @@ interceptors: one with some gets a class of its own, whose methods call them.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -124,8 +123,7 @@ class Chain:
         """``interceptors``: in the order in which they are called."""
         self.interceptors = tuple(interceptors)
         self._logger = logger
-        self._closed = False
-        self._lock = threading.Lock()
+        self._open = [True]  # whoever takes it out closes; no lock, which a forked child might find held
         logger.debug("called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors))
 
     def on_send(self, record: ProducerRecord, *, fixed_topic: bool = False) -> ProducerRecord:
@@ -181,10 +179,10 @@ class Chain:
 
     def close(self) -> None:
         """The client is closed. Once."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
+        try:
+            self._open.pop()
+        except IndexError:
+            return
         for each in self.interceptors:
             self._logger.debug("%s is closed", type(each).__name__)
             _call(self._logger, each, "close")

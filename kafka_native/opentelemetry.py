@@ -32,6 +32,7 @@ except ImportError as _missing:
         f"kafka_native.opentelemetry needs opentelemetry-api: pip install 'kafka-native[opentelemetry]' ({_missing})"
     ) from None
 
+from kafka_native._native.engine import fork_count
 from kafka_native._native.message import Message
 from kafka_native.client import Observed
 from kafka_native.errors import KafkaError
@@ -217,10 +218,14 @@ class _Snapshot:
         self._max_age_s = max_age_s
         self._taken_at = float("-inf")
         self._by_name: dict[str, list[Measurement]] = {}
+        self._fork_count = fork_count()
         self._lock = threading.Lock()
 
     def of(self, name: str) -> Sequence[Measurement]:
         """What there is under this name."""
+        if self._fork_count != fork_count():  # a child: who held the lock may not be there
+            self._fork_count = fork_count()
+            self._lock = threading.Lock()
         with self._lock:
             now = time.monotonic()
             if now - self._taken_at >= self._max_age_s:

@@ -269,7 +269,7 @@ cdef class Call:
         while rows.at < rows.length:
             engine = self.engine.engine
             if self.core._closed or engine == NULL:
-                raise RuntimeError("Producer has been closed")
+                raise self.core.engine.closed_error("Producer has been closed")
             with nogil:
                 status = kn_rows_append_waiting(rows, engine, deadline_us, stall_us)
             PyErr_CheckSignals()

@@ -56,7 +56,7 @@ cdef class Bell:
     def __cinit__(self, Engine engine not None, bint deliveries):
         # `deliveries`: the queue of delivery reports, else that of what was fetched
         if engine.engine == NULL:
-            raise RuntimeError("this client belongs to the parent process: make a new one after fork()")
+            raise engine.closed_error("the client is closed")
         self.engine = engine
         self.queue = &engine.engine.deliveries if deliveries else &engine.engine.fetched
 

@@ -301,7 +301,7 @@ cdef class ConsumerCore:
             raise RuntimeError("Consumer is not initialised: call super().__init__(conf)")
         if self._closed or self.engine.engine == NULL:
             self._check_usable()
-            raise RuntimeError("Consumer closed")
+            raise self.engine.closed_error("Consumer closed")
 
     cdef bint _is_over(self):
         return self._closed or self.engine.engine == NULL

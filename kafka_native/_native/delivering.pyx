@@ -170,7 +170,8 @@ cdef class DeliveryCore:
         cdef kn_batch *batch = report.batch
         report.batch = NULL
         self._reports.remove(report)
-        kn_engine_delivered(self.engine.engine, batch)
+        if self.engine.engine != NULL:  # a callback may have forked
+            kn_engine_delivered(self.engine.engine, batch)
 
     cdef int _serve(self) except -1:
         # Runs every callback that is due now: what comes meanwhile has to wait, or a busy producer would never let its caller go. A callback that
@@ -337,6 +338,8 @@ cdef class DeliveryCore:
         try:
             while True:
                 self._serve()
+                if self.engine.engine == NULL:
+                    return 0  # a callback has forked
                 if kn_engine_outstanding(self.engine.engine) == 0:
                     kn_engine_take_unreported(self.engine.engine)  # of what came since _serve()
                     break
@@ -361,14 +364,14 @@ cdef class DeliveryCore:
         if status == KN_ERR_NOMEM:
             return MemoryError()
         if status == KN_ERR_CLOSED:
-            return RuntimeError("Producer has been closed")
+            return self.engine.closed_error("Producer has been closed")
         return self._exception_of(status, text, where)
 
     cdef _check_open(self):
         if self.engine is None:
             raise RuntimeError("Producer is not initialised: call super().__init__(conf)")
         if self._closed or self.engine.engine == NULL:
-            raise RuntimeError("Producer has been closed")
+            raise self.engine.closed_error("Producer has been closed")
 
     def _mark_closed(self):
         """No further produce(), and none that waits for room; the public class's close() calls it first."""

@@ -11,7 +11,8 @@ cdef inline double seconds(double timeout_s) except? -1:
 
 
 cdef class Engine:
-    cdef kn_engine *engine  # NULL once abandoned (a forked child)
+    cdef kn_engine *engine  # NULL in a forked child, from the fork on
+    cdef unsigned fork_count
     cdef readonly bint closed
     cdef readonly object error_of  # (status, error_code, text) -> KafkaError
     cdef readonly list topics  # Topic by token - 1
@@ -22,6 +23,7 @@ cdef class Engine:
     cdef readonly object notices  # collections.deque of (topic, partition, offset, error) for the consumer's poll()
     cdef int waiting
 
+    cpdef object closed_error(self, str text)
     cdef Topic topic_at(self, text)
     cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1
     cdef _check(self, int status)

@@ -8,6 +8,7 @@ from collections import deque
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
@@ -22,6 +23,20 @@ from kafka_native._native.records cimport codecs_fill
 # From here on, bytes are copied without the interpreter lock.
 cdef enum:
     UNLOCK_BYTES = 1 << 20
+
+
+def fork_count():
+    """How many forks lie between the process that loaded this library and this one, also those that no Python hook sees."""
+    return kn_fork_count()
+
+
+cdef unsigned long exit_thread = 0
+
+
+def begin_exit():
+    """The interpreter exits: clients are about to be closed by this thread. See `Engine.closed_error()`."""
+    global exit_thread
+    exit_thread = <unsigned long>PyThread_get_thread_ident()
 
 
 cdef class Event:
@@ -273,6 +288,8 @@ cdef class Engine:
             kn_proxy_free(config.connection.proxy)
             kn_tls_free(config.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
+        self.engine.owner = &self.engine
+        self.fork_count = kn_fork_count()
         codecs_fill(&self.engine.codecs)
         self.error_of = error_of
         self.topics = []
@@ -296,12 +313,21 @@ cdef class Engine:
                 kn_engine_stop(self.engine)
             self.kick()
 
-    def abandon(self):
-        """In a forked child: the threads are gone, so nothing is joined or freed; every further call fails."""
-        self.closed = True
-        if self.engine != NULL:
-            kn_engine_abandon(self.engine)
-            self.engine = NULL
+    @property
+    def forked(self):
+        """Whether this is a child of the process that made the engine: its threads are gone, nothing is joined or freed, and every call fails."""
+        return self.fork_count != kn_fork_count()
+
+    cpdef object closed_error(self, str text):
+        """The exception for a call of a client that is closed, which says ``text``, or that belongs to the parent of a fork.
+
+        While the interpreter exits, SystemExit for any thread but the one that closes the clients: it ends a daemon thread without a traceback.
+        """
+        if self.fork_count != kn_fork_count():
+            return RuntimeError("this client belongs to the parent process: make a new one after fork()")
+        if exit_thread != 0 and exit_thread != <unsigned long>PyThread_get_thread_ident():
+            return SystemExit()
+        return RuntimeError(text)
 
     cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1:
         # Sleeps until something is queued, the deadline or a signal, whose handler then runs. False: the time was up before, so there is no need to look again.
@@ -361,7 +387,7 @@ cdef class Engine:
 
     cdef kn_engine *_alive(self) except NULL:
         if self.engine == NULL or self.closed:
-            raise RuntimeError("the client is closed")
+            raise self.closed_error("the client is closed")
         return self.engine
 
     # --- brokers: control thread ---

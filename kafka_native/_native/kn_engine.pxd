@@ -18,6 +18,10 @@ cdef extern from "base/status.h" nogil:
         KN_ERR_UNKNOWN_PARTITION
         KN_ERR_STALE
 
+cdef extern from "base/fork.h" nogil:
+    unsigned kn_fork_count()
+
+
 cdef extern from "base/list.h" nogil:
     struct kn_list:
         kn_list *next
@@ -377,6 +381,7 @@ cdef extern from "engine/engine.h" nogil:
         int statistics
         uint32_t log_contexts
     struct kn_engine:
+        kn_engine **owner
         kn_engine_config config
         kn_codec_table codecs
         kn_pool *pool
@@ -390,7 +395,6 @@ cdef extern from "engine/engine.h" nogil:
     kn_engine *kn_engine_new(const kn_engine_config *config)
     void kn_engine_stop(kn_engine *engine)
     void kn_engine_free(kn_engine *engine)
-    void kn_engine_abandon(kn_engine *engine)
     int kn_engine_broker_add(kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
     kn_broker *kn_engine_broker(kn_engine *engine, int32_t handle)
     int kn_engine_submit(kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,

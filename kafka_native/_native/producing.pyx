@@ -579,8 +579,10 @@ cdef class ProducerCore(DeliveryCore):
 
     cdef kn_topic *_find_topic(self, topic, Name *place) except NULL:
         cdef Topic found
-        if self._closed or self.engine is None:
-            raise RuntimeError("Producer has been closed" if self._closed else "Producer is not initialised: call super().__init__(conf)")
+        if self.engine is None:
+            raise RuntimeError("Producer is not initialised: call super().__init__(conf)")
+        if self._closed:
+            raise self.engine.closed_error("Producer has been closed")
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
         found = self.engine.topic_at(topic)

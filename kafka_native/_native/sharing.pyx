@@ -163,7 +163,7 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     cdef kn_chunk *chunk
     cdef _Opening opening = _Opening.__new__(_Opening)
     if engine.engine == NULL:
-        raise RuntimeError("the engine is closed")
+        raise engine.closed_error("the client is closed")
     opening.messages = []
     opening.failures = []
     opening.ranges = ranges

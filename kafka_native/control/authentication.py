@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from kafka_native._native.engine import fork_count
 from kafka_native.control.calls import NEVER
 from kafka_native.control.outages import Outages
 from kafka_native.control.versions import ApiRanges
@@ -99,8 +100,11 @@ class Aside:
             self._thread.join(END_S)
 
     def _loop(self) -> None:
+        forks = fork_count()
         while (step := self._work.get()) is not None:
             step()
+            if fork_count() != forks:
+                return  # oauth_cb has forked: the control thread isn't here
 
 
 @dataclass(slots=True)

@@ -183,8 +183,8 @@ class MainThread:
 
     def check_running(self) -> None:
         """RuntimeError once the thread is ending: what is posted now may never be done."""
-        if self._stopping:
-            raise RuntimeError("the client is closed")
+        if self._stopping or self.engine.forked:
+            raise self.engine.closed_error("the client is closed")
 
     # --- the thread ---
 
@@ -195,7 +195,7 @@ class MainThread:
 
     def _loop(self) -> None:
         work = 0
-        while not self._stopping:
+        while not (self._stopping or self.engine.forked):  # forked: by what is called on this thread
             try:
                 wake_up = self._turn(work)
             except Exception:
@@ -209,6 +209,11 @@ class MainThread:
             if work:  # what is done for the application knows all that the engine had told by when it was posted
                 self.hear()
             self._tell_dropped()
+        if not self.engine.forked:
+            self._end()
+
+    def _end(self) -> None:
+        """What is still waited for has its outcome."""
         for event in self.engine.next_events(0.0):
             if event.kind == LOG:
                 self._guarded(event)
