@@ -95,7 +95,7 @@ def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> No
     """The lock that close() holds is held in the child, too."""
     run(
         """
-        group = {**conf, "group.id": "g"}
+        group = {**conf, "group.id": topic}
         clients = [Producer(conf), Consumer(group), ShareConsumer(group), AdminClient(conf)]
         held = threading.Event()
 
@@ -128,7 +128,7 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
     """As uWSGI's workers are, whose master has imported the application."""
     run(
         """
-        producer, consumer = Producer({**conf, "queue.buffering.max.messages": 1}), Consumer({**conf, "group.id": "g"})
+        producer, consumer = Producer({**conf, "queue.buffering.max.messages": 1}), Consumer({**conf, "group.id": topic})
         admin = AdminClient(conf)
         producer.produce(topic, b"fills the queue")
         consumer.subscribe([topic])
@@ -164,7 +164,7 @@ def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client
     fill(client, topic, 2000)
     run(
         """
-        consumer = Consumer({**conf, "group.id": "g"})
+        consumer = Consumer({**conf, "group.id": topic})
         consumer.assign([TopicPartition(topic, 0, 0)])
         messages = consumer.consume(1000, 60)
         columns = consumer.consume_arrow(1000, 60)
@@ -224,12 +224,12 @@ def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client
             except RuntimeError: assert child == 0
             """,
         "on_assign": """
-            consumer = Consumer({**conf, "group.id": "g"})
+            consumer = Consumer({**conf, "group.id": topic})
             consumer.subscribe([topic], on_assign=fork_once)
             while child is None: consumer.poll(1)
             """,
         "consume_callback": """
-            consumer = Consumer({**conf, "group.id": "g"})
+            consumer = Consumer({**conf, "group.id": topic})
             consumer.assign([TopicPartition(topic, 0, 0)])
             while child is None: consumer.consume_callback(fork_once, 100, 1)
             """,
