@@ -14,7 +14,7 @@ from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_native._native.engine import Engine, begin_exit
+from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import PROPERTIES, Config, parse_bootstrap
 from kafka_native.control.authentication import Aside, Authenticator
@@ -132,6 +132,9 @@ class Client:
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         _clients.add(self)
+        if exits_elsewhere():  # too late for _at_exit() to find it: its threads would be ended in the middle of something
+            self.close()
+            raise SystemExit
 
     def _authenticator(self, pool: BrokerPool) -> Authenticator | None:
         mechanism, log = self._mechanism, self.logs["security"]

@@ -525,6 +525,8 @@ class _Callbacks:
         self._engine.kick()
 
     def on_error(self, topic: str | None, partition: int | None, offset: int, error: KafkaError) -> None:
+        if error.code() == KafkaError._DESTROY:
+            return  # the client is being closed, which calls say themselves
         self._engine.notices.append((topic, partition, offset, error))
         self._engine.kick()
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native._native.sharing import ACCEPT, GAP, UNDECIDED, open_acquired
@@ -112,6 +113,8 @@ class _Inbox:
         self._engine.kick()
 
     def on_error(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
+        if error.code() == KafkaError._DESTROY:
+            return  # the client is being closed, which calls say themselves
         self._engine.notices.append((topic, partition, -1, error))
         self._engine.kick()
 
@@ -537,7 +540,7 @@ class ShareConsumer:
         if self._client.forked:
             self._client.check_open(CLOSED_TEXT)
         if self._client.closed:
-            raise IllegalStateException(CLOSED_TEXT)
+            raise SystemExit if exits_elsewhere() else IllegalStateException(CLOSED_TEXT)
         if self._entered_by == threading.get_ident():
             raise IllegalStateException(f"{call}() can't be called from within a callback of the share consumer")
         if not self._entered.acquire(blocking=False):

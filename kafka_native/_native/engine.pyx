@@ -34,9 +34,17 @@ cdef unsigned long exit_thread = 0
 
 
 def begin_exit():
-    """The interpreter exits: clients are about to be closed by this thread. See `Engine.closed_error()`."""
+    """The interpreter exits: clients are about to be closed by this thread."""
     global exit_thread
     exit_thread = <unsigned long>PyThread_get_thread_ident()
+
+
+cpdef bint exits_elsewhere() noexcept:
+    """Whether the interpreter exits, and not by this thread: a daemon thread, in which a client was closed under it.
+
+    It is ended by SystemExit, which makes no traceback.
+    """
+    return exit_thread != 0 and exit_thread != <unsigned long>PyThread_get_thread_ident()
 
 
 cdef class Event:
@@ -321,11 +329,11 @@ cdef class Engine:
     cpdef object closed_error(self, str text):
         """The exception for a call of a client that is closed, which says ``text``, or that belongs to the parent of a fork.
 
-        While the interpreter exits, SystemExit for any thread but the one that closes the clients: it ends a daemon thread without a traceback.
+        SystemExit where `exits_elsewhere()`.
         """
         if self.fork_count != kn_fork_count():
             return RuntimeError("this client belongs to the parent process: make a new one after fork()")
-        if exit_thread != 0 and exit_thread != <unsigned long>PyThread_get_thread_ident():
+        if exits_elsewhere():
             return SystemExit()
         return RuntimeError(text)
 

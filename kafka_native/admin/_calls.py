@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from kafka_native._native.engine import exits_elsewhere
 from kafka_native.admin._checks import checked_timeout, wire_ms
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
@@ -247,6 +248,8 @@ def _complete(future: Future[Any], outcome: Any) -> None:
         return
     if isinstance(outcome, KafkaError):
         outcome = KafkaException(outcome)
+    if isinstance(outcome, KafkaException) and outcome.args[0].code() == KafkaError._DESTROY and exits_elsewhere():
+        outcome = SystemExit()  # for the daemon thread that waits for it
     if isinstance(outcome, BaseException):
         future.set_exception(outcome)
     else:

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafka_native._native.engine import exits_elsewhere
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.calls import NEVER, Call, Manager, Reply
 from kafka_native.control.fetching import Fetching
@@ -180,6 +181,10 @@ class MainThread:
             return future.result(timeout_s)
         except FutureTimeoutError:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._DESTROY and exits_elsewhere():
+                raise SystemExit from None
+            raise
 
     def check_running(self) -> None:
         """RuntimeError once the thread is ending: what is posted now may never be done."""

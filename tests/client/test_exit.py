@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import PROGRAM_S
+from tests.waiting import PROGRAM_S, WAIT_S
+
+from .support import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,3 +39,114 @@ def test_program_ends_without_close(end: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert time.monotonic() - started < 60  # the message would be waited for for five minutes
+
+
+BUSY = """
+import asyncio, logging, os, sys, threading, time
+from kafka_native import Consumer, KafkaException, Producer, ShareConsumer, TopicPartition
+from kafka_native.admin import AdminClient
+from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
+
+topic = sys.argv[2]
+conf = {"bootstrap.servers": sys.argv[1], "debug": sys.argv[4]}
+logging.basicConfig(level=logging.DEBUG, stream=open(os.devnull, "w"))
+producer = Producer(conf)
+consumer = Consumer({**conf, "group.id": topic, "auto.offset.reset": "earliest"})
+share = ShareConsumer({**conf, "group.id": topic + "-share"})
+admin = AdminClient(conf)
+consumer.subscribe([topic])
+share.subscribe([topic])
+
+def produce():
+    try:
+        producer.produce(topic, b"x", on_delivery=lambda error, message: None)
+    except BufferError:
+        producer.poll(0.01)
+
+def commit():
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException as error:
+        assert error.args[0].name() != "_DESTROY", error
+
+def make():
+    with Producer(conf) as another:
+        another.produce(topic, b"y")
+        another.list_topics(timeout=60)
+
+def one():
+    for message in consumer:
+        break
+
+async def coroutines():
+    sending, admin = AIOProducer(conf), AIOAdminClient(conf)
+    reading = AIOConsumer({**conf, "group.id": topic + "-aio"})
+    await reading.subscribe([topic])
+    while True:
+        await (await sending.produce(topic, b"a"))
+        await reading.poll(0.01)
+        await reading.committed([TopicPartition(topic, 0)])
+        await admin.describe_cluster()
+
+def forever(work):
+    while True:
+        work()
+
+for work in (
+    produce, commit, make, one,
+    lambda: asyncio.run(coroutines()),
+    lambda: producer.poll(0.1),
+    lambda: producer.flush(1),
+    lambda: consumer.poll(0.1),
+    lambda: consumer.consume(100, 0.1),
+    lambda: consumer.consume_arrow(1000, 0.1),
+    lambda: consumer.committed([TopicPartition(topic, 0)]),
+    lambda: consumer.metrics(),
+    lambda: share.poll(0.1),
+    lambda: admin.list_topics(timeout=60),
+    lambda: admin.describe_cluster().result(),
+    lambda: admin.poll(0.1),
+):
+    threading.Thread(target=forever, args=(work,), daemon=True).start()
+time.sleep(float(sys.argv[3]))
+"""
+
+
+def ends_in_peace(client: Client, delay_s: float, debug: str) -> None:
+    """A program whose daemon threads use clients of all kinds."""
+    command = [sys.executable, "-c", BUSY, client.bootstrap, client.topic(3), str(delay_s), debug]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), f"after {delay_s} s, debug={debug!r}"
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.5])
+def test_daemon_threads_that_use_clients_end_without_a_word(client: Client, delay_s: float) -> None:
+    ends_in_peace(client, delay_s, "")
+
+
+@pytest.mark.slow
+def test_daemon_threads_end_without_a_word_at_any_time(client: Client) -> None:
+    for _ in range(40):
+        ends_in_peace(client, random.uniform(0, 2), random.choice(["", "all"]))
+
+
+LATE = """
+import atexit, sys
+
+@atexit.register
+def last():
+    global producer
+    producer = Producer({"bootstrap.servers": sys.argv[1]})
+
+from kafka_native import Producer
+"""
+
+
+def test_a_client_that_is_made_while_the_interpreter_exits_holds_nothing_up() -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", LATE, "127.0.0.1:1"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False)
+    assert done.returncode == 0
+    if sys.version_info < (3, 12):  # from then on Python refuses to start a thread, and says so
+        assert done.stderr == ""

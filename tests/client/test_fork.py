@@ -134,6 +134,7 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
         consumer.subscribe([topic])
         child = fork(ctypes.PyDLL(None).fork)
         if child == 0:
+            ctypes.pythonapi.PyOS_AfterFork_Child()  # without it, Python itself may hang
             refused(
                 lambda: producer.produce(topic, b"x"),
                 lambda: producer.produce("another", b"x"),
