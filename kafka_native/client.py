@@ -132,7 +132,7 @@ class Client:
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         _clients.add(self)
-        if exits_elsewhere():  # too late for _at_exit() to find it: its threads would be ended in the middle of something
+        if exits_elsewhere():  # too late for _at_exit() to find it: its threads would be ended in the middle of it all
             self.close()
             raise SystemExit
 

@@ -128,7 +128,8 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
     """As uWSGI's workers are, whose master has imported the application."""
     run(
         """
-        producer, consumer = Producer({**conf, "queue.buffering.max.messages": 1}), Consumer({**conf, "group.id": topic})
+        producer = Producer({**conf, "queue.buffering.max.messages": 1})
+        consumer = Consumer({**conf, "group.id": topic})
         admin = AdminClient(conf)
         producer.produce(topic, b"fills the queue")
         consumer.subscribe([topic])
