@@ -700,3 +700,15 @@ void kn_broker_join(struct kn_broker *broker)
     else kn_broker_step(broker, 0, kn_clock_us()); /* never started, or driven by hand: ends in this thread */
     broker->has_thread = broker->has_owner = 0;
 }
+
+int kn_broker_inherit(struct kn_broker *broker, struct kn_broker *gone)
+{
+    if (broker_state(gone) != KN_BROKER_STOPPED || gone->wake.read_fd < 0) return 0;
+    kn_broker_join(gone);
+    kn_wake_deinit(&broker->wake);
+    broker->wake.read_fd = gone->wake.read_fd;
+    broker->wake.write_fd = gone->wake.write_fd;
+    gone->wake.read_fd = gone->wake.write_fd = -1;
+    kn_wake_clear(&broker->wake);
+    return 1;
+}

@@ -113,6 +113,10 @@ void kn_broker_wake(struct kn_broker *broker);
 static inline int kn_broker_state_now(struct kn_broker *broker) { return atomic_load_explicit(&broker->state, memory_order_acquire); } /* one more turn, whatever for */
 void kn_broker_stop(struct kn_broker *broker); /* for good; needs no memory, so it can't fail. The thread ends soon. */
 void kn_broker_join(struct kn_broker *broker); /* after stop; twice is harmless */
+/* Control thread: joins `gone`, whose thread has ended, and gives its descriptor to `broker`, whose own thread isn't running yet. So brokers that leave and come back for
+ * years cost no descriptors and no stacks. The descriptor isn't closed: a signal that was decided on before the end may still come, and wakes `broker` for nothing.
+ * 0: `gone` hasn't ended, or has nothing left to give. */
+int kn_broker_inherit(struct kn_broker *broker, struct kn_broker *gone);
 /* One turn: inbox, connection, sender, fetcher, timeouts. `revents` from poll(2) on the connection. Returns when to run again at the latest. */
 int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us);
 /* For the sender and the fetcher (broker thread): queue a request on the open connection (on_done comes at once when there is none). */

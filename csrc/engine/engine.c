@@ -147,6 +147,15 @@ static void engine_drain(struct kn_engine *engine)
     while ((node = kn_queue_pop(&engine->deliveries))) kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
 }
 
+/* The eventfds, or pipes, of its queues. */
+static void engine_wakes_deinit(struct kn_engine *engine)
+{
+    kn_wake_deinit(&engine->events.wake);
+    kn_wake_deinit(&engine->deliveries.wake);
+    kn_wake_deinit(&engine->fetched.wake);
+    kn_wake_deinit(&engine->budget.room.wake);
+}
+
 void kn_engine_free(struct kn_engine *engine)
 {
     if (!engine) return;
@@ -168,6 +177,27 @@ void kn_engine_free(struct kn_engine *engine)
     kn_proxy_free(engine->config.connection.proxy);
     free(engine);
     atomic_fetch_sub(&live_engines, 1);
+}
+
+static struct kn_engine *closed_engine;
+
+static void make_closed_engine(void)
+{
+    struct kn_engine_config config;
+    kn_engine_config_init(&config);
+    struct kn_engine *engine = kn_engine_new(&config);
+    if (!engine) return;
+    kn_engine_stop(engine);
+    engine_wakes_deinit(engine);
+    atomic_fetch_sub(&live_engines, 1); /* nobody's leak */
+    closed_engine = engine;
+}
+
+struct kn_engine *kn_engine_closed(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_closed_engine);
+    return closed_engine;
 }
 
 /* --- brokers --- */
@@ -197,6 +227,7 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
     if (status) return status;
     struct kn_broker *broker = kn_broker_new(engine, handle, node_id, host, port);
     if (!broker) return KN_ERR_NOMEM;
+    for (int32_t i = 0; i < handle && !kn_broker_inherit(broker, engine->brokers[i]); i++) {}
     status = kn_broker_start(broker);
     if (status) {
         kn_broker_free(broker);

@@ -122,6 +122,9 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config);
 /* Fails what is queued (KN_ERR_CLOSED to deliveries), stops and joins every broker thread. Blocks for as long as a thread needs to notice: no interpreter lock held. */
 void kn_engine_stop(struct kn_engine *engine);
 void kn_engine_free(struct kn_engine *engine); /* stopped; queues drained by the binding first (opaques are its own) */
+/* An engine that is closed for ever, for every client whose own one was freed: its queues are empty, it refuses everything and has no descriptor. One a process, never
+ * freed. NULL: no memory. */
+struct kn_engine *kn_engine_closed(void);
 
 /* --- brokers (control thread) --- */
 /* A new broker with its own thread; returns its handle or a negative status. Nothing connects before there is a reason to. */

@@ -155,6 +155,7 @@ int64_t kn_queue_idle_us(struct kn_queue *queue)
 
 static int queue_sleep(struct kn_queue *queue, int64_t timeout_ms)
 {
+    if (queue->wake.read_fd < 0) return KN_ERR_CLOSED; /* poll(2) would sleep without it */
     /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return for nothing. */
     if (atomic_load_explicit(&queue->wake.signalled, memory_order_relaxed) && queue_ready_after_clear(queue)) return KN_OK;
     int64_t until_us = timeout_ms < 0 ? KN_NEVER : kn_clock_us() + timeout_ms * 1000;

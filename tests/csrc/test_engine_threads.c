@@ -518,11 +518,50 @@ static void test_flush_without_reports_wakes_up_at_the_end(void)
     rig_free(rig);
 }
 
+/* Fenced and back again, many times, while the client lives on. */
+static void test_a_broker_that_comes_back_costs_no_descriptor(void)
+{
+    struct kn_engine_config config;
+    kn_engine_config_init(&config);
+    struct kn_engine *engine = kn_engine_new(&config);
+    for (int i = 0; i < 20; i++) {
+        int handle = kn_engine_broker_add(engine, 1, "127.0.0.1", 9);
+        CHECK_EQ(handle, i);
+        CHECK_EQ(kn_engine_broker_stop(engine, handle), KN_OK);
+        struct kn_broker *broker = kn_engine_broker(engine, handle);
+        while (kn_broker_state_now(broker) != KN_BROKER_STOPPED) usleep(1000);
+    }
+    int open = 0;
+    for (int i = 0; i < 20; i++) open += kn_engine_broker(engine, i)->wake.read_fd >= 0;
+    CHECK_EQ(open, 1);
+    kn_engine_stop(engine);
+    kn_engine_free(engine);
+    CHECK_EQ(kn_broker_live(), 0);
+}
+
+/* What bindings have in place of an engine that was freed under them. */
+static void test_the_closed_engine_takes_and_holds_nothing(void)
+{
+    struct kn_engine *engine = kn_engine_closed();
+    CHECK(engine == kn_engine_closed());
+    CHECK_EQ(kn_engine_broker_add(engine, 1, "127.0.0.1", 9), KN_ERR_CLOSED);
+    kn_queue_wait(&engine->fetched, 0); /* for an old kick */
+    CHECK_EQ(kn_queue_wait(&engine->fetched, 60000), KN_ERR_CLOSED);
+    CHECK(kn_queue_pop(&engine->deliveries) == NULL);
+    kn_queue_kick(&engine->events);
+    kn_engine_flush_begin(engine);
+    kn_engine_flush_end(engine);
+    CHECK_EQ(kn_engine_outstanding(engine), 0);
+    CHECK_EQ(kn_engine_live(), 0);
+}
+
 int main(void)
 {
     RUN(test_every_record_is_stored_once_and_reported_once);
     RUN(test_every_record_is_settled_once_while_connections_break);
     RUN(test_stop_in_full_flight_reports_every_accepted_record_once);
+    RUN(test_a_broker_that_comes_back_costs_no_descriptor);
+    RUN(test_the_closed_engine_takes_and_holds_nothing);
     RUN(test_a_consumer_reads_every_offset_in_order_while_connections_break);
     RUN(test_a_partition_rests_while_enough_of_it_is_queued);
     RUN(test_an_idle_client_sleeps);
