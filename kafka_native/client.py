@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 LAST_PUSH_S = 0.5
 """How long close() waits at most until the last client metrics have arrived, where a broker wants any (KIP-714)."""
+DROP_WAIT_S = 0.1
+"""How long a destructor waits at most for the end of its client."""
 HANDLE_CLOSED_TEXT = "Handle has been closed"
 """What `list_topics()` of any closed client says."""
 
@@ -60,6 +62,8 @@ ADMISSION_LOOK_S = 0.1
 """How soon `Client.await_admission()` sees that all brokers are down."""
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_dropped: set[Client] = set()
+"""Those whose control threads are at their end, which nobody waits for."""
 _names = iter(range(1, 1 << 62))
 
 
@@ -116,21 +120,17 @@ class Client:
         self.main = MainThread(self.engine, pool, metadata)
         self._aside = Aside(self.name, self.main.post)
         pool.authenticator = self._authenticator(pool)
-        self.statistics = Statistics(
-            self.main,
-            name=self.name,
-            client_id=config.text("client.id"),
-            kind=kind,
-            interval_s=config.integer("statistics.interval.ms") / 1000,
-            stats_cb=config.function("stats_cb"),
-            call_back=self.call_back,
-            fatal=lambda: self.fatal,
-        )
+        self.statistics = self._make_statistics()
         self.main.managers.append(self.statistics)
         self.telemetry = self._make_telemetry(pool) if config.flag("enable.metrics.push") else None
+        self.leave_group: Callable[[Callable[[], None]], None] | None = None
+        """Control thread: has a member leave its group without its application, then calls what it is given."""
+        self._stopped: Callable[[], None] = self.release
+        self._ended: threading.Lock | None = None
         self._thread = self.main  # also where asyncio's clients put something else in its place
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
+        self.main.on_orphaned = self.drop
         _clients.add(self)
         if exits_elsewhere():  # too late for _at_exit() to find it: its threads would be ended in the middle of it all
             self.close()
@@ -144,6 +144,19 @@ class Client:
             log.warning("SASL PLAIN without TLS: whoever sees the network's traffic sees the password")
         return Authenticator(
             pool, mechanism, self._aside, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
+        )
+
+    def _make_statistics(self) -> Statistics:
+        config = self.config
+        return Statistics(
+            self.main,
+            name=self.name,
+            client_id=config.text("client.id"),
+            kind=self.kind,
+            interval_s=config.integer("statistics.interval.ms") / 1000,
+            stats_cb=config.function("stats_cb"),
+            call_back=self.call_back,
+            fatal=lambda: self.fatal,
         )
 
     def _make_telemetry(self, pool: BrokerPool) -> Telemetry:
@@ -167,6 +180,7 @@ class Client:
     def consumes(self, consuming: Consuming) -> None:
         """A consumer's managers are there: what is counted is theirs, too."""
         self.statistics.consuming = consuming
+        self.leave_group = consuming.quit
         if self.telemetry is not None:
             self.telemetry.sampler.consumes(consuming)
 
@@ -302,19 +316,24 @@ class Client:
             raise self.engine.closed_error(closed_text)
 
     def close(self) -> None:
-        """Ends the control thread, then the engine's threads. Once, and not in a forked child, which takes no lock."""
+        """Ends the control thread, then the engine's threads. Once, and not in a forked child, which takes no lock.
+
+        `release()` follows, after the last reports.
+        """
         if self.forked:
             return
         with self._closing:
             if self.closed:
+                return
+            if self._thread.is_current():  # in a callback of a future's: the thread goes on to its end behind it
+                self.drop()
                 return
             self._closed = True
             self.logger.debug("closing")
             self.main.stop()
             self._aside.stop()
             self.engine.close()
-            if self._mock is not None:
-                self._mock.close()
+            self._close_mock()
             self.logger.debug("closed")
             self.logs.close()
 
@@ -327,6 +346,61 @@ class Client:
     def closed(self) -> bool:
         """Whether nothing of this client works any more: it is closed, being closed, or its parent's."""
         return self._closed or self.engine.forked
+
+    def release(self) -> None:
+        """After `close()`: descriptors, buffers and what is queued go now, and not when the collector comes by."""
+        if self._closed and not self.forked:
+            self.engine.release()
+
+    def drop(self, stopped: Callable[[], None] | None = None) -> None:
+        """For destructors, which the collector runs on any thread: the control thread leaves the group and closes.
+
+        The end mostly comes at once, and is waited for, so that nothing is left behind; but only for `DROP_WAIT_S`,
+        and not on the client's own threads. No lock is taken. ``stopped``: called by the control thread when every
+        message has its outcome, in place of `release()`.
+        """
+        if self.closed:
+            return
+        self._closed = True
+        if stopped is not None:
+            self._stopped = stopped
+        main = self._thread
+        if not main.started:  # the constructor has failed
+            self._end()
+            return
+        _dropped.add(self)
+        ended = self._ended = threading.Lock()
+        ended.acquire()  # until the end
+        main.on_end = self._end
+        main.hold()
+        if self.leave_group is None:
+            main.begin_stop()
+        else:
+            main.post(partial(self.leave_group, main.begin_stop))
+        if not (main.is_current() or self._aside.is_current()):
+            ended.acquire(timeout=DROP_WAIT_S)
+
+    def _end(self) -> None:
+        """Control thread: the end of a client that was dropped."""
+        try:
+            self.engine.close()
+            self._aside.stop()
+            self._stopped()
+            self._close_mock()
+        finally:
+            self.logger.debug("closed")
+            self.logs.close()
+            _dropped.discard(self)
+            if self._ended is not None:
+                self._ended.release()
+
+    def _close_mock(self) -> None:
+        if self._mock is not None:
+            self._mock.close()
+
+    def await_end(self) -> None:
+        """At exit: waits for the end of a client that was dropped."""
+        self._thread.stop()
 
     def list_topics(self, topic: str | None, timeout: float) -> ClusterMetadata:
         """Asks any broker for the cluster's metadata, of one topic or of all."""
@@ -541,6 +615,9 @@ def _at_exit() -> None:
     begin_exit()
     for client in _living():
         client.close()
+    for client in list(_dropped):
+        if not client.forked:
+            client.await_end()
 
 
 atexit.register(_at_exit)

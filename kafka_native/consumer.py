@@ -487,6 +487,7 @@ class Consumer(Assigning):
         self._client.close()
         if not self._client.forked:
             self._drain()
+            self._client.release()
 
     def __enter__(self) -> Consumer:
         """Itself."""
@@ -499,10 +500,12 @@ class Consumer(Assigning):
         self.close()
 
     def __del__(self) -> None:
-        """A consumer that was dropped without close() ends its threads; the group learns of it by its silence."""
+        """A consumer that was dropped without close() leaves its group and ends its threads; it commits nothing."""
         client = vars(self).get("_client")
         if client is not None and not client.closed:
-            self._shut()
+            self._mark_closed()
+            self._drain()  # before: a segment can't be freed without its engine
+            client.drop()
 
     def __repr__(self) -> str:
         """Name and state."""

@@ -142,7 +142,7 @@ class Logs:
         self._level = DEBUG if contexts else level
         self._call_back = call_back
         self._lines_max = lines_max
-        self._lines: SimpleQueue[Line | None] = SimpleQueue()  # its put() may be called from a finaliser
+        self._lines: _Queue = SimpleQueue()  # its put() may be called from a finaliser
         self._lock = threading.RLock()  # likewise: guards what is below
         self._thread: threading.Thread | None = None
         self._telling = threading.RLock()  # held by the log thread while it is in a handler, which may fork itself
@@ -204,7 +204,7 @@ class Logs:
             with self._lock:
                 self._dropped += stands_for
         else:
-            self._lines.put(line)
+            self._lines.put((self, line))
             self._see_to_it()
 
     def _see_to_it(self) -> None:
@@ -219,7 +219,8 @@ class Logs:
                     self._start()
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name=f"kafka-native log {self.name}", daemon=True)
+        name = f"kafka-native log {self.name}"
+        thread = threading.Thread(target=_tell_each, args=(self._lines, self._telling), name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending, or there can't be another thread
@@ -229,24 +230,15 @@ class Logs:
 
     # --- who tells the logger ---
 
-    def _run(self) -> None:
-        _speakers.add(self)
-        while (line := self._lines.get()) is not None:
-            with self._telling:
-                self._tell(line)
-            if self._fork_count != fork_count():
-                return  # the handler has forked: nobody will put a line into this queue
-        _speakers.discard(self)
-
     def serve(self) -> None:
         """The application's poll(), with ``log.queue``: what the logger raises comes out of it."""
         self._announced = False
         try:
             for _ in range(self._lines.qsize()):
-                line = self._lines.get_nowait()
-                if line is not None:
+                item = self._lines.get_nowait()
+                if item is not None:
                     self._tell_dropped()
-                    self._sink(self.name, line)
+                    self._sink(self.name, item[1])
         except Empty:
             return  # another thread's poll() has taken it
         finally:
@@ -291,46 +283,60 @@ class Logs:
     def _tell_all(self) -> None:
         while not self._lines.empty():
             try:
-                line = self._lines.get_nowait()
+                item = self._lines.get_nowait()
             except Empty:
                 return
-            if line is not None:
-                self._tell(line)
+            if item is not None:
+                self._tell(item[1])
 
-    def hush(self, timeout_s: float) -> bool:
-        """Keeps the log thread out of handlers until `resume()`, once it has come out; False: it hasn't in time."""
-        return self._telling.acquire(timeout=timeout_s)
-
-    def resume(self) -> None:
-        """The log thread goes on."""
-        self._telling.release()
+    def __del__(self) -> None:
+        """Nobody has closed the client."""
+        self._lines.put(None)
 
 
-_speakers: Final[set[Logs]] = set()
-"""Those that have a thread."""
-_hushed: Final[dict[int, list[Logs]]] = {}
+_telling: Final[set[Any]] = set()
+"""For each log thread, the lock that it holds while it is in a handler. A fork takes them all."""
+_taken: Final[dict[int, list[Any]]] = {}
 """By the thread that forks."""
 
 
 def _before_fork() -> None:
-    hushed = _hushed[threading.get_ident()] = []
+    taken = _taken[threading.get_ident()] = []
     deadline = time.monotonic() + FORK_S
-    speakers = list(_speakers)  # at once: log threads come and go
-    speakers.sort(key=id)  # in one order: two threads may fork at once
-    hushed.extend(logs for logs in speakers if logs.hush(max(0.0, deadline - time.monotonic())))
+    locks = list(_telling)  # at once: log threads come and go
+    locks.sort(key=id)  # in one order: two threads may fork at once
+    taken.extend(lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic())))
 
 
 def _after_fork() -> None:
-    for logs in _hushed.pop(threading.get_ident(), ()):
-        logs.resume()
+    for lock in _taken.pop(threading.get_ident(), ()):
+        lock.release()
 
 
 def _after_fork_in_child() -> None:
     _after_fork()
-    _speakers.clear()
+    _telling.clear()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+
+
+_Queue = SimpleQueue[tuple[Logs, Line] | None]
+"""A line, and whose it is; None ends the thread."""
+
+
+def _tell_each(lines: _Queue, telling: Any) -> None:
+    """The log thread. While it sleeps it holds nothing but the queue and its lock, so it keeps no client alive."""
+    forks = fork_count()
+    _telling.add(telling)
+    while (item := lines.get()) is not None:
+        logs, line = item
+        with telling:
+            logs._tell(line)
+        item = logs = line = None  # type: ignore[assignment]
+        if fork_count() != forks:
+            return  # the handler has forked: nobody will put a line into this queue
+    _telling.discard(telling)
 
 
 def contexts_of(debug: str) -> frozenset[str]:

@@ -303,6 +303,7 @@ class Producer(Transacting, ProducerCore):
         finally:
             if not self._client.forked:
                 self._drain()
+                self._client.release()
 
     def __enter__(self) -> Producer:
         """Itself."""
@@ -319,8 +320,8 @@ class Producer(Transacting, ProducerCore):
         client = vars(self).get("_client")
         if client is not None and not client.closed:
             self._mark_closed()
-            client.close()
-            self._drain()
+            self._drain()  # before: its reports come to nobody
+            client.drop()
 
     def __repr__(self) -> str:
         """Name, state and what is queued."""

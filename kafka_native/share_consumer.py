@@ -201,6 +201,7 @@ class ShareConsumer:
             polls=inbox.on_polls,
         )
         self._consuming = ShareConsuming(self._client.main, settings, hooks)
+        self._client.leave_group = self._consuming.quit
         self._client.main.start()
 
     # --- the group ---
@@ -501,7 +502,9 @@ class ShareConsumer:
                 self._topics = []
                 self._leave(self._consuming.close, timeout)
             finally:
+                self._core._mark_closed()
                 self._client.close()
+                self._client.release()
 
     def _leave(self, begin: Callable[[Callable[[], None], float], None], timeout: float) -> None:
         """Has the control thread end sessions and membership, and makes the callbacks; then raises what they did."""
@@ -567,10 +570,10 @@ class ShareConsumer:
         self.close()
 
     def __del__(self) -> None:
-        """One that was dropped without close() ends its threads; the brokers learn of it by its silence."""
+        """One that was dropped without close() leaves its group and ends its threads; what it has isn't accepted."""
         client = vars(self).get("_client")
         if client is not None and not client.closed:
-            client.close()
+            client.drop()
 
     def __repr__(self) -> str:
         """Name and state."""

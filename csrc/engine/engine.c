@@ -77,23 +77,31 @@ static int engine_queues_init(struct kn_engine *engine)
     return KN_OK;
 }
 
+/* The eventfds, or pipes, of its queues. */
+static void engine_wakes_deinit(struct kn_engine *engine)
+{
+    kn_wake_deinit(&engine->events.wake);
+    kn_wake_deinit(&engine->deliveries.wake);
+    kn_wake_deinit(&engine->fetched.wake);
+    kn_wake_deinit(&engine->budget.room.wake);
+}
+
 /* In a forked child. No lock: its holder may be a thread that doesn't exist here. Nothing is shut down, only this process's copies of the descriptors
  * go, and nothing is freed: Messages, topics and cursors that are still there point into it. */
 static void engine_abandon(struct kn_fork_guard *guard)
 {
     struct kn_engine *engine = KN_LIST_ENTRY(guard, struct kn_engine, fork_guard);
     atomic_store(&engine->refusing, KN_ERR_CLOSED);
-    if (engine->owner) *engine->owner = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (engine->owners[i]) *engine->owners[i] = NULL;
+    }
     for (int32_t i = 0; i < engine->broker_count; i++) {
         struct kn_broker *broker = engine->brokers[i];
         int fd = kn_connection_fd(broker->connection);
         if (fd >= 0) close(fd);
         kn_wake_deinit(&broker->wake);
     }
-    kn_wake_deinit(&engine->events.wake);
-    kn_wake_deinit(&engine->deliveries.wake);
-    kn_wake_deinit(&engine->fetched.wake);
-    kn_wake_deinit(&engine->budget.room.wake);
+    engine_wakes_deinit(engine);
 }
 
 struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
@@ -145,15 +153,6 @@ static void engine_drain(struct kn_engine *engine)
     while ((node = kn_queue_pop(&engine->events))) kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
     kn_event_free(atomic_load(&engine->transaction.failure));
     while ((node = kn_queue_pop(&engine->deliveries))) kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
-}
-
-/* The eventfds, or pipes, of its queues. */
-static void engine_wakes_deinit(struct kn_engine *engine)
-{
-    kn_wake_deinit(&engine->events.wake);
-    kn_wake_deinit(&engine->deliveries.wake);
-    kn_wake_deinit(&engine->fetched.wake);
-    kn_wake_deinit(&engine->budget.room.wake);
 }
 
 void kn_engine_free(struct kn_engine *engine)

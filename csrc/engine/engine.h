@@ -83,7 +83,7 @@ struct kn_engine {
     struct kn_pool *pool;
     struct kn_crew crew;               /* compresses beside the broker threads */
     struct kn_fork_guard fork_guard;
-    struct kn_engine **owner;          /* set to NULL in a forked child; the binding's pointer */
+    struct kn_engine **owners[2];      /* set to NULL in a forked child: the binding's pointers; NULL: there is none */
     /* queues to Python */
     struct kn_queue events;            /* struct kn_event: control thread */
     struct kn_queue deliveries;        /* struct kn_batch: poll(), flush() */

@@ -235,6 +235,7 @@ cdef class ColumnTaker(PositionTaker):
         cdef bint reading
         cdef bint reverted
         cdef unsigned long before
+        core.engine.users += 1
         self.fill.queue = &core.engine.engine.fetched
         self.fill.segment = core._lend(&self.fill.reader, &reading)
         self.fill.is_reading = reading
@@ -248,9 +249,10 @@ cdef class ColumnTaker(PositionTaker):
             core._lent(self.fill.segment, &self.fill.reader, self.fill.is_reading)
             self.fill.segment = NULL
             core._vacate(before)
-        if reverted:
             if core._is_over():
                 core._drain()  # close() may have done so before they were put back
+            core.engine.unuse()
+        if reverted:
             return KN_FILL_PAUSED
         return end
 
@@ -359,15 +361,17 @@ def is_ready(ConsumerCore core not None):
 
 
 def begin_waiting(ConsumerCore core not None):
-    """The application waits for messages from now on (``max.poll.interval.ms``), although no thread of its does."""
+    """The application waits for messages from now on (``max.poll.interval.ms``), although no thread of its does. The descriptor stays open meanwhile."""
     core.polls += 1
     core.polling += 1
+    core.engine.users += 1
 
 
 def end_waiting(ConsumerCore core not None):
     """It doesn't any more."""
     core.polls += 1
     core.polling -= 1
+    core.engine.unuse()
 
 
 # --- a stream that is driven by others ---

@@ -8,7 +8,6 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset, strcmp
 
@@ -241,14 +240,16 @@ cdef class Call:
         return 0
 
     cdef int begin_report(self, on_delivery) except -1:
+        cdef void *binding
         if on_delivery is None:
             return 0
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = on_delivery
-        self.tally = kn_tally_new(self.engine.engine, <void *>self.report)
+        binding = self.core._callbacks.hold(self.report)
+        self.tally = kn_tally_new(self.engine.engine, binding)
         if self.tally == NULL:
+            self.core._callbacks.take(binding)
             raise MemoryError
-        Py_INCREF(self.report)  # the tally's
         self.source.rows.tally = self.tally
         return 0
 
@@ -309,10 +310,33 @@ cdef class Call:
             return ValueError(f"the Arrow data, row {self.taken()}: changed after it was checked")
         return self.core._refusal(status)
 
+    cdef object produce(self, topic, data, dict columns, timestamp, partition, on_delivery, timeout, double block_s, bint needs_partition):
+        cdef int64_t deadline_us = KN_NEVER
+        cdef int64_t stall_us = 0
+        try:
+            if timeout is not None:
+                deadline_us = kn_deadline_us(seconds(timeout))
+            elif block_s > 0:
+                stall_us = <int64_t>(block_s * 1e6)
+                deadline_us = kn_clock_us() + stall_us
+            self.prepare(topic, data, columns, timestamp, partition, on_delivery, needs_partition)
+            self.begin_report(on_delivery)
+            self.run(deadline_us, stall_us)
+        except BaseException as error:
+            error.rows = self.taken()
+            self.finish(True)
+            raise
+        finally:
+            if self.source is not None:
+                self.source.close()
+        taken = self.taken()
+        self.finish(False)
+        return taken
+
     cdef int finish(self, bint failed) except -1:
         cdef kn_tally *tally = self.tally
         self.tally = NULL
-        return 0 if tally == NULL else self.core._end_tally(tally, self.taken(), failed)
+        return 0 if tally == NULL else self.core._end_tally(tally, self.report, self.taken(), failed)
 
 
 def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,
@@ -321,26 +345,13 @@ def produce_rows(DeliveryCore core not None, topic, data, dict columns not None,
 
     ``block_s`` is max.block.ms, 0 for none; ``needs_partition``: there is a ``partitioner_cb``.
     """
+    cdef Engine engine = core.engine
     cdef Call call = Call.__new__(Call)
-    cdef int64_t deadline = KN_NEVER
-    cdef int64_t stall_us = 0
     call.core = core
+    if engine is not None:
+        engine.users += 1  # of its topics, queue and tally, also while close() runs in another thread
     try:
-        if timeout is not None:
-            deadline = kn_deadline_us(seconds(timeout))
-        elif block_s > 0:
-            stall_us = <int64_t>(block_s * 1e6)
-            deadline = kn_clock_us() + stall_us
-        call.prepare(topic, data, columns, timestamp, partition, on_delivery, needs_partition)
-        call.begin_report(on_delivery)
-        call.run(deadline, stall_us)
-    except BaseException as error:
-        error.rows = call.taken()
-        call.finish(True)
-        raise
+        return call.produce(topic, data, columns, timestamp, partition, on_delivery, timeout, block_s, needs_partition)
     finally:
-        if call.source is not None:
-            call.source.close()
-    taken = call.taken()
-    call.finish(False)
-    return taken
+        if engine is not None:
+            engine.unuse()

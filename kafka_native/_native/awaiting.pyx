@@ -6,6 +6,7 @@ Thread: the event loop's, under the interpreter lock. Nothing in here blocks.
 cimport cython
 from asyncio import CancelledError, InvalidStateError, get_running_loop
 from contextvars import copy_context
+from functools import partial
 
 from cpython.exc cimport PyErr_SetObject, PyErr_WarnEx
 from cpython.object cimport PyTypeObject
@@ -47,11 +48,16 @@ cdef class Turns:
 
 
 @cython.final
+@cython.no_gc_clear  # the end takes the engine
 cdef class Bell:
-    """A queue of the engine as an event loop watches it: readable when something was put into it, and after a kick."""
+    """A queue of the engine as an event loop watches it: readable when something was put into it, and after a kick.
+
+    Its descriptor stays open until `close()`, also if the client is closed before: until then a loop may watch it.
+    """
 
     cdef Engine engine
     cdef kn_queue *queue
+    cdef bint open
 
     def __cinit__(self, Engine engine not None, bint deliveries):
         # `deliveries`: the queue of delivery reports, else that of what was fetched
@@ -59,6 +65,21 @@ cdef class Bell:
             raise engine.closed_error("the client is closed")
         self.engine = engine
         self.queue = &engine.engine.deliveries if deliveries else &engine.engine.fetched
+        engine.users += 1
+        self.open = True
+
+    def __dealloc__(self):
+        if self.open:
+            self._close()
+
+    cdef int _close(self) except -1:
+        self.open = False
+        return self.engine.unuse()
+
+    def close(self):
+        """No loop watches any more. Harmless when called twice."""
+        if self.open:
+            self._close()
 
     def fileno(self):
         """The descriptor to watch."""
@@ -66,7 +87,7 @@ cdef class Bell:
 
     def clear(self):
         """It isn't readable until the next time. To be called before looking at what there is."""
-        if self.engine.engine != NULL:
+        if self.open and self.engine.engine != NULL:
             kn_wake_clear(&self.queue.wake)
 
     @property
@@ -185,6 +206,11 @@ cdef enum:
     CANCELLED = 3
 
 
+def _wake(waiter, _):
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 @cython.final
 @cython.freelist(1024)
 cdef class Delivery:
@@ -239,11 +265,7 @@ cdef class Delivery:
 
     async def _wait(self):
         waiter = self.loop.create_future()
-
-        def wake(_):
-            if not waiter.done():
-                waiter.set_result(None)
-
+        wake = partial(_wake, waiter)  # no closure: it would be in a cycle with this coroutine, and keep the message
         self.add_done_callback(wake)
         try:
             await waiter

@@ -53,6 +53,8 @@ cdef class ConsumerCore:
     cdef int64_t _segments  # how many were begun
     cdef int64_t _segments_end  # begin no more than this many; negative: no limit
 
+    cdef void _own(self, kn_segment *segment) noexcept
+    cdef kn_segment *_disown(self) noexcept
     cdef void _drop_segment(self) noexcept
     cdef kn_segment *_lend(self, kn_record_reader *reader, bint *reading) noexcept
     cdef int _lent(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1

@@ -98,6 +98,7 @@ cdef class MessageTaker(Taker):
         return 0
 
 
+@cython.no_gc_clear  # the end takes the engine
 cdef class ConsumerCore:
     """The compiled half of `kafka_native.Consumer`; its fields are in consuming.pxd."""
 
@@ -114,15 +115,27 @@ cdef class ConsumerCore:
         self._segments_end = -1
 
     def __dealloc__(self):
-        # The engine is still there: this object holds a reference to it.
-        if self._segment != NULL and self.engine is not None and self.engine.engine != NULL:
+        if self._segment != NULL and self.engine.engine != NULL:
             kn_segment_free(self._segment)
+            self.engine.unuse()
+
+    cdef inline void _own(self, kn_segment *segment) noexcept:
+        # A segment can't be freed without its engine.
+        self._segment = segment
+        if segment != NULL:
+            self.engine.users += 1
+
+    cdef inline kn_segment *_disown(self) noexcept:
+        cdef kn_segment *segment = self._segment
+        self._segment = NULL
+        if segment != NULL:
+            self.engine.users -= 1  # nobody waits for that: close() comes by itself
+        return segment
 
     # --- the segment being handed out ---
 
     cdef void _drop_segment(self) noexcept:
-        kn_segment_free(self._segment)
-        self._segment = NULL
+        kn_segment_free(self._disown())
         self._reading = False
         self._cursor = None
         self._batch = None
@@ -132,11 +145,10 @@ cdef class ConsumerCore:
         cdef kn_segment *segment
         if self._segment != NULL and kn_segment_is_stale(self._segment):
             self._drop_segment()
-        segment = self._segment
         reading[0] = self._reading
         if self._reading:
             reader[0] = self._reader
-        self._segment = NULL
+        segment = self._disown()
         self._reading = False
         self._cursor = None
         self._batch = None
@@ -144,7 +156,7 @@ cdef class ConsumerCore:
 
     cdef int _lent(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
         # Takes it, or the one that came after it, back.
-        self._segment = segment
+        self._own(segment)
         if segment == NULL:
             return 0
         self._cursor = self.engine.cursors[segment.cursor.token - 1]
@@ -160,7 +172,7 @@ cdef class ConsumerCore:
         # Makes the next segment that isn't stale the current one; False when none is queued.
         cdef uint64_t token
         while self._segments != self._segments_end:
-            self._segment = <kn_segment *>kn_queue_pop(&self.engine.engine.fetched)
+            self._own(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
             if self._segment == NULL:
                 return False
             self._segments += 1
@@ -591,8 +603,8 @@ cdef class ConsumerCore:
                 if self._server == NOBODY:
                     self._call_back(True)  # what became due together with it
                 return True
-            if not in_time:
-                return False
+            if not in_time or self.engine.closed:
+                return False  # closed by another thread: nobody is left to make it true
             self._patient += 1
             try:
                 in_time = self.engine.wait(&self.engine.engine.deliveries, deadline)
@@ -613,7 +625,7 @@ cdef class ConsumerCore:
         if self._segment != NULL:
             self._drop_segment()
         while True:
-            self._segment = <kn_segment *>kn_queue_pop(&self.engine.engine.fetched)
+            self._own(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
             if self._segment == NULL:
                 break
             self._drop_segment()

@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport kn_batch, kn_chunk, kn_runs, kn_tally
 from kafka_native._native.kn_records cimport kn_record, kn_record_reader
@@ -7,6 +8,27 @@ from kafka_native._native.message cimport Batch, Message
 
 
 cdef list list_of_runs(const kn_runs *runs)
+
+
+cdef struct CallbackSlot:
+    int64_t uses  # messages whose callback it is; 0: free
+    int32_t next_free
+
+
+cdef class CallbackTable:
+    cdef list objects  # by slot; None where it is free
+    cdef CallbackSlot *slots
+    cdef int32_t capacity
+    cdef int32_t first_free  # -1: none
+    cdef int32_t last  # the slot of the callback that came last, -1: it is gone
+
+    cdef void *hold(self, callback) except NULL
+    cdef void *_hold_new(self, callback) except NULL
+    cdef int _grow(self) except -1
+    cdef void hold_more(self, const void *token, int64_t count) noexcept
+    cdef object take(self, const void *token)
+    cdef object give_back(self, const void *token, int64_t count)
+    cdef void clear(self)
 
 
 cdef class Report:
@@ -20,13 +42,15 @@ cdef class Report:
     cdef Batch shared  # by its Messages
 
     cdef int open(self) except -1
-    cdef int prepare(self, Engine engine) except -1
-    cdef int take_tokens(self, Engine engine, error) except -1
+    cdef int prepare(self, DeliveryCore core) except -1
+    cdef int _prepare(self, DeliveryCore core) except -1
+    cdef int take_tokens(self, DeliveryCore core, error) except -1
     cdef Message message(self, int32_t index, const uint8_t *start, kn_record *record)
 
 
 cdef class DeliveryCore:
     cdef readonly Engine engine
+    cdef CallbackTable _callbacks  # of single messages, and reports of many
     cdef object _on_delivery  # client-wide callback or None
     cdef object _exception_of  # (status, text, where) -> the exception of what the engine refuses; _refusal() asks it
     cdef bint _closed
@@ -39,7 +63,8 @@ cdef class DeliveryCore:
     cdef int _serve(self) except -1
     cdef int _serve_first(self, int64_t deadline) except -1
     cdef int _serve_report(self, Report report) except -1
-    cdef int _serve_tally(self, kn_batch *ticket) except -1
-    cdef int _end_tally(self, kn_tally *tally, int64_t rows, bint discard) except -1
+    cdef int _take_tally(self, kn_batch *ticket, ArrowReport report) except -1
+    cdef int _serve_tally(self, kn_batch *ticket, ArrowReport report) except -1
+    cdef int _end_tally(self, kn_tally *tally, ArrowReport report, int64_t rows, bint discard) except -1
     cdef object _refusal(self, int status, text=*, where=*)
     cdef _check_open(self)

@@ -3,6 +3,9 @@ from typing import final
 from kafka_native._native.engine import Engine
 
 @final
+class CallbackTable: ...
+
+@final
 class Report: ...
 
 class DeliveryCore:

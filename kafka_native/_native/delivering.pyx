@@ -4,8 +4,10 @@
 Thread: any, under the interpreter lock; waiting releases it.
 """
 cimport cython
-from cpython.ref cimport Py_DECREF, PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.ref cimport PyObject
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport free, realloc
 
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.engine cimport seconds
@@ -20,6 +22,103 @@ from kafka_native._native.message cimport (
 )
 
 
+cdef enum:
+    FIRST_SLOTS = 8
+
+
+cdef inline int32_t _slot_of(const void *token) noexcept:
+    return <int32_t>(<uintptr_t>token >> 1) - 1
+
+
+@cython.final
+cdef class CallbackTable:
+    """The callbacks of messages that are queued. The engine has tokens in their place, which are even, as those of a tally's rows aren't.
+
+    So the references are in a list, where the collector sees them: a message that is never reported keeps no cycle alive. The same callback for many messages
+    has one slot. Thread: any, under the interpreter lock.
+    """
+
+    def __cinit__(self):
+        self.objects = []
+        self.first_free = self.last = -1
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    cdef void *hold(self, callback) except NULL:
+        # The token of a callback, for one message more.
+        cdef int32_t slot = self.last
+        if slot < 0 or slot >= PyList_GET_SIZE(self.objects) or PyList_GET_ITEM(self.objects, slot) != <PyObject *>callback:
+            return self._hold_new(callback)
+        self.slots[slot].uses += 1
+        return <void *>((<uintptr_t>slot + 1) << 1)
+
+    cdef void *_hold_new(self, callback) except NULL:
+        cdef int32_t slot
+        if self.first_free < 0:
+            self._grow()
+        slot = self.first_free
+        self.first_free = self.slots[slot].next_free
+        self.slots[slot].uses = 1
+        self.last = slot
+        self.objects[slot] = callback
+        return <void *>((<uintptr_t>slot + 1) << 1)
+
+    cdef int _grow(self) except -1:
+        cdef int32_t capacity = self.capacity * 2 if self.capacity else FIRST_SLOTS
+        cdef CallbackSlot *larger = <CallbackSlot *>realloc(self.slots, <size_t>capacity * sizeof(CallbackSlot))
+        if larger == NULL:
+            raise MemoryError
+        self.slots = larger
+        self.objects += [None] * (capacity - len(self.objects))
+        for slot in range(self.capacity, capacity):
+            larger[slot].uses = 0
+            larger[slot].next_free = slot + 1 if slot + 1 < capacity else -1
+        self.first_free = self.capacity
+        self.capacity = capacity
+        return 0
+
+    cdef void hold_more(self, const void *token, int64_t count) noexcept:
+        # For so many messages more.
+        self.slots[_slot_of(token)].uses += count
+
+    cdef object take(self, const void *token):
+        # The callback of a message, which needs it no more.
+        cdef int32_t slot = _slot_of(token)
+        if slot >= PyList_GET_SIZE(self.objects):
+            return None  # the collector has been here
+        if self.slots[slot].uses > 1:
+            self.slots[slot].uses -= 1
+            return <object>PyList_GET_ITEM(self.objects, slot)
+        return self.give_back(token, 1)
+
+    cdef object give_back(self, const void *token, int64_t count):
+        # So many messages need it no more. Returned, so that its end, which may run code, comes last.
+        cdef int32_t slot = _slot_of(token)
+        self.slots[slot].uses -= count
+        if self.slots[slot].uses or slot >= PyList_GET_SIZE(self.objects):
+            return None
+        callback = <object>PyList_GET_ITEM(self.objects, slot)
+        self.slots[slot].next_free = self.first_free
+        self.first_free = slot
+        if self.last == slot:
+            self.last = -1
+        self.objects[slot] = None
+        return callback
+
+    cdef void clear(self):
+        # No message needs one any more. The slots stay where a thread may be about to give one back.
+        cdef list gone = self.objects
+        cdef int32_t slot
+        self.objects = [None] * self.capacity
+        for slot in range(self.capacity):
+            self.slots[slot].uses = 0
+            self.slots[slot].next_free = slot + 1 if slot + 1 < self.capacity else -1
+        self.first_free = 0 if self.capacity else -1
+        self.last = -1
+        gone.clear()
+
+
 @cython.final
 @cython.no_gc
 cdef class Report:
@@ -31,6 +130,7 @@ cdef class Report:
 
     def __dealloc__(self):
         kn_chunk_unref(self.chunk)
+        kn_batch_free(self.batch)  # of a producer that nobody polls any more
 
     cdef int open(self) except -1:
         # No Python code runs in here.
@@ -47,7 +147,14 @@ cdef class Report:
         self.batch.plain = NULL
         return 0
 
-    cdef int prepare(self, Engine engine) except -1:
+    cdef int prepare(self, DeliveryCore core) except -1:
+        core.engine.users += 1
+        try:
+            return self._prepare(core)
+        finally:
+            core.engine.unuse()
+
+    cdef int _prepare(self, DeliveryCore core) except -1:
         cdef kn_batch *batch = self.batch
         cdef int32_t partition = batch.partition
         cdef Batch shared
@@ -60,11 +167,11 @@ cdef class Report:
         error = None
         if batch.status != KN_OK or batch.error_code != 0:
             text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
-            error = engine.error_of(batch.status, batch.error_code, text)
+            error = core.engine.error_of(batch.status, batch.error_code, text)
             if self.ready or self.batch == NULL:
                 return 0  # making it has let another thread in, which was faster: the batch may be gone
         if batch.opaques != NULL:
-            self.take_tokens(engine, error)
+            self.take_tokens(core, error)
         if self.chunk == NULL:
             # Nothing but rows of tallies: they have been told.
             if self.batch != NULL:
@@ -87,7 +194,7 @@ cdef class Report:
         self.ready = True
         return 0
 
-    cdef int take_tokens(self, Engine engine, error) except -1:
+    cdef int take_tokens(self, DeliveryCore core, error) except -1:
         # Tells the rows among the messages to their tallies. Each token is taken before anything is made for it, which may let another thread in: so
         # none is told twice, and a tally lives until the last one was.
         cdef kn_tally *tally
@@ -98,11 +205,12 @@ cdef class Report:
             if not kn_token_is(token):
                 continue
             self.batch.opaques[self.token - 1] = KN_TOKEN_TAKEN
-            tally = kn_tally_of(engine.engine, token)
+            tally = kn_tally_of(core.engine.engine, token)
             if tally == NULL:
                 continue
-            if error is not None:
-                (<ArrowReport><object>tally.binding).add(kn_token_row(token), error)
+            report = None if error is None else core._callbacks.objects[_slot_of(tally.binding)]
+            if report is not None:
+                (<ArrowReport>report).add(kn_token_row(token), error)
             kn_tally_settle(tally, 1, error is None)
         return 0
 
@@ -129,24 +237,13 @@ cdef list list_of_runs(const kn_runs *runs):
     return [(runs.runs[i].row, runs.runs[i].offset, runs.runs[i].length) for i in range(runs.count)]
 
 
-cdef ArrowReport _take_tally(kn_batch *ticket):
-    # The report of a tally that is done, with the reference that the tally had; there is no tally any more.
-    cdef kn_tally *tally = ticket.tally
-    cdef ArrowReport report = <ArrowReport><object>tally.binding
-    report.delivered = tally.delivered
-    report.placed = list_of_runs(&tally.runs)
-    tally.binding = NULL
-    kn_tally_free(tally)
-    Py_DECREF(report)
-    return report
-
-
 @cython.no_gc_clear
 cdef class DeliveryCore:
     """What a producer does with the outcome of messages."""
 
     def __cinit__(self):
         self._reports = []
+        self._callbacks = CallbackTable.__new__(CallbackTable)
 
     cdef Report _next_report(self):
         # The first in line, ready, or None.
@@ -157,7 +254,7 @@ cdef class DeliveryCore:
                 report = <Report>self._reports[0]
                 if report.ready:
                     return report
-                report.prepare(self.engine)
+                report.prepare(self)
                 continue
             report = Report.__new__(Report)  # before the pop, which nothing may come behind
             batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
@@ -208,7 +305,7 @@ cdef class DeliveryCore:
             if batch.tally != NULL:
                 report.index = 1
                 served = 1
-                self._serve_tally(batch)
+                self._serve_tally(batch, self._callbacks.take(batch.tally.binding))
                 continue
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:
@@ -219,8 +316,7 @@ cdef class DeliveryCore:
             if batch.opaques != NULL and batch.opaques[index] != NULL:
                 if kn_token_is(batch.opaques[index]):
                     continue
-                callback = <object><PyObject *>batch.opaques[index]
-                Py_DECREF(callback)  # the engine's reference
+                callback = self._callbacks.take(batch.opaques[index])
                 batch.opaques[index] = NULL
             if callback is None or quiet:
                 continue
@@ -233,22 +329,32 @@ cdef class DeliveryCore:
             served = 1
         return served
 
-    cdef int _serve_tally(self, kn_batch *ticket) except -1:
+    cdef int _take_tally(self, kn_batch *ticket, ArrowReport report) except -1:
+        # Fills the report of a tally that is done; there is no tally any more.
+        cdef kn_tally *tally = ticket.tally
+        if report is not None:
+            report.delivered = tally.delivered
+            report.placed = list_of_runs(&tally.runs)
+        kn_tally_free(tally)
+        return 0
+
+    cdef int _serve_tally(self, kn_batch *ticket, ArrowReport report) except -1:
         # The one callback of a produce_arrow(). The tally goes first: the callback may let another thread finish the ticket.
-        cdef ArrowReport report = _take_tally(ticket)
+        self._take_tally(ticket, report)
+        if report is None:
+            return 0  # close() was faster
         callback = report.callback
         report.callback = None
         callback(report)
         return 0
 
-    cdef int _end_tally(self, kn_tally *tally, int64_t rows, bint discard) except -1:
+    cdef int _end_tally(self, kn_tally *tally, ArrowReport report, int64_t rows, bint discard) except -1:
         # No row comes any more. The report comes when the last one has an outcome, which may be now. `discard`: unless there was none at all.
-        cdef ArrowReport report = <ArrowReport><object>tally.binding
         cdef kn_batch *ticket = tally.ticket
         report.rows = rows
         if discard and rows == 0:
+            self._callbacks.take(tally.binding)
             kn_tally_discard(tally)
-            Py_DECREF(report)
             return 0
         if not kn_tally_close(tally):
             return 0
@@ -257,7 +363,8 @@ cdef class DeliveryCore:
             return 0
         # close() in another thread has made its last callback: nobody else will make this one.
         try:
-            self._serve_tally(ticket)
+            self._callbacks.take(tally.binding)
+            self._serve_tally(ticket, report)
         finally:
             kn_engine_delivered(self.engine.engine, ticket)
         return 0
@@ -386,7 +493,7 @@ cdef class DeliveryCore:
         self._last_served = True
 
     def _drain(self):
-        """After the engine has stopped: gives every callback's reference back and frees the batches. Nothing is called."""
+        """Drops the reports that nobody serves any more, and every callback: nothing is called."""
         cdef Report report
         cdef kn_batch *batch
         cdef kn_tally *tally
@@ -403,18 +510,15 @@ cdef class DeliveryCore:
             if batch == NULL:
                 break
             if batch.tally != NULL and served == 0:
-                _take_tally(batch)
+                kn_tally_free(batch.tally)
             if batch.opaques != NULL:
                 for i in range(batch.writer.record_count):
                     if kn_token_is(batch.opaques[i]):
                         tally = kn_tally_of(self.engine.engine, batch.opaques[i])
                         if tally != NULL:
                             kn_tally_settle(tally, 1, 0)
-                    elif batch.opaques[i] != NULL:
-                        callback = <object><PyObject *>batch.opaques[i]
-                        batch.opaques[i] = NULL
-                        Py_DECREF(callback)
             kn_engine_delivered(self.engine.engine, batch)
+        self._callbacks.clear()
 
     def __len__(self):
         """Messages queued or in flight, and delivery reports not served yet."""

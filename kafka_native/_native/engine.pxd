@@ -10,8 +10,13 @@ cdef inline double seconds(double timeout_s) except? -1:
     return timeout_s
 
 
+cdef class EngineHandle:
+    cdef kn_engine *engine  # NULL once it is freed, and in a forked child, from the fork on
+
+
 cdef class Engine:
-    cdef kn_engine *engine  # NULL in a forked child, from the fork on
+    cdef kn_engine *engine  # the handle's; kn_engine_closed() once that is freed; NULL in a forked child, from the fork on
+    cdef readonly EngineHandle handle
     cdef unsigned fork_count
     cdef readonly bint closed
     cdef readonly object error_of  # (status, error_code, text) -> KafkaError
@@ -22,8 +27,14 @@ cdef class Engine:
     cdef readonly object callbacks  # collections.deque of callables for the application's poll()
     cdef readonly object notices  # collections.deque of (topic, partition, offset, error) for the consumer's poll()
     cdef int waiting
+    cdef int users  # of the C engine: calls and objects that would be surprised if another thread's close() freed it
+    cdef bint stopped  # there is no broker thread any more
+    cdef bint released  # to be freed as soon as there are no `users`
+    cdef bint freed  # `engine` is the one that is closed for ever
 
     cpdef object closed_error(self, str text)
+    cdef int unuse(self) except -1
+    cdef int free_if_unused(self) except -1
     cdef Topic topic_at(self, text)
     cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1
     cdef _check(self, int status)

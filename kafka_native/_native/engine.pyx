@@ -274,6 +274,31 @@ FOR_EVER_S = KN_FOR_EVER_S
 cdef object BY_THE_ENGINE = object()  # what has no meaning without its engine is made with this, which Python code can't get hold of
 
 
+@cython.final
+cdef class EngineHandle:
+    """Owns the C engine, and refers to no Python object: a thread that sleeps holds this alone, so it keeps no client alive.
+
+    Thread: made and freed under the interpreter lock; whoever drops the last reference frees the engine.
+    """
+
+    def __dealloc__(self):
+        if self.engine != NULL:
+            with nogil:
+                kn_engine_stop(self.engine)
+                kn_engine_free(self.engine)
+
+    def wait_for_events(self, double timeout_s):
+        """Control thread: sleeps until there is an event, a kick, or the time is over (seconds, < 0: none). False: there is no engine any more."""
+        cdef int64_t timeout_ms = -1 if timeout_s < 0 or timeout_s > KN_FOR_EVER_S else <int64_t>(timeout_s * 1000 + 0.999)
+        cdef kn_engine *engine = self.engine
+        if engine == NULL:
+            return False
+        with nogil:
+            kn_queue_wait(&engine.events, timeout_ms)
+        return True
+
+
+@cython.no_gc_clear  # its destructor needs `handle`; what its lists and dicts lead to is cleared by these
 cdef class Engine:
     """One client's broker threads and queues.
 
@@ -291,12 +316,14 @@ cdef class Engine:
         except BaseException:
             kn_proxy_free(config.connection.proxy)
             raise
-        self.engine = kn_engine_new(&config)
+        self.handle = EngineHandle.__new__(EngineHandle)
+        self.engine = self.handle.engine = kn_engine_new(&config)
         if self.engine == NULL:
             kn_proxy_free(config.connection.proxy)
             kn_tls_free(config.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
-        self.engine.owner = &self.engine
+        self.engine.owners[0] = &self.handle.engine
+        self.engine.owners[1] = &self.engine
         self.fork_count = kn_fork_count()
         codecs_fill(&self.engine.codecs)
         self.error_of = error_of
@@ -308,10 +335,8 @@ cdef class Engine:
         self.notices = deque()
 
     def __dealloc__(self):
-        if self.engine != NULL:
-            with nogil:
-                kn_engine_stop(self.engine)
-                kn_engine_free(self.engine)
+        if self.handle is not None and self.handle.engine != NULL:
+            self.handle.engine.owners[1] = NULL  # the control thread may still have the handle
 
     def close(self):
         """Stops and joins every broker thread; what was queued is delivered with an error. Harmless when called twice."""
@@ -319,12 +344,43 @@ cdef class Engine:
         if self.engine != NULL:
             with nogil:
                 kn_engine_stop(self.engine)
+            self.stopped = True
             self.kick()
 
     @property
     def forked(self):
         """Whether this is a child of the process that made the engine: its threads are gone, nothing is joined or freed, and every call fails."""
         return self.fork_count != kn_fork_count()
+
+    def release(self):
+        """After `close()` and the last report: frees the C engine, its descriptors, and what is queued, as soon as no other thread is using it."""
+        self.released = True
+        self.free_if_unused()
+
+    def enter(self):
+        """A thread uses the C engine until `leave()`: so long it isn't freed."""
+        self.users += 1
+
+    def leave(self):
+        """See `enter()`."""
+        self.unuse()
+
+    cdef int unuse(self) except -1:
+        self.users -= 1
+        return self.free_if_unused() if self.released else 0
+
+    cdef int free_if_unused(self) except -1:
+        cdef kn_engine *gone = self.handle.engine
+        cdef kn_engine *closed
+        if not (self.released and self.stopped) or self.users or gone == NULL:
+            return 0
+        closed = kn_engine_closed()
+        if closed != NULL:
+            self.engine = closed
+            self.handle.engine = NULL
+            self.freed = True
+            kn_engine_free(gone)
+        return 0
 
     cpdef object closed_error(self, str text):
         """The exception for a call of a client that is closed, which says ``text``, or that belongs to the parent of a fork.
@@ -341,14 +397,18 @@ cdef class Engine:
         # Sleeps until something is queued, the deadline or a signal, whose handler then runs. False: the time was up before, so there is no need to look again.
         cdef int status
         cdef int64_t left_us = 0
+        if self.released:
+            return False
         if deadline != KN_NEVER:
             left_us = deadline - kn_clock_us()
             if left_us <= 0:
                 return False
         self.waiting += 1
+        self.users += 1
         with nogil:
             status = kn_queue_wait(queue, -1 if deadline == KN_NEVER else (left_us + 999) // 1000)
         self.waiting -= 1
+        self.unuse()
         if status == KN_ERR_INTERRUPTED:
             PyErr_CheckSignals()
         return True
@@ -365,17 +425,14 @@ cdef class Engine:
         if self.engine != NULL:
             kn_queue_kick(&self.engine.events)
 
-    def next_events(self, double timeout_s):
-        """Control thread: waits up to ``timeout_s`` (< 0: for ever) and returns the list of new `Event`s."""
+    def next_events(self):
+        """Control thread: the list of new `Event`s."""
         cdef kn_list items
         cdef kn_list *node
         if self.engine == NULL:
             return []
         kn_list_init(&items)
         kn_queue_take_all(&self.engine.events, &items)
-        if kn_list_empty(&items) and timeout_s != 0:
-            self.wait(&self.engine.events, kn_deadline_us(timeout_s))
-            kn_queue_take_all(&self.engine.events, &items)
         events = []
         while not kn_list_empty(&items):
             node = kn_list_pop_front(&items)
@@ -736,6 +793,7 @@ def live_objects():
         "chunks": kn_chunk_live(),
         "columns": kn_columns_live(),
         "cursors": kn_cursor_live(),
+        "engines": kn_engine_live(),
         "segments": kn_segment_live(),
         "tallies": kn_tally_live(),
     }

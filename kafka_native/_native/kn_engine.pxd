@@ -381,7 +381,7 @@ cdef extern from "engine/engine.h" nogil:
         int statistics
         uint32_t log_contexts
     struct kn_engine:
-        kn_engine **owner
+        kn_engine **owners[2]
         kn_engine_config config
         kn_codec_table codecs
         kn_pool *pool
@@ -394,6 +394,8 @@ cdef extern from "engine/engine.h" nogil:
     void kn_engine_config_init(kn_engine_config *config)
     kn_engine *kn_engine_new(const kn_engine_config *config)
     void kn_engine_stop(kn_engine *engine)
+    kn_engine *kn_engine_closed()
+    long kn_engine_live()
     void kn_engine_free(kn_engine *engine)
     int kn_engine_broker_add(kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
     kn_broker *kn_engine_broker(kn_engine *engine, int32_t handle)

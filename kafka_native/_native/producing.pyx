@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
-from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
+from cpython.ref cimport Py_XDECREF, Py_XINCREF, PyObject
 from cpython.sequence cimport PySequence_Check
 from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
@@ -88,7 +88,7 @@ cdef inline void _release(Piece *piece) noexcept:
 
 
 cdef inline int _opaque(on_delivery, callback, PyObject **opaque) except -1:
-    # The callback as the engine keeps it, borrowed from the arguments; NULL for none. Small, to be inlined.
+    # The callback, borrowed from the arguments; NULL for none. Small, to be inlined.
     opaque[0] = NULL
     return 0 if on_delivery is None and callback is None else _opaque_of(on_delivery if callback is None else callback, opaque)
 
@@ -190,7 +190,7 @@ cdef class Columns:
             message.partition = self.partition
             message.timestamp_ms = wall_ms if now else self.timestamp
             message.wall_ms = wall_ms
-            message.opaque = self.opaque
+            message.opaque = NULL
             if not _plain(PyTuple_GET_ITEM(self.values, index), &message.value, &message.value_bytes):
                 break
             if self.keys is not None and not _plain(PyTuple_GET_ITEM(self.keys, index), &message.key, &message.key_bytes):
@@ -204,13 +204,6 @@ cdef class Columns:
             index += 1
             count += 1
         return count
-
-    cdef void keep_opaque(self, int32_t times) noexcept:
-        # The engine's references.
-        cdef int32_t _
-        if self.opaque != NULL:
-            for _ in range(times):
-                Py_INCREF(<object>self.opaque)
 
 
 cdef inline bint _plain(PyObject *source, const uint8_t **data, int32_t *size) noexcept:
@@ -395,8 +388,7 @@ cdef class ProducerCore(DeliveryCore):
             while index < columns.count:
                 gathered = columns.gather(index, messages)
                 if gathered:
-                    status = kn_topic_produce_run(target, messages, gathered, &queued)
-                    columns.keep_opaque(queued)
+                    status = self._produce_run(target, messages, gathered, columns.opaque, &queued)
                     index += queued
                     if status == KN_OK:
                         continue
@@ -541,6 +533,8 @@ cdef class ProducerCore(DeliveryCore):
             data = key if key is None or PyBytes_CheckExact(key) else PyBytes_FromStringAndSize(<const char *>piece.data, piece.size)
         finally:
             _release(&piece)
+        if self._closed:  # maybe by code of the key's
+            raise RuntimeError("Producer has been closed")
         count = kn_topic_partition_count(target)
         if count == 0:
             count = self._partitions_of(name)
@@ -612,14 +606,39 @@ cdef class ProducerCore(DeliveryCore):
             message.partition = partition
             message.timestamp_ms = timestamp
             message.wall_ms = wall_ms
-            message.opaque = opaque
             if target != NULL:
-                status = kn_topic_produce(target, &message)
-                if status == KN_OK and opaque != NULL:
-                    Py_INCREF(<object>opaque)  # the engine's reference
+                # Code of the application's may have run since `target` was found, and closed the producer.
+                status = KN_ERR_CLOSED if self._closed else self._produce(target, &message, opaque)
         finally:
             _release(&value_piece)
             _release(&key_piece)
+        return status
+
+    @cython.final
+    cdef inline int _produce(self, kn_topic *target, kn_message *message, PyObject *opaque) except? -100:
+        cdef int status
+        message.opaque = NULL if opaque == NULL else self._callbacks.hold(<object>opaque)
+        status = kn_topic_produce(target, message)
+        if status != KN_OK and opaque != NULL:
+            self._callbacks.give_back(message.opaque, 1)
+        return status
+
+    @cython.final
+    cdef int _produce_run(self, kn_topic *target, kn_message *messages, int32_t count, PyObject *opaque, int32_t *queued) except? -100:
+        cdef int status
+        cdef int32_t i
+        queued[0] = 0
+        if self._closed:
+            return KN_ERR_CLOSED
+        if opaque == NULL:
+            return kn_topic_produce_run(target, messages, count, queued)
+        messages[0].opaque = self._callbacks.hold(<object>opaque)
+        self._callbacks.hold_more(messages[0].opaque, count - 1)
+        for i in range(1, count):
+            messages[i].opaque = messages[0].opaque
+        status = kn_topic_produce_run(target, messages, count, queued)
+        if queued[0] < count:
+            self._callbacks.give_back(messages[0].opaque, count - queued[0])
         return status
 
     cdef int _append_later(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:

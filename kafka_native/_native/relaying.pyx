@@ -5,7 +5,6 @@ Thread: the application's. Batches are queued without the interpreter lock; a `R
 """
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t
 
 from kafka_native._native.arrow_report cimport ArrowReport
@@ -110,6 +109,7 @@ cdef class Relay:
 
     def __cinit__(self, DeliveryCore core not None, str topic not None, int partition):
         # `core`: an open producer
+        cdef void *binding
         if partition < 0:
             raise ValueError(f"partition must be 0 or more, not {partition}")
         core._check_open()
@@ -118,12 +118,14 @@ cdef class Relay:
         self.report.callback = _heard
         self.relay.topic = self.topic.topic
         self.relay.partition = partition
-        self.relay.tally = kn_tally_new(core.engine.engine, <void *>self.report)
+        binding = core._callbacks.hold(self.report)
+        self.relay.tally = kn_tally_new(core.engine.engine, binding)
         if self.relay.tally == NULL:
+            core._callbacks.take(binding)
             raise MemoryError
         self.relay.tally.keeps_runs = 1
-        Py_INCREF(self.report)  # the tally's
         self.core = core
+        core.engine.users += 1  # until close()
 
     def __dealloc__(self):
         with nogil:
@@ -180,7 +182,8 @@ cdef class Relay:
         self.relay.tally = NULL
         kn_relay_give(&self.relay, NULL, 0, 0)
         if self.core.engine.engine != NULL:  # else it went with it
-            self.core._end_tally(tally, self.relay.rows, True)
+            self.core._end_tally(tally, self.report, self.relay.rows, True)
+        self.core.engine.unuse()
 
     @property
     def rows(self):

@@ -180,8 +180,10 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     chunk = NULL if buffer == NULL else kn_chunk_new(buffer)
     if chunk == NULL:
         raise MemoryError()
+    engine.users += 1
     try:
         opening.walk(engine, chunk, check_crcs, max_bytes)
     finally:
+        engine.unuse()
         kn_chunk_unref(chunk)
     return opening.messages, opening.fates, opening.failures

@@ -131,6 +131,7 @@ class Calls:
         self._closed = True
         if self._owner is None:
             self._client.close()
+            self._client.release()
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -146,7 +147,7 @@ class Calls:
     def __del__(self) -> None:
         """A client that was dropped without close() ends its threads."""
         if getattr(self, "_client", None) is not None and self._owner is None:
-            self._client.close()
+            self._client.drop()
 
     def __len__(self) -> int:
         """Always 0: confluent_kafka counts events here, which are no matter of this client's."""

@@ -79,15 +79,16 @@ class Watch:
             self._loop = loop
         return loop
 
-    def detach(self) -> None:
-        """The loop watches no more."""
+    def detach(self) -> bool:
+        """The loop watches no more; False: it will do so in a moment."""
         loop, self._loop = self._loop, None
         if loop is None or loop.is_closed() or self._bell.gone:
-            return
+            return True
         if loop.is_running() and loop is not _running_loop():
             loop.call_soon_threadsafe(_forget, loop, self._bell)  # whose descriptor is there until then
-        else:
-            loop.remove_reader(self._bell.fileno())
+            return False
+        loop.remove_reader(self._bell.fileno())
+        return True
 
     def ring(self) -> None:
         """The descriptor is readable."""
@@ -98,7 +99,8 @@ class Watch:
 
     def end(self) -> None:
         """The client is closed: nobody waits any more."""
-        self.detach()
+        if self.detach():
+            self._bell.close()
         self._wake_all()
 
     def _wake_all(self) -> None:

@@ -15,7 +15,7 @@ from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_
 from kafka_native._native.message import Message
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Asking, Watch
+from kafka_native.aio._loop import Asking, Watch, call_in_loop
 from kafka_native.control.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
@@ -325,7 +325,8 @@ class AIOProducer(Callbacks, Sending):
         """A producer that was dropped without close(): what was queued is lost, and those who wait for it are told."""
         core = getattr(self, "_core", None)
         if core is not None and not core._client.closed and self._loop is not None and self._loop.is_running():
-            core._shut()
+            core._mark_closed()
+            core._client.drop(partial(call_in_loop, self._loop, core.tell_last))
 
     def __repr__(self) -> str:
         """Name, state and what is queued."""
@@ -345,6 +346,12 @@ class _Core(Producer):
         self.block_s = block_s
         self.has_partitioner = partitioner is not None
         super()._open(engine, on_delivery, exception_of, 0.0, partitioner, partitions_of)
+
+    def tell_last(self) -> None:
+        """Event loop: the client was dropped, and has stopped; those who await reports hear of it."""
+        self._serve_last()
+        self._drain()
+        self._client.release()
 
 
 def _refuse(*_: Any) -> None:

@@ -62,7 +62,10 @@ class Doing(Protocol):
 
 
 class Aside:
-    """A client's security thread: hashing, HTTP, the user's ``oauth_cb``. It starts with its first piece of work."""
+    """A client's security thread: hashing, HTTP, the user's ``oauth_cb``. It starts with its first piece of work.
+
+    Between two pieces it holds nothing but its queue, so it keeps no client alive.
+    """
 
     def __init__(self, name: str, post: Callable[[Callable[[], None]], None]) -> None:
         """``post`` has the control thread call something."""
@@ -70,7 +73,9 @@ class Aside:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()  # guards _ended, so that nothing is posted to a client that is closed
         self._ended = False
-        self._thread = threading.Thread(target=self._loop, name=f"kafka-native security {name}", daemon=True)
+        self._thread = threading.Thread(
+            target=_work_off, args=(self._work,), name=f"kafka-native security {name}", daemon=True
+        )
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Control thread: ``done`` gets what ``work`` has returned or raised, unless the client is closed first."""
@@ -91,20 +96,31 @@ class Aside:
         if self._thread.ident is None:
             self._thread.start()
 
+    def is_current(self) -> bool:
+        """Whether the caller is on this thread."""
+        return threading.current_thread() is self._thread
+
     def stop(self) -> None:
         """Ends the thread after what it is doing, which isn't waited for any longer than a moment."""
         with self._lock:
             self._ended = True
         self._work.put(None)
-        if self._thread.ident is not None and threading.current_thread() is not self._thread:
+        if self._thread.ident is not None and not self.is_current():
             self._thread.join(END_S)
 
-    def _loop(self) -> None:
-        forks = fork_count()
-        while (step := self._work.get()) is not None:
-            step()
-            if fork_count() != forks:
-                return  # oauth_cb has forked: the control thread isn't here
+    def __del__(self) -> None:
+        """Its client wasn't closed."""
+        self._work.put(None)
+
+
+def _work_off(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+    """The security thread."""
+    forks = fork_count()
+    while (step := queue.get()) is not None:
+        step()
+        step = None  # before it sleeps
+        if fork_count() != forks:
+            return  # oauth_cb has forked: the control thread isn't here
 
 
 @dataclass(slots=True)

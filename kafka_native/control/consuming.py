@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 CLOSED = "the consumer is being closed"
+DROPPED = "the consumer was dropped without being closed"
 """Reasons for leaving that the coordinator is told (KIP-800)."""
 
 
@@ -274,6 +275,10 @@ class Consuming:
     def close(self, done: Callable[[], None], now: float) -> None:
         """Leaves the group, commits what is stored (enable.auto.commit) and waits for commits that are under way."""
         self._leave(CLOSED, lambda: self.unassign(list(self.fetching.assigned), done), now)
+
+    def quit(self, done: Callable[[], None]) -> None:
+        """The application is gone without `close()`: leaves the group; nothing is called back, nothing committed."""
+        self.membership.quit(DROPPED, done, self._clock())
 
     def _on_close(self, error: KafkaError) -> None:
         self.membership.close()

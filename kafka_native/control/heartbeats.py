@@ -362,6 +362,14 @@ class Heartbeats(ABC):
         self._member.generation = JOIN_EPOCH
         self._send_at = at
 
+    def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
+        """The application is gone: says good-bye, and nothing else from now on. The protocol has no field for why."""
+        is_member = self.state in (State.JOINED, State.JOINING, State.LEAVING) and not self._said_goodbye
+        self._next_life()
+        self.state = State.OUT
+        if not is_member or not self._say_goodbye(now, lambda reply: done()):
+            done()
+
     def close(self) -> None:
         """Nothing more is sent; who waits for `leave()` hears of it."""
         self._next_life()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -30,7 +31,7 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.schema import Request
 
 if TYPE_CHECKING:
-    from kafka_native._native.engine import Engine, Event
+    from kafka_native._native.engine import Engine, EngineHandle, Event
 
 T = TypeVar("T")
 
@@ -53,6 +54,8 @@ T = TypeVar("T")
 ) = range(1, 15)
 
 JOIN_TIMEOUT_S = 10.0
+ORPHANED_S = 1.0
+"""How long a thread whose client is being collected waits for its owner's destructor, before it ends by itself."""
 
 
 def bound_s(timeout: float) -> float | None:
@@ -66,8 +69,45 @@ def end_of(timeout_s: float) -> float:
     return NEVER if timeout_s < 0 else time.monotonic() + timeout_s
 
 
+class _Link:
+    """What the thread holds while it sleeps: nothing that leads to a callback of the user's.
+
+    So an object that owns a client and is called back by it is a cycle that the collector sees as a whole.
+    """
+
+    def __init__(self, main: MainThread) -> None:
+        self.handle: EngineHandle = main.engine.handle
+        self.main: Callable[[], MainThread | None] = weakref.ref(main)
+
+    def run(self) -> None:
+        """The thread: one turn after the other."""
+        wait_s = 0.0
+        while True:
+            if wait_s and not self.handle.wait_for_events(wait_s):
+                return  # a forked child
+            main = self.main()
+            if main is None:
+                wait_s = -1.0  # it is being collected: `MainThread.__del__` hands it over to its end
+                continue
+            if main.engine.forked:  # by what was called in the last turn: there is no client here
+                return
+            if main.stopping:
+                break
+            wait_s = main.turn()
+            main = None  # before it sleeps
+        self.main = _gone
+        main.end()
+
+
+def _gone() -> None:
+    """In place of a MainThread that has ended."""
+
+
 class MainThread:
-    """Owns the control plane of one client."""
+    """Owns the control plane of one client.
+
+    Its thread keeps it alive only during a turn, and from `begin_stop()` to the end.
+    """
 
     def __init__(self, engine: Engine, pool: BrokerPool, metadata: Metadata) -> None:
         """Not running yet: `start()` it once the managers are in."""
@@ -84,29 +124,54 @@ class MainThread:
         """Besides those above; polled before metadata."""
         self.on_close: list[Callable[[KafkaError], None]] = []
         """Called when the thread ends, with the error for what is still waited for."""
+        self.on_end: Callable[[], None] | None = None
+        """Called last of all, where nobody waits for the end."""
+        self.on_orphaned: Callable[[], None] = self.begin_stop
+        self._orphaned_at = NEVER
         self._logs = pool.logs
         self._logger = self._logs["generic"]
         self._work: deque[Callable[[], None]] = deque()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._loop, name=f"kafka-native {self._logs.name}", daemon=True)
+        self.stopping = False
+        self._link = _Link(self)
+        self._thread = threading.Thread(target=self._link.run, name=f"kafka-native {self._logs.name}", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the thread. It keeps the C engine in use, also if `stop()` has given up waiting for it."""
+        self.engine.enter()
         self._thread.start()
 
     def stop(self) -> None:
         """Ends the thread; calls that are still open end with _DESTROY. Not from the control thread itself."""
         self.begin_stop()
-        if self._thread.ident is None:
-            return  # never started: its client's constructor has failed
+        if not self.started:
+            return  # its client's constructor has failed
         self._thread.join(JOIN_TIMEOUT_S)
         if self._thread.is_alive():
             self._logger.error("the control thread has not ended within %.0f s", JOIN_TIMEOUT_S)
 
     def begin_stop(self) -> None:
         """Has the thread end soon; `on_close` hears of it."""
-        self._stopping = True
+        if not self.stopping:
+            self.stopping = True
+            self.hold()
         self.engine.kick_control()
+
+    def hold(self) -> None:
+        """The thread keeps this alive until its end, also if nobody else does: destructors hand it over so."""
+        if self.started:
+            self._link.main = lambda: self
+
+    def __del__(self) -> None:
+        """The client is being collected. Whoever owned it drops it now; where that doesn't come, `on_orphaned` does."""
+        if self.started and not self.stopping and not self.engine.closed:
+            self._orphaned_at = time.monotonic() + ORPHANED_S
+            self.hold()
+            self.engine.kick_control()
+
+    @property
+    def started(self) -> bool:
+        """Whether there is, or was, a thread."""
+        return self._thread.ident is not None
 
     def is_current(self) -> bool:
         """Whether the caller is on this thread."""
@@ -188,7 +253,7 @@ class MainThread:
 
     def check_running(self) -> None:
         """RuntimeError once the thread is ending: what is posted now may never be done."""
-        if self._stopping or self.engine.forked:
+        if self.stopping or self.engine.forked:
             raise self.engine.closed_error("the client is closed")
 
     # --- the thread ---
@@ -198,28 +263,37 @@ class MainThread:
         optional: list[Manager | None] = [self.fetching, self.routing, self.identity if produces else None]
         return [*self.managers, *(each for each in optional if each is not None), self.metadata, self.pool]
 
-    def _loop(self) -> None:
-        work = 0
-        while not (self._stopping or self.engine.forked):  # forked: by what is called on this thread
-            try:
-                wake_up = self._turn(work)
-            except Exception:
-                # A defect of ours must not end the client in silence: say so, and go on with what still works.
-                self._logger.exception("the control thread has met an unexpected error and goes on")
-                wake_up = time.monotonic() + 1.0
-            wait_s = -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
-            for event in self.engine.next_events(0.0 if self._work else wait_s):
-                self._guarded(event)
-            work = len(self._work)
-            if work:  # what is done for the application knows all that the engine had told by when it was posted
-                self.hear()
-            self._tell_dropped()
-        if not self.engine.forked:
+    def turn(self) -> float:
+        """Handles events, then what is due. Returns how many seconds to sleep, negative: until there is an event."""
+        self.hear()
+        work = len(self._work)
+        if work:  # what is done for the application knows all that the engine had told by when it was posted
+            self.hear()
+        self._tell_dropped()
+        if time.monotonic() >= self._orphaned_at:
+            self._orphaned_at = NEVER
+            self.on_orphaned()
+        if self.stopping:
+            return 0.0
+        try:
+            wake_up = min(self._turn(work), self._orphaned_at)
+        except Exception:
+            # A defect of ours must not end the client in silence: say so, and go on with what still works.
+            self._logger.exception("the control thread has met an unexpected error and goes on")
+            wake_up = time.monotonic() + 1.0
+        return 0.0 if self._work else -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
+
+    def end(self) -> None:
+        """Says what is left to say, and fails what is left to do."""
+        try:
             self._end()
+        finally:
+            self.engine.leave()
+            if self.on_end is not None:
+                self.on_end()
 
     def _end(self) -> None:
-        """What is still waited for has its outcome."""
-        for event in self.engine.next_events(0.0):
+        for event in self.engine.next_events():
             if event.kind == LOG:
                 self._guarded(event)
         self._tell_dropped()
@@ -259,7 +333,7 @@ class MainThread:
 
     def hear(self) -> None:
         """Handles what the engine has told by now."""
-        for event in self.engine.next_events(0.0):
+        for event in self.engine.next_events():
             self._guarded(event)
 
     def _guarded(self, event: Event) -> None:

@@ -63,6 +63,9 @@ class Membership(Watched, Protocol):
         ``done`` always comes, in bounded time unless the application never polls while it has a callback to be called.
         """
 
+    def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
+        """The application is gone: leaves at once, without giving anything over. ``done`` comes in bounded time."""
+
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
 

@@ -195,6 +195,19 @@ class ClassicMembership:
         self._in_step = True
         self._rebalance.revoke(going, lambda: self._if_current(serial, self._on_all_revoked))
 
+    def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
+        """Says good-bye, and nothing else from now on; a static member's session ends by itself."""
+        call = None
+        if self.state not in (State.OUT, State.FAILED) and not self._said_goodbye:
+            call = self._goodbye(reason, lambda reply: done(), now)
+        self._next_life()
+        self._stop_beat()
+        self.state = State.OUT
+        if call is None:
+            done()
+        else:
+            self._urgent.append(call)
+
     def rejoin(self, reason: str, now: float) -> None:
         """Joins again, also if it is out because the application didn't poll."""
         if self.state is State.STALE:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 UNSUBSCRIBED = "the share consumer unsubscribed from all topics"
 CLOSED = "the share consumer is being closed"
+DROPPED = "the share consumer was dropped without being closed"
 
 
 @dataclass(slots=True)
@@ -139,6 +140,10 @@ class ShareConsuming:
     def close(self, done: Callable[[], None], now: float) -> None:
         """The same, for good."""
         self._leave(CLOSED, done, now)
+
+    def quit(self, done: Callable[[], None]) -> None:
+        """The application is gone without `close()`: leaves the group. With the sessions' connections, locks end."""
+        self.membership.quit(DROPPED, done, time.monotonic())
 
     def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
         for name in self.membership.topics:

@@ -50,12 +50,17 @@ def _engine() -> Engine:
 _unread: list[Event] = []
 
 
+def _awaited(engine: Engine) -> list[Event]:
+    engine.handle.wait_for_events(1.0)
+    return engine.next_events()
+
+
 def _next(engine: Engine, kind: int) -> Event:
     """The next event of this kind; others before it are passed over."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if not _unread:
-            _unread.extend(engine.next_events(1.0))
+            _unread.extend(_awaited(engine))
         while _unread:
             event = _unread.pop(0)
             if event.kind == kind:
@@ -80,7 +85,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
         engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
         held = ctypes.PyDLL(None)  # its functions keep the interpreter lock
         held.usleep(int(SECONDS_HELD * 1e6))
-        replies = [event for event in engine.next_events(0) if event.kind == REPLY]
+        replies = [event for event in engine.next_events() if event.kind == REPLY]
         assert [(event.token, event.status, event.body) for event in replies] == [(7, 0, bytes(4))]
         engine.close()
         # Without heartbeats during the two seconds there would be none or one.

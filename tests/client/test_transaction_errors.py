@@ -316,7 +316,7 @@ def test_a_call_that_is_begun_while_the_producer_is_closed_ends(bank: Bank) -> N
         commit = pool.submit(error_of, producer.commit_transaction)
         wait_for(lambda: main._work, "the commit")
         closing = pool.submit(producer.close, 0)
-        wait_for(lambda: main._stopping, "the end")
+        wait_for(lambda: main.stopping, "the end")
         goes_on.set()
         assert commit.result(WAIT_S) == E._DESTROY
         assert closing.result(WAIT_S)

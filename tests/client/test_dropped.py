@@ -1,0 +1,489 @@
+"""A client that nobody holds any more ends, whatever calls its owner back: no thread, descriptor or member is left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_native import (
+    Consumer,
+    DeserializingConsumer,
+    KafkaException,
+    Producer,
+    SerializingProducer,
+    ShareConsumer,
+    TopicPartition,
+)
+from kafka_native._native.engine import live_objects
+from kafka_native.admin import AdminClient
+from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
+from kafka_native.control.membership import LEAVE_TIMEOUT_S
+from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor
+from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
+from tests.waiting import WAIT_S
+
+from .support import Client
+
+TOPIC = "dropped"
+WORKS = "kafka-native "
+"""What the names of the clients' threads begin with."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topic(cluster: MockCluster) -> None:
+    cluster.create_topic(TOPIC, 1)
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        producer.produce(TOPIC, b"x")
+
+
+class Owner:
+    """Has a client, and is what it calls back: the everyday shape."""
+
+    client: Any
+
+    def called(self, *args: Any, **kwargs: Any) -> Any:
+        return None
+
+
+class OwnInterceptor(Owner, ProducerInterceptor, ConsumerInterceptor):
+    """Sees the messages of its own client."""
+
+
+_numbers = itertools.count()
+
+
+def _group() -> str:
+    return f"dropped-{next(_numbers)}"
+
+
+Start = Callable[[Owner, dict[str, Any]], Any]
+
+
+def _producer(owner: Owner, conf: dict[str, Any]) -> Any:
+    producer = Producer(conf)
+    producer.produce(TOPIC, b"x", partition=0)
+    assert producer.flush(WAIT_S) == 0
+    return producer
+
+
+def _consumer(owner: Owner, conf: dict[str, Any]) -> Any:
+    consumer = Consumer({"group.id": "dropped", "auto.offset.reset": "earliest", **conf})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    assert consumer.poll(WAIT_S) is not None
+    return consumer
+
+
+def _committing(owner: Owner, conf: dict[str, Any]) -> Any:
+    consumer = _consumer(owner, {**conf, "on_commit": owner.called})
+    consumer.commit(asynchronous=True)
+    return consumer
+
+
+def _member(protocol: str) -> Start:
+    def start(owner: Owner, conf: dict[str, Any]) -> Any:
+        consumer = Consumer(
+            {"group.id": _group(), "auto.offset.reset": "earliest", "group.protocol": protocol, **conf}
+        )
+        consumer.subscribe([TOPIC], on_assign=owner.called, on_revoke=owner.called, on_lost=owner.called)
+        assert consumer.poll(WAIT_S) is not None
+        return consumer
+
+    return start
+
+
+def _sharing(owner: Owner, conf: dict[str, Any]) -> Any:
+    consumer = ShareConsumer({"group.id": "dropped-share", **conf})
+    consumer.set_acknowledgement_commit_callback(owner.called)
+    consumer.subscribe([TOPIC])
+    consumer.poll(0.1)
+    return consumer
+
+
+def _admin(owner: Owner, conf: dict[str, Any]) -> Any:
+    admin = AdminClient(conf)
+    admin.list_topics(timeout=WAIT_S)
+    return admin
+
+
+def _unserved(produce: Callable[[Producer, Owner], Any]) -> Start:
+    def start(owner: Owner, conf: dict[str, Any]) -> Any:
+        producer = Producer({**conf, "linger.ms": 0})
+        produce(producer, owner)
+        time.sleep(0.1)  # delivered, or not: nobody serves the report
+        return producer
+
+    return start
+
+
+def _unsent(owner: Owner, conf: dict[str, Any]) -> Any:
+    producer = Producer({**conf, "linger.ms": 100_000})
+    for _ in range(20):
+        producer.produce(TOPIC, b"x", on_delivery=owner.called)
+    return producer
+
+
+def _rows(producer: Producer, owner: Owner) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    producer.produce_arrow(TOPIC, pyarrow.table({"value": [b"x"] * 5}), on_delivery=owner.called)
+
+
+def _refused(owner: Owner, conf: dict[str, Any]) -> Any:
+    """A callback waits for a poll() that never comes: error_cb's, as nobody listens there."""
+    producer = Producer({**conf, "bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(KafkaException):
+        producer.list_topics(timeout=0.5)
+    assert producer._client.engine.callbacks
+    return producer
+
+
+def _in_loop(start: Callable[[Owner, dict[str, Any]], Any]) -> Start:
+    def run(owner: Owner, conf: dict[str, Any]) -> Any:
+        async def main() -> Any:
+            client = start(owner, conf)
+            if isinstance(client, AIOProducer):
+                await (await client.produce(TOPIC, b"x", on_delivery=owner.called))
+            elif isinstance(client, AIOConsumer):
+                await client.subscribe([TOPIC], on_assign=owner.called)
+                assert await client.poll(WAIT_S) is not None
+            else:
+                await client.list_topics(timeout=WAIT_S)
+            return client
+
+        return asyncio.run(main())
+
+    return run
+
+
+def _with(start: Start, *names: str, **conf: Any) -> Start:
+    return lambda owner, given: start(owner, {**given, **conf, **dict.fromkeys(names, owner.called)})
+
+
+SASL = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
+STARTS: dict[str, Start] = {
+    **{
+        f"{kind}: {name}": _with(start, name)
+        for kind, start in {"producer": _producer, "consumer": _consumer, "admin": _admin, "share": _sharing}.items()
+        for name in ("error_cb", "stats_cb", "throttle_cb", "log_cb")
+        if (kind, name) != ("share", "stats_cb")
+    },
+    "producer: on_delivery": _with(_producer, "on_delivery"),
+    "producer: partitioner_cb": _with(_unsent, "error_cb", partitioner_cb=lambda *_: 0),
+    "producer: stats": _with(_producer, "stats_cb", **{"statistics.interval.ms": 10}),
+    "producer: log.queue": _with(_producer, "log_cb", **{"log.queue": True, "debug": "all"}),
+    "producer: debug": _with(_producer, "log_cb", debug="all"),
+    "producer: oauth_cb": lambda owner, conf: Producer({**conf, **SASL, "oauth_cb": owner.called}),
+    "producer: interceptors": lambda owner, conf: _producer(owner, {**conf, "interceptors": [owner]}),
+    "producer: unserved produce()": _unserved(lambda p, owner: p.produce(TOPIC, b"x", on_delivery=owner.called)),
+    "producer: unserved many": _unserved(lambda p, owner: p.produce_many(TOPIC, [b"x"] * 9, on_delivery=owner.called)),
+    "producer: unserved batch": _unserved(
+        lambda p, owner: p.produce_batch(TOPIC, [{"value": b"x"}] * 9, on_delivery=owner.called)
+    ),
+    "producer: unserved rows": _unserved(_rows),
+    "producer: unsent": _unsent,
+    "producer: error_cb unserved": _with(_refused, "error_cb"),
+    "consumer: interceptors": lambda owner, conf: _consumer(owner, {**conf, "interceptors": [owner]}),
+    "serializing producer": _with(
+        lambda owner, conf: SerializingProducer(conf), "error_cb", "key.serializer", "value.serializer"
+    ),
+    "deserializing consumer": _with(
+        lambda owner, conf: DeserializingConsumer({"group.id": "dropped", **conf}),
+        "error_cb",
+        "key.deserializer",
+        "value.deserializer",
+    ),
+    "consumer: on_commit": _committing,
+    "consumer: classic group": _member("classic"),
+    "consumer: consumer group": _member("consumer"),
+    "aio producer": _in_loop(_with(lambda owner, conf: AIOProducer(conf), "error_cb", "on_delivery", "log_cb")),
+    "aio consumer": _in_loop(
+        _with(
+            lambda owner, conf: AIOConsumer({"group.id": _group(), "auto.offset.reset": "earliest", **conf}),
+            "error_cb",
+            "on_commit",
+            "log_cb",
+        )
+    ),
+    "aio admin": _in_loop(_with(lambda owner, conf: AIOAdminClient(conf), "error_cb", "log_cb")),
+}
+
+
+def _threads() -> set[str]:
+    return {each.name for each in threading.enumerate() if each.name.startswith(WORKS)}
+
+
+def _descriptors() -> int:
+    """Eventfds: each client has some, and the mock cluster's sockets in this process don't count."""
+    found = 0
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            found += "eventfd" in str(each.readlink())
+    return found
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts the descriptors in /proc")
+
+
+def _awaited(done: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        if time.monotonic() >= deadline:
+            return False
+        gc.collect()
+        time.sleep(0.02)
+    return True
+
+
+def _own(start: Start, conf: dict[str, Any]) -> weakref.ref[Owner]:
+    owner = OwnInterceptor()
+    owner.client = start(owner, conf)
+    return weakref.ref(owner)
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_an_owner_that_its_client_calls_back_is_collected_with_it(client: Client, kind: str):
+    gc.collect()
+    threads, engines = _threads(), live_objects()["engines"]
+    gone = [_own(STARTS[kind], {"bootstrap.servers": client.bootstrap}) for _ in range(2)]
+    assert _threads() - threads
+    assert _awaited(lambda: not any(each() for each in gone)), "the owner is kept"
+    assert _awaited(lambda: _threads() <= threads), _threads() - threads
+    assert _awaited(lambda: live_objects()["engines"] <= engines), "descriptors and memory are kept"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_is_dropped_leaves_its_group(cluster: MockCluster, client: Client, protocol: str):
+    owner = Owner()
+    group = f"left-{protocol}"
+    owner.client = _member(protocol)(owner, {"bootstrap.servers": client.bootstrap, "group.id": group})
+    admin = AdminClient({"bootstrap.servers": client.bootstrap})
+
+    def members() -> int:
+        return len(admin.describe_consumer_groups([group])[group].result(WAIT_S).members)
+
+    assert members() == 1
+    del owner
+    gc.collect()
+    assert _awaited(lambda: members() == 0)
+    admin.close()
+
+
+CLOSED: dict[str, Start] = {
+    "producer": _producer,
+    "producer with reports": _unserved(lambda p, owner: p.produce(TOPIC, b"x", on_delivery=owner.called)),
+    "producer with unsent messages": _unsent,
+    "consumer": _consumer,
+    "member": _member("classic"),
+    "share consumer": _sharing,
+    "admin": _admin,
+    "serializing producer": STARTS["serializing producer"],
+    "deserializing consumer": STARTS["deserializing consumer"],
+}
+
+
+def _close(client: Any) -> None:
+    if isinstance(client, Producer):
+        client.close(0)
+    else:
+        client.close()
+
+
+@linux
+@pytest.mark.parametrize("kind", [*CLOSED, "aio producer", "aio consumer", "aio admin"])
+def test_close_frees_without_the_collector(client: Client, kind: str, collector_off: None):
+    """Also while somebody keeps the client that is closed."""
+    kept = [_opened_and_closed(client, kind) for _ in range(2)]  # what the first ones import and cache is no leak
+    threads, descriptors, live = _threads(), _descriptors(), live_objects()
+    kept += [_opened_and_closed(client, kind) for _ in range(3)]
+    assert _awaited_uncollected(lambda: _threads() <= threads), _threads() - threads
+    assert _awaited_uncollected(lambda: _descriptors() <= descriptors)
+    left = live_objects()
+    left["cursors"] = live["cursors"]  # small, and the kept client's
+    assert left == live
+
+
+def _opened_and_closed(client: Client, kind: str) -> Any:
+    conf = {"bootstrap.servers": client.bootstrap}
+    if kind in CLOSED:
+        opened = CLOSED[kind](Owner(), conf)
+        _close(opened)
+        return opened
+
+    async def main() -> Any:
+        group = {"group.id": _group(), "auto.offset.reset": "earliest"}
+        if kind == "aio producer":
+            opened: Any = AIOProducer(conf)
+            await (await opened.produce(TOPIC, b"x"))
+        elif kind == "aio consumer":
+            opened = AIOConsumer({**conf, **group})
+            await opened.subscribe([TOPIC])
+            assert await opened.poll(WAIT_S) is not None
+        else:
+            opened = AIOAdminClient(conf)
+            await opened.list_topics(timeout=WAIT_S)
+        await opened.close()
+        return opened
+
+    return asyncio.run(main())
+
+
+@linux
+def test_a_client_that_is_closed_while_threads_wait_in_it(client: Client, collector_off: None):
+    """Its descriptors go when the last one has come back."""
+    descriptors = _descriptors()
+    consumer = client.consumer(**{"group.id": _group()})
+    consumer.assign([TopicPartition(TOPIC, 0, 1_000_000)])
+    waiting = [threading.Thread(target=consumer.poll, args=(WAIT_S,)) for _ in range(3)]
+    for each in waiting:
+        each.start()
+    time.sleep(0.2)
+    consumer.close()
+    for each in waiting:
+        each.join(WAIT_S)
+        assert not each.is_alive()
+    assert _awaited_uncollected(lambda: _descriptors() <= descriptors)
+
+
+@pytest.fixture
+def collector_off() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _awaited_uncollected(done: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + WAIT_S
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return done()
+
+
+@pytest.fixture
+def unraised(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What destructors and threads have raised."""
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    return raised
+
+
+def _drop_in_its_own_thread(conf: dict[str, Any]) -> None:
+    """The last reference goes in a callback of a future."""
+    admin = AdminClient(conf)
+    future = admin.list_consumer_groups()
+    holder: list[Any] = [admin]
+    del admin
+    future.add_done_callback(lambda _: holder.clear())
+    assert _awaited_uncollected(lambda: not holder)
+
+
+def _close_in_its_own_thread(conf: dict[str, Any]) -> None:
+    admin = AdminClient(conf)
+    admin.list_consumer_groups().add_done_callback(lambda _: admin.close())
+    assert _awaited_uncollected(lambda: admin._closed)
+
+
+def _collect_in_anothers_thread(conf: dict[str, Any]) -> None:
+    """The collector runs on the control thread of a client that has nothing to do with it."""
+    for start in (_producer, _member("consumer"), _admin, _sharing):
+        _own(_with(start, "error_cb", "log_cb"), conf)
+    with AdminClient(conf) as other:
+        collected: list[int] = []
+        other.list_consumer_groups().add_done_callback(lambda _: collected.append(gc.collect()))
+        assert _awaited_uncollected(lambda: bool(collected))
+
+
+def _drop_in_the_log_thread(conf: dict[str, Any]) -> None:
+    holder: list[Any] = []
+
+    def log_cb(*args: object) -> None:
+        if holder:
+            holder.clear()
+
+    holder.append(Producer({**conf, "debug": "all", "log_cb": log_cb}))
+    holder[0].list_topics(timeout=WAIT_S)
+    assert _awaited_uncollected(lambda: not holder)
+
+
+def _drop_in_the_security_thread(conf: dict[str, Any]) -> None:
+    holder: list[Any] = []
+
+    def oauth_cb(_: str) -> tuple[str, float]:
+        assert _awaited_uncollected(lambda: bool(holder))
+        holder.clear()
+        return "token", time.time() + 1000
+
+    holder.append(Producer({**conf, **SASL, "oauth_cb": oauth_cb}))
+    assert _awaited_uncollected(lambda: not holder)
+
+
+def _drop_after_an_asynchronous_commit(conf: dict[str, Any]) -> None:
+    _committing(Owner(), conf)
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        _drop_in_its_own_thread,
+        _close_in_its_own_thread,
+        _collect_in_anothers_thread,
+        _drop_in_the_log_thread,
+        _drop_in_the_security_thread,
+        _drop_after_an_asynchronous_commit,
+    ],
+)
+def test_a_destructor_waits_for_no_thread_that_waits_for_it(
+    client: Client, unraised: list[Any], collector_off: None, drop: Callable[[dict[str, Any]], None]
+):
+    threads = _threads()
+    drop({"bootstrap.servers": client.bootstrap})
+    assert _awaited_uncollected(lambda: _threads() <= threads), _threads() - threads
+    assert unraised == []
+
+
+def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(cluster: MockCluster, client: Client):
+    threads = _threads()
+    conf = {"bootstrap.servers": client.bootstrap, "socket.timeout.ms": 1000}  # so long its control thread waits
+    consumer = _member("classic")(Owner(), conf)
+    cluster.delay_responses(None, WAIT_S, ApiKey.LEAVE_GROUP)
+    try:
+        began = time.monotonic()
+        del consumer
+        assert time.monotonic() - began < LEAVE_TIMEOUT_S
+    finally:
+        cluster.faults.clear()
+    assert _awaited(lambda: _threads() <= threads), _threads() - threads
+
+
+@linux
+def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(cluster: MockCluster, client: Client):
+    fenced = cluster.broker_ids[-1]
+
+    def is_known(producer: Producer) -> bool:
+        producer.list_topics(timeout=WAIT_S)
+        return fenced in producer._client.main.pool.nodes
+
+    def goes_and_comes(producer: Producer) -> int:
+        cluster.remove_broker(fenced)
+        assert _awaited_uncollected(lambda: not is_known(producer))
+        cluster.broker_up(fenced)
+        assert _awaited_uncollected(lambda: is_known(producer))
+        return _descriptors()
+
+    with client.producer() as producer:
+        assert _awaited_uncollected(lambda: is_known(producer))
+        descriptors = goes_and_comes(producer)
+        for _ in range(5):
+            assert goes_and_comes(producer) <= descriptors + 1  # a thread may not have ended when the next one starts
