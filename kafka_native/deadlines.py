@@ -5,8 +5,8 @@ Every call that takes a timeout has it read here, or by ``seconds()`` of ``_nati
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
-from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from kafka_native._native import engine
@@ -47,7 +47,7 @@ def left_s(deadline: float | None) -> float:
     return -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-class PatientFuture(Future[T]):
+class Future(concurrent.futures.Future[T]):
     """Python's future, but that waits of more than a year have no end instead of an OverflowError."""
 
     def result(self, timeout: float | None = None) -> T:

@@ -256,7 +256,7 @@ class ShareConsumer:
         :raises ConcurrentModificationException: Another thread is using the consumer.
         :raises KafkaException: _FATAL, after a fatal error.
         """
-        timeout_s = seconds(timeout)
+        timeout_s = _seconds(timeout)
         with self._entering("poll"):
             if not self._topics:
                 raise IllegalStateException("Consumer is not subscribed to any topics")
@@ -405,7 +405,7 @@ class ShareConsumer:
         again sooner or later. Empty: there was nothing to tell.
         :raises IllegalStateException: The consumer is closed.
         """
-        timeout_s = seconds(timeout)
+        timeout_s = _seconds(timeout)
         with self._entering("commit_sync"):
             told = self._collect(accept=not self._explicit)
             results: dict[TopicPartition, KafkaException | None] = {}
@@ -643,3 +643,10 @@ def _unusable(topic: str, partition: int, status: int, offset: int) -> Message:
     code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else cause.code()
     text = f"{cause.str()} in {topic} [{partition}] at offset {offset}; its records are released"
     return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code, text))
+
+
+def _seconds(timeout: float) -> float:
+    """A timeout as `seconds()` reads it; None is none here, as in confluent_kafka."""
+    if timeout is None:
+        raise TypeError("the timeout must be a number of seconds, not None")
+    return seconds(timeout)

@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from kafka_native import deadlines
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native.admin._checks import checked_timeout, wire_ms
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
@@ -17,7 +18,6 @@ from kafka_native.config import parse
 from kafka_native.control.errands import MOST_BYTES, UNANSWERED, Errand, Settle, Steps, size_of
 from kafka_native.control.main_thread import end_of
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
-from kafka_native.deadlines import PatientFuture, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.schema import Request
@@ -112,7 +112,7 @@ class Calls:
         if self._owner is not None or not isinstance(self._client, Handle):
             return 0
         made = 0
-        timeout_s = seconds(timeout)
+        timeout_s = deadlines.seconds(timeout)
         wait_s = None if timeout_s < 0 else timeout_s
         try:
             while True:
@@ -189,7 +189,7 @@ class Calls:
         :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``, whose ``make`` is given keys.
         """
         self._check_open()
-        futures: dict[K, Future[Any]] = {key: PatientFuture() for key, _ in items}
+        futures: dict[K, Future[Any]] = {key: deadlines.Future() for key, _ in items}
         for future in futures.values():
             future.set_running_or_notify_cancel()  # from here on it can't be cancelled
         counts = Counter(key for key, _ in items)
