@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,7 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.security.proxy import proxy_of
 from kafka_native.statistics import ClientMetrics
+from kafka_native.threads import Lock
 from kafka_native.types import (
     OFFSET_INVALID,
     BrokerMetadata,
@@ -94,7 +94,7 @@ class Client:
         self.fatal: KafkaError | None = None
         self._error_cb = config.function("error_cb")
         self._throttle_cb = config.function("throttle_cb")
-        self._closing = threading.Lock()
+        self._closing = Lock()
         self._errands: Errands | None = None  # under _closing
         pool = BrokerPool(
             self.engine,
@@ -126,13 +126,13 @@ class Client:
         self.leave_group: Callable[[Callable[[], None]], None] | None = None
         """Control thread: has a member leave its group without its application, then calls what it is given."""
         self._stopped: Callable[[], None] = self.release
-        self._ended: threading.Lock | None = None
+        self._ended: Any = None
         self._thread = self.main  # also where asyncio's clients put something else in its place
         self.main.on_throttled = pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         self.main.on_orphaned = self.drop
         _clients.add(self)
-        if exits_elsewhere():  # too late for _at_exit() to find it: its threads would be ended in the middle of it all
+        if exits_elsewhere():  # too late for _at_exit() to find it, and its threads would end wherever they are
             self.close()
             raise SystemExit
 
@@ -369,7 +369,7 @@ class Client:
             self._end()
             return
         _dropped.add(self)
-        ended = self._ended = threading.Lock()
+        ended = self._ended = Lock()
         ended.acquire()  # until the end
         main.on_end = self._end
         main.hold()
@@ -425,7 +425,12 @@ class Client:
         pool = self.main.pool
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         asked = self.main.begin_gather(lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout)
-        while not wait([asked], ADMISSION_LOOK_S).done:
+        while True:
+            try:
+                asked.exception(ADMISSION_LOOK_S)
+                return
+            except FutureTimeoutError:
+                pass
             down, refusal = self.main.run(lambda: (pool.all_down(), pool.refusal()))
             if down and refusal is not None:
                 raise KafkaException(refusal)

@@ -29,6 +29,7 @@ from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ConsumerHooks, intercept
 from kafka_native.statistics import ClientMetrics
+from kafka_native.threads import Event
 from kafka_native.types import OFFSET_INVALID, ClusterMetadata, ConsumerGroupMetadata, TopicPartition, Uuid
 
 CLOSE_S = 30.0
@@ -459,7 +460,7 @@ class Consumer(Assigning):
 
     def _finish(self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool) -> None:
         """Has the control thread end something, and makes the callbacks that this takes; then raises what they did."""
-        ended = threading.Event()
+        ended = Event()
         engine = self._client.engine
 
         def done() -> None:

@@ -15,15 +15,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable
-from queue import Empty, SimpleQueue
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_native._native.engine import fork_count
 from kafka_native._reference.client_properties import CONTEXTS as CONTEXTS
+from kafka_native.threads import Empty, RLock, SimpleQueue, Thread, current_name, get_ident
 
 ERROR, WARNING, INFO, DEBUG = 3, 4, 6, 7
 """Syslog's numbers, as in ``log_level``."""
@@ -143,9 +143,9 @@ class Logs:
         self._call_back = call_back
         self._lines_max = lines_max
         self._lines: _Queue = SimpleQueue()  # its put() may be called from a finaliser
-        self._lock = threading.RLock()  # likewise: guards what is below
-        self._thread: threading.Thread | None = None
-        self._telling = threading.RLock()  # held by the log thread while it is in a handler, which may fork itself
+        self._lock = RLock()  # likewise: guards what is below
+        self._thread: Thread | None = None
+        self._telling = RLock()  # held by the log thread while it is in a handler, which may fork itself
         self._announced = False
         self._ended = False
         self._fork_count = fork_count()
@@ -192,7 +192,7 @@ class Logs:
             level,
             context,
             printable(text % args if args else text),
-            thread or threading.current_thread().name,
+            thread or current_name(),
             time.time() if created is None else created,
             error,
         )
@@ -219,8 +219,7 @@ class Logs:
                     self._start()
 
     def _start(self) -> None:
-        name = f"kafka-native log {self.name}"
-        thread = threading.Thread(target=_tell_each, args=(self._lines, self._telling), name=name, daemon=True)
+        thread = Thread(partial(_tell_each, self._lines, self._telling), f"kafka-native log {self.name}")
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending, or there can't be another thread
@@ -275,7 +274,7 @@ class Logs:
             thread = self._thread
         if thread is not None:
             self._lines.put(None)
-            if thread is not threading.current_thread():
+            if not thread.is_current():
                 thread.join(END_S)
         else:
             self._tell_all()
@@ -301,7 +300,7 @@ _taken: Final[dict[int, list[Any]]] = {}
 
 
 def _before_fork() -> None:
-    taken = _taken[threading.get_ident()] = []
+    taken = _taken[get_ident()] = []
     deadline = time.monotonic() + FORK_S
     locks = list(_telling)  # at once: log threads come and go
     locks.sort(key=id)  # in one order: two threads may fork at once
@@ -309,7 +308,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    for lock in _taken.pop(threading.get_ident(), ()):
+    for lock in _taken.pop(get_ident(), ()):
         lock.release()
 
 

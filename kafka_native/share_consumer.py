@@ -35,6 +35,7 @@ from kafka_native.errors import (
     from_status,
 )
 from kafka_native.statistics import ClientMetrics
+from kafka_native.threads import Event
 from kafka_native.types import AcknowledgeType, Messages, TopicPartition
 
 CLOSED_TEXT = "Share consumer closed"
@@ -511,7 +512,7 @@ class ShareConsumer:
         told = self._collect(accept=False)
         self._held.clear()
         self._batch = iter(())
-        ended = threading.Event()
+        ended = Event()
         engine = self._client.engine
 
         def done() -> None:

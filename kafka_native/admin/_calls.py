@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
@@ -22,6 +21,7 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.schema import Request
 from kafka_native.statistics import ClientMetrics
+from kafka_native.threads import Empty, SimpleQueue, new_future
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,7 +37,7 @@ class Handle(Client):
 
     def __init__(self, *args: Any) -> None:
         """See `Client`."""
-        self.callbacks: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        self.callbacks: SimpleQueue[Callable[[], Any]] = SimpleQueue()
         super().__init__(*args)
 
     def call_back(self, callback: Callable[[], Any]) -> None:
@@ -120,7 +120,7 @@ class Calls:
                 made += 1
                 wait_s = 0
                 callback()
-        except queue.Empty:
+        except Empty:
             return made
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class Calls:
         :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``, whose ``make`` is given keys.
         """
         self._check_open()
-        futures: dict[K, Future[Any]] = {key: deadlines.Future() for key, _ in items}
+        futures: dict[K, Future[Any]] = {key: new_future(deadlines.Future) for key, _ in items}
         for future in futures.values():
             future.set_running_or_notify_cancel()  # from here on it can't be cancelled
         counts = Counter(key for key, _ in items)

@@ -9,11 +9,10 @@ Thread: the control thread, but for `Aside`'s own, on which mechanisms do what m
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import SimpleQueue
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_native._native.engine import fork_count
@@ -31,6 +30,7 @@ from kafka_native.protocol.sasl import (
 )
 from kafka_native.protocol.schema import Request
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
+from kafka_native.threads import Lock, SimpleQueue, Thread
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Event
@@ -71,11 +71,9 @@ class Aside:
         """``post`` has the control thread call something."""
         self._post = post
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()  # guards _ended, so that nothing is posted to a client that is closed
+        self._lock = Lock()  # guards _ended, so that nothing is posted to a client that is closed
         self._ended = False
-        self._thread = threading.Thread(
-            target=_work_off, args=(self._work,), name=f"kafka-native security {name}", daemon=True
-        )
+        self._thread = Thread(partial(_work_off, self._work), f"kafka-native security {name}")
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Control thread: ``done`` gets what ``work`` has returned or raised, unless the client is closed first."""
@@ -93,19 +91,19 @@ class Aside:
                     self._post(lambda: done(outcome))
 
         self._work.put(step)
-        if self._thread.ident is None:
+        if not self._thread.started:
             self._thread.start()
 
     def is_current(self) -> bool:
         """Whether the caller is on this thread."""
-        return threading.current_thread() is self._thread
+        return self._thread.is_current()
 
     def stop(self) -> None:
         """Ends the thread after what it is doing, which isn't waited for any longer than a moment."""
         with self._lock:
             self._ended = True
         self._work.put(None)
-        if self._thread.ident is not None and not self.is_current():
+        if self._thread.started and not self.is_current():
             self._thread.join(END_S)
 
     def __del__(self) -> None:

@@ -7,7 +7,6 @@ and wait for the outcome; nothing of the control plane is touched by another thr
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections import deque
@@ -29,6 +28,7 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.schema import Request
+from kafka_native.threads import Thread, new_future
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, EngineHandle, Event
@@ -133,7 +133,7 @@ class MainThread:
         self._work: deque[Callable[[], None]] = deque()
         self.stopping = False
         self._link = _Link(self)
-        self._thread = threading.Thread(target=self._link.run, name=f"kafka-native {self._logs.name}", daemon=True)
+        self._thread = Thread(self._link.run, f"kafka-native {self._logs.name}")
 
     def start(self) -> None:
         """Starts the thread. It keeps the C engine in use, also if `stop()` has given up waiting for it."""
@@ -171,11 +171,11 @@ class MainThread:
     @property
     def started(self) -> bool:
         """Whether there is, or was, a thread."""
-        return self._thread.ident is not None
+        return self._thread.started
 
     def is_current(self) -> bool:
         """Whether the caller is on this thread."""
-        return threading.current_thread() is self._thread
+        return self._thread.is_current()
 
     # --- for application threads ---
 
@@ -190,7 +190,7 @@ class MainThread:
 
     def begin_run(self, work: Callable[[], T]) -> Future[T]:
         """Runs ``work`` on the control thread; `outcome()` waits for it."""
-        future: Future[T] = Future()
+        future: Future[T] = new_future()
 
         def step() -> None:
             try:
@@ -217,7 +217,7 @@ class MainThread:
         self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float
     ) -> Future[Any]:
         """The same; `outcome()` waits for it."""
-        future: Future[Any] = Future()
+        future: Future[Any] = new_future()
         wait_s = seconds(timeout_s)
 
         def done(reply: Reply) -> None:

@@ -10,7 +10,6 @@ Thread: the control thread, but for the callback itself, which the application's
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from kafka_native.control.positions import Key
 from kafka_native.logs import QUIET, Log
+from kafka_native.threads import Event
 from kafka_native.types import OFFSET_STORED
 
 __all__ = ["Commits", "Key", "Kind", "Listener", "Partitions", "Rebalance"]
@@ -220,7 +220,7 @@ class Rebalance:
         The application's thread goes on to take messages afterwards, and none of them may be of what it has just given
         up: so it waits until the control thread has stopped that.
         """
-        finished = threading.Event()
+        finished = Event()
 
         def work() -> None:
             try:

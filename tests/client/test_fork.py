@@ -83,7 +83,7 @@ def storm(client: Client, forks: int) -> None:
 
 
 def test_children_end_whatever_their_parents_threads_are_at(client: Client) -> None:
-    storm(client, 30)
+    storm(client, 15)
 
 
 @pytest.mark.slow
