@@ -13,10 +13,7 @@ long kn_chunk_live(void) { return atomic_load(&live_count); }
 struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer)
 {
     struct kn_chunk *chunk = malloc(sizeof *chunk);
-    if (!chunk) {
-        kn_buffer_give(buffer);
-        return NULL;
-    }
+    if (!chunk) return NULL;
     atomic_init(&chunk->refs, 1);
     chunk->buffer = buffer;
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);

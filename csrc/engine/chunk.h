@@ -13,7 +13,7 @@ struct kn_chunk {
     struct kn_buffer *buffer;
 };
 
-struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer); /* takes the buffer, also on failure (NULL) */
+struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer); /* takes the buffer; NULL: no memory, and the buffer stays the caller's */
 struct kn_chunk *kn_chunk_ref(struct kn_chunk *chunk);
 void kn_chunk_unref(struct kn_chunk *chunk); /* NULL is allowed */
 long kn_chunk_live(void);

@@ -489,7 +489,10 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
 {
     struct kn_request *request = KN_LIST_ENTRY(kn_list_first(&connection->in_flight), struct kn_request, node);
     struct kn_chunk *chunk = kn_chunk_new(buffer);
-    if (!chunk) return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
+    if (!chunk) {
+        kn_buffer_give(buffer);
+        return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
+    }
     struct kn_span body = kn_span_of(chunk->buffer->data, chunk->buffer->size_bytes);
     int status = kn_frame_reply_header_skip(&body, request->flags & KN_REQUEST_FLEXIBLE_REPLY);
     if (status) {

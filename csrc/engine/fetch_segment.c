@@ -152,7 +152,10 @@ static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view, stru
         if (status != KN_OK) return status;
     }
     struct kn_chunk *chunk = opened ? kn_chunk_new(opened) : kn_chunk_ref(job->chunk);
-    if (!chunk) return KN_ERR_NOMEM;
+    if (!chunk) {
+        kn_buffer_give(opened);
+        return KN_ERR_NOMEM;
+    }
     struct kn_segment_batch *batch = &segment->batches[segment->batch_count++];
     batch->view = *view;
     batch->chunk = chunk;

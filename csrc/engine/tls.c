@@ -160,6 +160,7 @@ static void keep_certificate(struct kn_stream *stream, void *certificate)
         int got = call->BIO_read(bio, buffer->data, CERTIFICATE_BYTES_MAX);
         buffer->size_bytes = got > 0 ? (size_t)got : 0;
         stream->certificate = kn_chunk_new(buffer);
+        if (!stream->certificate) kn_buffer_give(buffer);
     }
     if (bio) call->BIO_free(bio);
 }

@@ -140,7 +140,7 @@ cdef class Report:
             raise SystemError("a delivered batch can't be read back")
         self.chunk = kn_chunk_new(self.batch.plain)
         if self.chunk == NULL:
-            raise MemoryError
+            raise MemoryError  # the batch has kept its bytes: the next call opens it
         # The chunk's now: Messages may outlive the batch.
         if self.batch.wire == self.batch.plain:
             self.batch.wire = NULL

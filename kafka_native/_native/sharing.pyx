@@ -144,6 +144,7 @@ cdef class _Opening:
                 continue
             of_batch = kn_chunk_ref(chunk) if opened == NULL else kn_chunk_new(opened)
             if of_batch == NULL:
+                kn_buffer_give(opened)
                 raise MemoryError()
             try:
                 self.take(&view, of_batch)
@@ -179,6 +180,7 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     PyBuffer_Release(&held)
     chunk = NULL if buffer == NULL else kn_chunk_new(buffer)
     if chunk == NULL:
+        kn_buffer_give(buffer)
         raise MemoryError()
     engine.users += 1
     try:
