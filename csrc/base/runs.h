@@ -22,6 +22,19 @@ struct kn_runs { /* all zero: empty */
     int64_t count, capacity;
 };
 
+/* Room for so many more runs: that many calls of kn_runs_add() can't fail. KN_OK or KN_ERR_NOMEM. */
+static inline int kn_runs_reserve(struct kn_runs *runs, int64_t count)
+{
+    int64_t capacity = runs->capacity ? runs->capacity : KN_RUNS_FIRST;
+    while (capacity < runs->count + count) capacity *= 2;
+    if (capacity == runs->capacity) return KN_OK;
+    struct kn_run *larger = realloc(runs->runs, (size_t)capacity * sizeof *larger);
+    if (!larger) return KN_ERR_NOMEM;
+    runs->runs = larger;
+    runs->capacity = capacity;
+    return KN_OK;
+}
+
 /* Rows that come behind those which are there. KN_ERR_NOMEM: they aren't added. */
 static inline int kn_runs_add(struct kn_runs *runs, int64_t row, int64_t offset, int64_t length)
 {
@@ -30,13 +43,7 @@ static inline int kn_runs_add(struct kn_runs *runs, int64_t row, int64_t offset,
         last->length += length;
         return KN_OK;
     }
-    if (runs->count == runs->capacity) {
-        int64_t capacity = runs->capacity ? runs->capacity * 2 : KN_RUNS_FIRST;
-        struct kn_run *larger = realloc(runs->runs, (size_t)capacity * sizeof *larger);
-        if (!larger) return KN_ERR_NOMEM;
-        runs->runs = larger;
-        runs->capacity = capacity;
-    }
+    if (kn_runs_reserve(runs, 1) != KN_OK) return KN_ERR_NOMEM;
     runs->runs[runs->count++] = (struct kn_run){row, offset, length};
     return KN_OK;
 }

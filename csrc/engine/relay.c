@@ -94,12 +94,12 @@ static int make_whole(struct kn_relay *relay, const struct kn_batch_view *view)
     return KN_OK;
 }
 
-static int note(struct kn_relay *relay, int64_t offset, int64_t count, int64_t bytes)
+/* What is queued now. There is room for its run since before it was: what is queued and not noted would be queued again. */
+static void note(struct kn_relay *relay, int64_t offset, int64_t count, int64_t bytes)
 {
-    int status = kn_runs_add(&relay->runs, relay->rows, offset, count);
+    kn_runs_add(&relay->runs, relay->rows, offset, count);
     relay->rows += count;
     relay->bytes += bytes;
-    return status;
 }
 
 /* --- record by record --- */
@@ -121,7 +121,7 @@ static int pass(struct kn_relay *relay, int32_t count)
     int status = KN_OK;
     for (int32_t i = 0; i < count && status == KN_OK; i++) {
         status = next_wanted(relay, &record);
-        if (status == KN_OK) status = note(relay, record.offset, 1, kn_record_bytes(&record));
+        if (status == KN_OK) note(relay, record.offset, 1, kn_record_bytes(&record));
     }
     return status;
 }
@@ -133,7 +133,8 @@ static int put_records(struct kn_relay *relay)
     struct kn_record_reader before = relay->reader;
     int64_t most = relay->stop - relay->rows;
     int32_t count = 0, queued = 0;
-    int status = KN_OK;
+    int status = kn_runs_reserve(&relay->runs, KN_PRODUCE_RUN_MAX);
+    if (status != KN_OK) return status;
     while (count < KN_PRODUCE_RUN_MAX && count < most && (status = next_wanted(relay, &record)) == KN_OK) {
         messages[count] = kn_message_of(&record, relay->partition, kn_tally_token(relay->tally, relay->rows + count));
         count++;
@@ -173,12 +174,15 @@ static int begin_reading(struct kn_relay *relay, const struct kn_batch_view *fet
 static int put_whole(struct kn_relay *relay, const struct kn_batch_view *view)
 {
     int32_t count = view->record_count;
+    int status = kn_runs_reserve(&relay->runs, 1);
+    if (status != KN_OK) return status;
     kn_tally_begin(relay->tally, count); /* before any of them can have its outcome */
-    int status = kn_topic_produce_batch(relay->topic, relay->made);
+    status = kn_topic_produce_batch(relay->topic, relay->made);
     if (status == KN_OK) {
         relay->made = NULL;
         relay->fetched->next++;
-        return note(relay, view->base_offset, count, (int64_t)view->raw_bytes);
+        note(relay, view->base_offset, count, (int64_t)view->raw_bytes);
+        return KN_OK;
     }
     kn_tally_settle(relay->tally, count, 0);
     if (status != KN_ERR_STALE) return status;
