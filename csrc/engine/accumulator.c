@@ -450,7 +450,7 @@ static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     struct kn_engine *engine = accumulator->topic->engine;
-    struct kn_event *event = kn_event_new(KN_EVENT_TXN_PARTITION, broker->handle);
+    struct kn_event *event = kn_event_new(&engine->spare_events, KN_EVENT_TXN_PARTITION, broker->handle);
     if (!event) return; /* asked again at the next look */
     event->token = accumulator->topic->token;
     event->partition = accumulator->partition;

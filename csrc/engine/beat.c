@@ -32,7 +32,7 @@ long kn_beat_live(void) { return atomic_load(&live_count); }
 static int make_event(struct kn_beat *beat)
 {
     if (beat->event) return KN_OK;
-    beat->event = kn_event_new(KN_EVENT_REPLY, beat->broker->handle);
+    beat->event = kn_event_new(&beat->broker->engine->spare_events, KN_EVENT_REPLY, beat->broker->handle);
     if (!beat->event) return KN_ERR_NOMEM;
     beat->event->token = beat->token;
     beat->event->api_key = beat->request.api_key;

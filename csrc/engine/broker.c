@@ -144,12 +144,12 @@ static void request_fail(struct kn_request *request, int status)
 }
 
 /* An op that nobody will work on any more. */
-static void op_refuse(struct kn_op *op, int status)
+static void op_refuse(struct kn_broker *broker, struct kn_op *op, int status)
 {
     if (op->request) request_fail(op->request, status);
     if (op->beat) kn_beat_refuse(op->beat, status);
     if (op->cursor) kn_cursor_unref(op->cursor);
-    free(op);
+    kn_reserve_give(&broker->engine->spare_ops, op);
 }
 
 void kn_broker_post(struct kn_broker *broker, struct kn_op *op)
@@ -159,7 +159,7 @@ void kn_broker_post(struct kn_broker *broker, struct kn_op *op)
     if (!closed) kn_list_push_back(&broker->ops, &op->node);
     int signal = !closed && inbox_needs_signal(broker, 0);
     kn_mutex_unlock(&broker->lock);
-    if (closed) op_refuse(op, KN_ERR_CLOSED);
+    if (closed) op_refuse(broker, op, KN_ERR_CLOSED);
     if (signal) kn_wake_signal(&broker->wake);
 }
 
@@ -311,7 +311,7 @@ static void broker_expect_open(struct kn_broker *broker, int64_t now_us)
 /* The connection is up: the control plane takes over. */
 static void broker_connected(struct kn_broker *broker, int64_t now_us)
 {
-    struct kn_event *event = kn_event_new(KN_EVENT_CONNECTED, broker->handle);
+    struct kn_event *event = kn_event_new(&broker->engine->spare_events, KN_EVENT_CONNECTED, broker->handle);
     if (!event) {
         broker_down_because(broker, KN_ERR_NOMEM, kn_status_text(KN_ERR_NOMEM), 0, now_us);
         return;
@@ -327,7 +327,7 @@ static void broker_connected(struct kn_broker *broker, int64_t now_us)
 
 static void broker_connect(struct kn_broker *broker, int64_t now_us)
 {
-    broker->down_event = kn_event_new(KN_EVENT_DISCONNECTED, broker->handle);
+    broker->down_event = kn_event_new(&broker->engine->spare_events, KN_EVENT_DISCONNECTED, broker->handle);
     if (!broker->down_event) {
         broker->connect_at_us = now_us + 100000;
         return;
@@ -413,7 +413,7 @@ static void op_attach(struct kn_broker *broker, const struct kn_op *op)
 {
     int status = kn_fetcher_attach(&broker->fetcher, op->cursor, op->epoch, op->offset, op->leader_epoch);
     if (status == KN_OK) return;
-    struct kn_event *event = kn_event_new(KN_EVENT_CURSOR, broker->handle);
+    struct kn_event *event = kn_event_new(&broker->engine->spare_events, KN_EVENT_CURSOR, broker->handle);
     if (!event) return; /* no memory even to say so: the control plane's watchdog sees a cursor without progress */
     event->token = op->cursor->token;
     event->partition = op->cursor->partition;
@@ -445,7 +445,7 @@ static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t no
     case KN_OP_STOP: broker->stopping = 1; break;
     }
     if (op->cursor) kn_cursor_unref(op->cursor);
-    free(op);
+    kn_reserve_give(&broker->engine->spare_ops, op);
 }
 
 /* A notification got lost for want of memory: everything that this broker leads is looked at. */
@@ -518,7 +518,7 @@ static void broker_finish(struct kn_broker *broker, int64_t now_us)
     kn_list_splice_back(&ops, &broker->ops);
     kn_mutex_unlock(&broker->lock);
     struct kn_list *node;
-    while ((node = kn_list_pop_front(&ops))) op_refuse(KN_LIST_ENTRY(node, struct kn_op, node), KN_ERR_CLOSED);
+    while ((node = kn_list_pop_front(&ops))) op_refuse(broker, KN_LIST_ENTRY(node, struct kn_op, node), KN_ERR_CLOSED);
     while ((node = kn_list_first(&broker->unsent))) request_fail(KN_LIST_ENTRY(node, struct kn_request, node), KN_ERR_CLOSED);
     broker_set_state(broker, KN_BROKER_STOPPED);
 }

@@ -24,7 +24,7 @@ struct kn_engine;
 enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_HOLD, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_BEAT, KN_OP_STOP };
 
 struct kn_op {
-    struct kn_list node;
+    struct kn_list node;        /* first: see reserve.h */
     enum kn_op_kind kind;
     struct kn_request *request; /* SUBMIT: owned */
     struct kn_cursor *cursor;   /* ATTACH, DETACH: a reference */

@@ -16,6 +16,8 @@
 
 #define POOL_KEEP_BYTES ((size_t)64 << 20)
 #define POOL_KEEP_QUIET_BYTES ((size_t)1 << 20)
+#define SPARE_EVENTS 16
+#define SPARE_OPS 32
 #define QUIET_US 10000000 /* a client without work for so long keeps only the latter */
 
 static atomic_long live_engines;
@@ -63,6 +65,14 @@ void kn_engine_config_init(struct kn_engine_config *config)
         .isolation_level = 1,
         .decompressed_max_bytes = KN_DECOMPRESSED_MAX_BYTES,
     };
+}
+
+static int engine_reserves_init(struct kn_engine *engine)
+{
+    if (kn_reserve_init(&engine->spare_events, sizeof(struct kn_event), SPARE_EVENTS)) return KN_ERR_NOMEM;
+    if (kn_reserve_init(&engine->spare_ops, sizeof(struct kn_op), SPARE_OPS) == KN_OK) return KN_OK;
+    kn_reserve_deinit(&engine->spare_events);
+    return KN_ERR_NOMEM;
 }
 
 static int engine_queues_init(struct kn_engine *engine)
@@ -114,8 +124,15 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     engine->budget.bytes_max = config->queue_bytes_max;
     kn_codec_table_init(&engine->codecs);
     engine->pool = kn_pool_new(POOL_KEEP_BYTES);
-    if (!engine->pool || engine_queues_init(engine)) {
+    if (!engine->pool || engine_reserves_init(engine)) {
         if (engine->pool) kn_pool_free(engine->pool);
+        free(engine);
+        return NULL;
+    }
+    if (engine_queues_init(engine)) {
+        kn_reserve_deinit(&engine->spare_events);
+        kn_reserve_deinit(&engine->spare_ops);
+        kn_pool_free(engine->pool);
         free(engine);
         return NULL;
     }
@@ -169,6 +186,8 @@ void kn_engine_free(struct kn_engine *engine)
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
     kn_queue_deinit(&engine->budget.room);
+    kn_reserve_deinit(&engine->spare_events);
+    kn_reserve_deinit(&engine->spare_ops);
     kn_crew_deinit(&engine->crew);
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->pool);
@@ -254,9 +273,9 @@ void kn_engine_wake_brokers(struct kn_engine *engine)
 }
 
 /* An op for the inbox, or NULL. */
-static struct kn_op *op_new(enum kn_op_kind kind, int32_t generation)
+static struct kn_op *op_new(struct kn_engine *engine, enum kn_op_kind kind, int32_t generation)
 {
-    struct kn_op *op = calloc(1, sizeof *op);
+    struct kn_op *op = kn_reserve_take(&engine->spare_ops);
     if (!op) return NULL;
     kn_list_init(&op->node);
     op->kind = kind;
@@ -306,7 +325,7 @@ static void control_request_done(struct kn_request *request, int status, struct 
 static struct kn_control_request *control_request_new(struct kn_broker *broker, int16_t api_key, size_t frame_max_bytes, uint64_t token)
 {
     struct kn_control_request *control = calloc(1, sizeof *control + frame_max_bytes);
-    struct kn_event *event = control ? kn_event_new(KN_EVENT_REPLY, broker->handle) : NULL;
+    struct kn_event *event = control ? kn_event_new(&broker->engine->spare_events, KN_EVENT_REPLY, broker->handle) : NULL;
     if (!event) {
         free(control);
         return NULL;
@@ -328,11 +347,11 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
     struct kn_broker *broker = kn_engine_broker(engine, handle);
     if (!broker) return KN_ERR_INVALID;
     if (body_bytes > INT32_MAX / 2) return KN_ERR_TOO_LARGE;
-    struct kn_op *op = op_new(KN_OP_SUBMIT, generation);
+    struct kn_op *op = op_new(engine, KN_OP_SUBMIT, generation);
     struct kn_control_request *control =
         op ? control_request_new(broker, api_key, KN_FRAME_HEADER_MAX_BYTES + sizeof engine->config.client_id + body_bytes, token) : NULL;
     if (!control) {
-        free(op);
+        if (op) kn_reserve_give(&engine->spare_ops, op);
         return KN_ERR_NOMEM;
     }
     size_t head_bytes = kn_frame_header_write(control->frame, api_key, api_version, engine->config.client_id, request_flexible);
@@ -356,7 +375,7 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
 static int post_plain(struct kn_engine *engine, int32_t handle, int32_t generation, enum kn_op_kind kind)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
-    struct kn_op *op = broker ? op_new(kind, generation) : NULL;
+    struct kn_op *op = broker ? op_new(engine, kind, generation) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     kn_broker_post(broker, op);
     return KN_OK;
@@ -368,7 +387,7 @@ int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation,
     if (!broker || plan->interval_ms <= 0 || plan->timeout_ms <= 0) return KN_ERR_INVALID;
     if (plan->body_bytes > INT32_MAX / 2) return KN_ERR_TOO_LARGE;
     struct kn_beat *beat = kn_beat_new(broker, plan);
-    struct kn_op *op = beat ? op_new(KN_OP_BEAT, generation) : NULL;
+    struct kn_op *op = beat ? op_new(engine, KN_OP_BEAT, generation) : NULL;
     if (!op) {
         if (beat) kn_beat_free(beat);
         return KN_ERR_NOMEM;
@@ -383,7 +402,7 @@ int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle) { return post_
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
-    struct kn_op *op = broker ? op_new(KN_OP_OPEN, generation) : NULL;
+    struct kn_op *op = broker ? op_new(engine, KN_OP_OPEN, generation) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     op->produce_version = produce_version;
     op->fetch_version = fetch_version;
@@ -396,7 +415,7 @@ int kn_engine_broker_hold(struct kn_engine *engine, int32_t handle, int32_t gene
 int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t generation, int status)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
-    struct kn_op *op = broker ? op_new(KN_OP_CLOSE, generation) : NULL;
+    struct kn_op *op = broker ? op_new(engine, KN_OP_CLOSE, generation) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     op->status = status;
     kn_broker_post(broker, op);
@@ -561,7 +580,7 @@ int kn_engine_purge(struct kn_engine *engine, int in_queue, int in_flight)
     int status = KN_OK;
     struct kn_broker *broker;
     for (int32_t i = 0; in_flight && (broker = kn_engine_broker(engine, i)); i++) {
-        struct kn_op *op = op_new(KN_OP_PURGE, 0);
+        struct kn_op *op = op_new(engine, KN_OP_PURGE, 0);
         if (op) kn_broker_post(broker, op);
         else status = KN_ERR_NOMEM;
     }
@@ -583,7 +602,7 @@ void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t prod
 int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit, int64_t hold_us)
 {
     struct kn_event *failure = atomic_exchange(&engine->transaction.failure, NULL);
-    if (!failure) failure = kn_event_new(KN_EVENT_TXN_FAILED, -1); /* now: a failure that can't be told would be a commit without it */
+    if (!failure) failure = kn_event_new(&engine->spare_events, KN_EVENT_TXN_FAILED, -1); /* now: a failure that can't be told would be a commit without it */
     if (!failure) return KN_ERR_NOMEM;
     failure->offset = number;
     atomic_store(&engine->transaction.failure, failure);
@@ -639,7 +658,7 @@ static int engine_fetch_op(struct kn_engine *engine, enum kn_op_kind kind, struc
                            int32_t leader_epoch)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
-    struct kn_op *op = broker ? op_new(kind, 0) : NULL;
+    struct kn_op *op = broker ? op_new(engine, kind, 0) : NULL;
     if (!op) return broker ? KN_ERR_NOMEM : KN_ERR_INVALID;
     op->cursor = kn_cursor_ref(cursor);
     op->epoch = epoch;

@@ -19,6 +19,7 @@
 #include "engine/events.h"
 #include "engine/log.h"
 #include "engine/queue.h"
+#include "engine/reserve.h"
 #include "engine/tally.h"
 #include "engine/tls.h"
 #include "engine/topic.h"
@@ -91,6 +92,7 @@ struct kn_engine {
     /* guards itself */
     struct kn_tallies tallies;         /* reports for many messages */
     struct kn_log log;                 /* lines in `events` */
+    struct kn_reserve spare_events, spare_ops; /* what must not get lost for want of memory */
     /* atomic */
     struct kn_budget budget;           /* messages not yet settled */
     _Atomic int64_t undelivered;       /* messages settled whose report waits in `deliveries` */

@@ -16,10 +16,11 @@ static atomic_long live_count;
 
 long kn_event_live(void) { return atomic_load(&live_count); }
 
-struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker)
+struct kn_event *kn_event_new(struct kn_reserve *reserve, enum kn_event_kind kind, int32_t broker)
 {
-    struct kn_event *event = calloc(1, sizeof *event);
+    struct kn_event *event = reserve ? kn_reserve_take(reserve) : calloc(1, sizeof *event);
     if (!event) return NULL;
+    event->reserve = reserve;
     kn_list_init(&event->node);
     event->kind = kind;
     event->broker = broker;
@@ -29,9 +30,9 @@ struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker)
     return event;
 }
 
-struct kn_event *kn_event_throttled(int32_t broker, int16_t api_key, int32_t throttle_ms)
+struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, int16_t api_key, int32_t throttle_ms)
 {
-    struct kn_event *event = kn_event_new(KN_EVENT_THROTTLED, broker);
+    struct kn_event *event = kn_event_new(reserve, KN_EVENT_THROTTLED, broker);
     if (!event) return NULL;
     event->api_key = api_key;
     event->throttle_ms = throttle_ms;
@@ -46,6 +47,7 @@ void kn_event_free(struct kn_event *event)
     if (!event) return;
     if (event->body && is_secret(event->api_key)) kn_wipe((uint8_t *)event->body, event->body_bytes); /* the response is nobody else's */
     kn_chunk_unref(event->chunk);
-    free(event);
+    if (event->reserve) kn_reserve_give(event->reserve, event);
+    else free(event);
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
 }

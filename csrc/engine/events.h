@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "base/list.h"
 #include "engine/chunk.h"
+#include "engine/reserve.h"
 
 enum kn_event_kind {
     KN_EVENT_CONNECTED = 1,  /* TCP, the proxy's tunnel and TLS are up: start the handshake (ApiVersions, SASL) on this `generation` */
@@ -30,7 +31,8 @@ enum kn_event_kind {
 enum kn_peer_closed { KN_PEER_NOT = 0, KN_PEER_CLOSED_IDLE, KN_PEER_CLOSED, KN_PEER_CLOSED_IN_FLIGHT };
 
 struct kn_event {
-    struct kn_list node;
+    struct kn_list node;     /* first: see reserve.h */
+    struct kn_reserve *reserve; /* where its memory goes back to; NULL: to malloc() */
     enum kn_event_kind kind;
     int32_t broker;          /* handle; -1 */
     int32_t generation;      /* the connection's, from CONNECTED */
@@ -53,9 +55,10 @@ struct kn_event {
     char text[240];          /* DISCONNECTED and others: cause and address, ASCII, no secrets */
 };
 
-struct kn_event *kn_event_new(enum kn_event_kind kind, int32_t broker); /* NULL: no memory */
+/* `reserve`: the engine's, so that it can be had without memory, too; NULL where it may get lost. NULL: nothing is left of the reserve, either. */
+struct kn_event *kn_event_new(struct kn_reserve *reserve, enum kn_event_kind kind, int32_t broker);
 /* A response said that a quota holds this client back. NULL: no memory; it is only told, that sender and fetcher hold back is what counts. */
-struct kn_event *kn_event_throttled(int32_t broker, int16_t api_key, int32_t throttle_ms);
+struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, int16_t api_key, int32_t throttle_ms);
 void kn_event_free(struct kn_event *event); /* NULL is allowed */
 long kn_event_live(void);
 

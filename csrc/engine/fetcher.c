@@ -149,7 +149,7 @@ void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
 
 static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kind, const struct kn_fetch_job *job, int status, int64_t offset)
 {
-    struct kn_event *event = kn_event_new(kind, fetcher->broker->handle);
+    struct kn_event *event = kn_event_new(&fetcher->broker->engine->spare_events, kind, fetcher->broker->handle);
     if (!event) return; /* out of memory: the slot is gone, the control plane's own check finds it */
     event->token = job->cursor->token;
     event->partition = job->cursor->partition;
@@ -362,7 +362,7 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     if (status != KN_OK) return status;
     if (response.throttle_ms > 0) {
         fetcher->not_before_us = now_us + (int64_t)response.throttle_ms * 1000;
-        struct kn_event *event = kn_event_throttled(fetcher->broker->handle, KN_API_FETCH, response.throttle_ms);
+        struct kn_event *event = kn_event_throttled(&fetcher->broker->engine->spare_events, fetcher->broker->handle, KN_API_FETCH, response.throttle_ms);
         if (event) kn_engine_post_event(fetcher->broker->engine, event);
     }
     if (response.error_code) {

@@ -18,7 +18,7 @@ void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events)
 void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key, const char *format, ...)
 {
     struct kn_event *event = NULL;
-    if (atomic_fetch_add_explicit(&log->queued, 1, memory_order_relaxed) < LINES_MAX) event = kn_event_new(KN_EVENT_LOG, broker);
+    if (atomic_fetch_add_explicit(&log->queued, 1, memory_order_relaxed) < LINES_MAX) event = kn_event_new(NULL, KN_EVENT_LOG, broker);
     if (!event) {
         atomic_fetch_sub_explicit(&log->queued, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);

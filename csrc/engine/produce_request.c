@@ -194,7 +194,7 @@ static int64_t backoff_us(const struct kn_engine_config *config, int32_t attempt
 void kn_produce_raise_fatal(struct kn_sender *sender, const struct kn_accumulator *accumulator, int status, int16_t error_code)
 {
     kn_engine_refuse(sender->broker->engine);
-    struct kn_event *event = kn_event_new(KN_EVENT_FATAL, sender->broker->handle);
+    struct kn_event *event = kn_event_new(&sender->broker->engine->spare_events, KN_EVENT_FATAL, sender->broker->handle);
     if (!event) return; /* produce() says that it is over, though not why */
     event->token = accumulator->topic->token;
     event->partition = accumulator->partition;
@@ -240,7 +240,7 @@ void kn_produce_unsent(struct kn_sender *sender, struct kn_batch *batch, int sta
 static void ask_for_metadata(struct kn_sender *sender, const struct kn_batch *batch, const struct kn_produce_outcome *outcome,
                              const struct kn_produce_response *response)
 {
-    struct kn_event *event = kn_event_new(KN_EVENT_PARTITION, sender->broker->handle);
+    struct kn_event *event = kn_event_new(&sender->broker->engine->spare_events, KN_EVENT_PARTITION, sender->broker->handle);
     if (!event) return; /* the next failure asks again */
     event->token = batch->topic->token;
     event->partition = batch->partition;
@@ -266,7 +266,7 @@ static void settle_written(const struct kn_sender *sender, struct kn_batch *batc
 static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *batch, int16_t error_code)
 {
     /* First: without memory for the event nobody would end the restart. */
-    struct kn_event *event = kn_event_new(KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
+    struct kn_event *event = kn_event_new(&sender->broker->engine->spare_events, KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
     if (!event) return 1; /* refused again at the next try */
     enum kn_sequence_verdict verdict = kn_accumulator_out_of_sequence(batch->accumulator, batch, error_code);
     if (verdict == KN_SEQUENCE_LOST) kn_produce_raise_fatal(sender, batch->accumulator, KN_OK, error_code);
@@ -372,7 +372,7 @@ static void note_throttle(struct kn_sender *sender, int32_t throttle_ms, int64_t
 {
     if (throttle_ms <= 0) return;
     sender->held_until_us = now_us + (int64_t)throttle_ms * 1000;
-    struct kn_event *event = kn_event_throttled(sender->broker->handle, KN_API_PRODUCE, throttle_ms);
+    struct kn_event *event = kn_event_throttled(&sender->broker->engine->spare_events, sender->broker->handle, KN_API_PRODUCE, throttle_ms);
     if (event) kn_engine_post_event(sender->broker->engine, event);
 }
 

@@ -90,7 +90,7 @@ static void want_metadata(struct kn_topic *topic)
     topic->wanted = 1;
     kn_mutex_unlock(&topic->lock);
     if (!first) return;
-    struct kn_event *event = kn_event_new(KN_EVENT_TOPIC_WANTED, -1);
+    struct kn_event *event = kn_event_new(&topic->engine->spare_events, KN_EVENT_TOPIC_WANTED, -1);
     if (event) {
         event->token = topic->token;
         kn_engine_post_event(topic->engine, event);

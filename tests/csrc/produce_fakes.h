@@ -112,6 +112,7 @@ UNUSED static struct kn_engine *fake_engine(void)
     engine->config.report_all = 1;
     engine->config.sticky_linger_ms = 10;
     kn_codec_table_init(&engine->codecs);
+    CHECK_EQ(kn_reserve_init(&engine->spare_events, sizeof(struct kn_event), 0), KN_OK);
     engine->pool = kn_pool_new((size_t)64 << 20);
     CHECK(engine->pool);
     kn_list_init(&fake.delivered);

@@ -60,12 +60,7 @@ static void serve_queues(struct talk *talk)
     struct kn_list *node;
     while ((node = kn_queue_pop(&talk->engine->events))) {
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
-        if (event->kind == KN_EVENT_CONNECTED && kn_engine_broker_open(talk->engine, 0, event->generation, 3, 4)) {
-            int before = armed;
-            armed = 0; /* a control plane without memory would try again */
-            CHECK_EQ(kn_engine_broker_open(talk->engine, 0, event->generation, 3, 4), KN_OK);
-            armed = before;
-        }
+        if (event->kind == KN_EVENT_CONNECTED) CHECK_EQ(kn_engine_broker_open(talk->engine, 0, event->generation, 3, 4), KN_OK); /* from the reserve */
         if (event->kind == KN_EVENT_CONNECTED) {
             struct kn_beat_plan beat = {.api_key = 12, .body = (const uint8_t *)"BEAT", .body_bytes = 4, .token = BEAT_TOKEN, .interval_ms = 1, .timeout_ms = 5000};
             kn_engine_beat(talk->engine, 0, event->generation, &beat); /* an ended one isn't told without memory: its connection's end is */
@@ -111,7 +106,7 @@ static struct kn_cursor *converse(struct talk *talk)
         if (kn_engine_submit(talk->engine, 0, 0, 18, 0, 0, 0, 0, (const uint8_t *)"BODY", 4, 1, 5000) == KN_OK) talk->submitted++;
     }
     struct kn_cursor *cursor = kn_cursor_new(talk->engine, "topic", 5, no_id, 0, 7);
-    if (cursor) kn_engine_fetch_start(talk->engine, cursor, 0, kn_cursor_next_epoch(cursor), 0, -1);
+    if (cursor) CHECK_EQ(kn_engine_fetch_start(talk->engine, cursor, 0, kn_cursor_next_epoch(cursor), 0, -1), KN_OK);
     for (int i = 0; i < 12; i++) turn(talk);
     /* From here on there is memory: what was accepted must come to its end. */
     armed = 0;
