@@ -373,6 +373,7 @@ def is_retriable(code: int) -> bool:
 
 
 # Those of enum kn_status (csrc/base/status.h) that somebody asks for by name.
+STATUS_NO_MEMORY: Final = -1
 STATUS_TOO_LARGE: Final = -5
 STATUS_TIMED_OUT: Final = -9
 STATUS_TRANSPORT: Final = -10
@@ -386,7 +387,7 @@ STATUS_TLS: Final = -21
 # a message, a frame or a decompressed batch), this is the usual one and the caller that knows better makes its own.
 _STATUS_CODES: Final[dict[int, int]] = {
     0: KafkaError.NO_ERROR,
-    -1: KafkaError._CRIT_SYS_RESOURCE,
+    STATUS_NO_MEMORY: KafkaError._CRIT_SYS_RESOURCE,
     -2: KafkaError._BAD_MSG,
     -3: KafkaError._BAD_MSG,
     -4: KafkaError._BAD_MSG,

@@ -299,20 +299,27 @@ class ShareConsumer:
             topic, partition, _, error = notices.popleft()
             found.append(Message(topic=topic, partition=partition, error=error))
         while fetched:
-            acquired = fetched.popleft()
+            acquired = fetched[0]
             if acquired.session.over or time.monotonic() >= acquired.until:
+                fetched.popleft()
                 self._client.logger.debug("%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1])
                 continue  # it is, or will be, delivered again: to whom, the broker knows
             number = acquired.key[1]
-            messages, fates, failures = open_acquired(
-                self._client.engine,
-                acquired.topic,
-                number,
-                acquired.records,
-                acquired.ranges,
-                self._check_crcs,
-                self._decompressed_max_bytes,
-            )
+            try:
+                messages, fates, failures = open_acquired(
+                    self._client.engine,
+                    acquired.topic,
+                    number,
+                    acquired.records,
+                    acquired.ranges,
+                    self._check_crcs,
+                    self._decompressed_max_bytes,
+                )
+            except MemoryError:
+                if found:
+                    break  # these must not get lost; the rest waits for the next poll()
+                raise
+            fetched.popleft()
             found += messages
             found += [_unusable(acquired.topic, number, *each) for each in failures]
             ranges = self._held.setdefault((acquired.topic, number), [])

@@ -385,13 +385,15 @@ static void set_leaders(struct kn_partition_table *table, int32_t count, struct 
 }
 
 /* Whether the topic was deleted and made anew. */
-static int take_id(struct kn_topic *topic, const uint8_t id[16])
+static int is_another(const struct kn_topic *topic, const uint8_t id[16])
 {
-    if (memcmp(topic->id, id, 16) == 0) return 0;
-    int both_known = memcmp(topic->id, kn_no_topic_id, 16) != 0 && memcmp(id, kn_no_topic_id, 16) != 0;
+    return memcmp(topic->id, id, 16) != 0 && memcmp(topic->id, kn_no_topic_id, 16) != 0 && memcmp(id, kn_no_topic_id, 16) != 0;
+}
+
+static void set_id(struct kn_topic *topic, const uint8_t id[16])
+{
     memcpy(topic->id, id, 16);
-    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) kn_accumulator_set_topic_id(topic->largest->partitions[i], id);
-    return both_known;
+    for (int32_t i = 0; i < topic->largest->count; i++) kn_accumulator_set_topic_id(topic->largest->partitions[i], id);
 }
 
 /* What waits for partitions that the topic doesn't have any more. */
@@ -407,15 +409,16 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
                             const int32_t *leader_epochs)
 {
     if (count <= 0) return KN_ERR_INVALID;
+    if (!id) id = kn_no_topic_id;
     struct kn_partition_table *table = topic->tables;
-    int is_another = take_id(topic, id ? id : kn_no_topic_id);
-    int shrinks = is_another && table && table->count > count;
+    int shrinks = table && table->count > count && is_another(topic, id);
     if (!table || table->count < count || shrinks) {
         table = table_new(topic, count);
         if (!table) return KN_ERR_NOMEM;
         topic->tables = table;
         if (!topic->largest || topic->largest->count < count) topic->largest = table;
     }
+    if (memcmp(topic->id, id, 16) != 0) set_id(topic, id);
     set_leaders(table, count, leaders, leader_epochs);
     if (atomic_load_explicit(&topic->table, memory_order_acquire) != table) {
         publish(topic, table);

@@ -447,6 +447,8 @@ cdef class Engine:
         return 0 if self.engine == NULL else kn_log_take_dropped(&self.engine.log)
 
     cdef _check(self, int status):
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
         if status < 0:
             raise RuntimeError((<bytes>kn_status_text(status)).decode())
 

@@ -13,12 +13,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.calls import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
 from kafka_native.control.encryption import Encryption
 from kafka_native.control.outages import Outages
 from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
 from kafka_native.errors import (
     STATUS_CLOSED,
+    STATUS_NO_MEMORY,
     STATUS_PROTOCOL,
     STATUS_STALE,
     STATUS_TIMED_OUT,
@@ -78,6 +79,11 @@ def _failure_of(event: Event) -> Hashable:
         return event.verify_error
     # One cause an address: "connect failed: 10.0.0.1:9092: Connection refused; [::1]:9092: Network is unreachable"
     return frozenset(re.sub(r"\d+", "", each.rpartition(": ")[2]) for each in event.text.split("; "))
+
+
+def _code_of(status: int) -> int:
+    """The error code for who waits for a connection that has ended: without memory it has failed as others do."""
+    return KafkaError._TRANSPORT if status == STATUS_NO_MEMORY else from_status(status).code()
 
 
 @dataclass(slots=True)
@@ -210,7 +216,11 @@ class BrokerPool:
         if known is not None and (known.host, known.port) == (host, port):
             known.rack = rack
             return
-        self.nodes[node_id] = self._add(node_id, host, port, rack)
+        try:
+            self.nodes[node_id] = self._add(node_id, host, port, rack)
+        except MemoryError:  # who needs this broker finds it unknown, and asks for metadata again
+            self._log.debug("%s:%d/%d: no memory for a connection", host, port, node_id)
+            return
         if known is not None:
             self._retire(known, self.nodes[node_id])
 
@@ -232,7 +242,10 @@ class BrokerPool:
             self._fail_waiting(broker, KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node_id} has left the cluster"))
 
     def coordinator(self, node_id: int, host: str, port: int) -> int:
-        """The target for calls to a coordinator: a connection of its own, made at its first call."""
+        """The target for calls to a coordinator: a connection of its own, made at its first call.
+
+        MemoryError: the engine has none for it.
+        """
         host = _fit(host)
         known = self._coordinators.get(node_id)
         if known is None or known.address != (host, port):
@@ -366,7 +379,12 @@ class BrokerPool:
         self._pending[token] = (call, version, broker)
         # For this connection only: if it's gone by now, the call had better go elsewhere than wait for another one.
         left_s = call.deadline - self._clock()
-        self._submit_body(broker, message.api_key, version, body, token, left_s, generation=broker.generation)
+        try:
+            self._submit_body(broker, message.api_key, version, body, token, left_s, generation=broker.generation)
+        except MemoryError:
+            del self._pending[token]
+            broker.waiting.append(call)
+            broker.held_until = max(broker.held_until, self._clock() + NO_MEMORY_S)
 
     def _submit_body(
         self, broker: Broker, api_key: int, version: int, body: bytes, token: int, timeout_s: float, **how: Any
@@ -450,7 +468,11 @@ class BrokerPool:
         token = next(self._tokens)
         self._handshakes[token] = broker
         how = {"generation": broker.generation, "handshake": True}
-        self._submit_body(broker, api_key, version, body, token, timeout_s, **how)
+        try:
+            self._submit_body(broker, api_key, version, body, token, timeout_s, **how)
+        except MemoryError:
+            del self._handshakes[token]
+            self._engine.broker_close(broker.handle, broker.generation, STATUS_NO_MEMORY)  # and another one is made
 
     def _on_handshake(self, broker: Broker, event: Event) -> None:
         handshake = broker.handshake
@@ -549,7 +571,7 @@ class BrokerPool:
             return
         if event.attempts:
             text = f"{broker.name}: {self._cause(broker, event)}"
-            error = KafkaError(from_status(event.status).code(), f"{text} ({OLD_BROKER_HINT})" if unanswered else text)
+            error = KafkaError(_code_of(event.status), f"{text} ({OLD_BROKER_HINT})" if unanswered else text)
             if self.authenticator is not None and ended_at is not None:
                 error = self.authenticator.explain(ended_at, error)
             elif cut_off and event.peer_closed and self.authenticator is None:
@@ -656,8 +678,8 @@ class BrokerPool:
         if event.status == STATUS_CLOSED:  # by us, but not the client: calls that are open then have ended before
             return KafkaError(KafkaError._TRANSPORT, f"{broker.name}: the broker has left the cluster, or moved")
         if event.status != 0:
-            cause = from_status(event.status)
-            return KafkaError(cause.code(), f"{broker.name}: {event.text or cause.str()}")
+            cause = event.text or from_status(event.status).str()
+            return KafkaError(_code_of(event.status), f"{broker.name}: {cause}")
         try:
             # Some brokers send more than they should: librdkafka's mock cluster does.
             reply = registry.response(api_key).decode(event.body, version, whole=False)
@@ -693,18 +715,23 @@ class BrokerPool:
             return
         token = broker.beat = next(self._tokens)
         self._beats[token] = Beat(message, version, broker, on_reply)
-        self._engine.beat(
-            broker.handle,
-            broker.generation,
-            message.api_key,
-            version,
-            request_header_version(message.api_key, version) == 2,
-            response_header_version(message.api_key, version) == 1,
-            adapted(message, version).encode(version),
-            token,
-            max(1, int(interval_s * 1000)),
-            max(1, int(timeout_s * 1000)),
-        )
+        try:
+            self._engine.beat(
+                broker.handle,
+                broker.generation,
+                message.api_key,
+                version,
+                request_header_version(message.api_key, version) == 2,
+                response_header_version(message.api_key, version) == 1,
+                adapted(message, version).encode(version),
+                token,
+                max(1, int(interval_s * 1000)),
+                max(1, int(timeout_s * 1000)),
+            )
+        except MemoryError:
+            del self._beats[token]
+            broker.beat = 0
+            on_reply(KafkaError(KafkaError._TRANSPORT, f"{broker.name}: no memory for heartbeats"))
 
     def stop_beat(self, target: int) -> None:
         """Ends the heartbeat of this target, if there is one; nothing more is heard of it."""

@@ -19,6 +19,9 @@ ANY_VERSION = 0x7FFF
 NEVER = float("inf")
 """As a time: nothing to do until something happens."""
 
+NO_MEMORY_S = 0.1
+"""What the engine had no memory for is tried again after so long."""
+
 Reply: TypeAlias = Any
 """A decoded response, or the KafkaError that came in its place."""
 

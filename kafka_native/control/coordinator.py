@@ -127,11 +127,15 @@ class Coordinator:
         if isinstance(outcome, KafkaError):
             self._refuse(outcome)
             return
+        node_id, host, port = outcome
+        try:
+            target = self._pool.coordinator(node_id, host, port)
+        except MemoryError:
+            self._refuse(KafkaError(KafkaError._CRIT_SYS_RESOURCE, "no memory for a connection"))
+            return
         self.refused = None
         # Not a reset of the back-off: a broker may go on naming one that says that it isn't.
         self._ask_at = self._clock() + self._query_interval_s
-        node_id, host, port = outcome
-        target = self._pool.coordinator(node_id, host, port)
         if target != self.target:
             self._log.debug("%s: its coordinator is broker %d, %s:%d", self._name, node_id, host, port)
             self.target = target

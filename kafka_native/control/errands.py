@@ -220,7 +220,10 @@ class Errand:
             return KafkaError(answer.error_code, answer.error_message)
         if answer.node_id < 0 or not answer.host or not 0 < answer.port < 1 << 16:
             return KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE)
-        return self.pool.coordinator(answer.node_id, answer.host, answer.port)
+        try:
+            return self.pool.coordinator(answer.node_id, answer.host, answer.port)
+        except MemoryError:
+            return KafkaError(KafkaError._TRANSPORT, "no memory for a connection to the coordinator")
 
     def rounds(
         self,

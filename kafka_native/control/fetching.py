@@ -622,7 +622,10 @@ class Fetching:
         elif 0 <= assigned.next.epoch < leader.epoch and assigned.validated != leader.epoch:
             checks.append(self._check(assigned, leader))
         else:
-            self._start(assigned, topic, leader)
+            try:
+                self._start(assigned, topic, leader)
+            except MemoryError:
+                self._later(assigned)
 
     def _look_for(self, assigned: Assigned, now: float) -> None:
         """Metadata don't have the partition, which may be younger than they are. It is read as soon as they do."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.calls import NEVER, NO_MEMORY_S, Call
 from kafka_native.control.metadata import Metadata, Topic
 from kafka_native.errors import KafkaError, from_status
 
@@ -36,6 +36,8 @@ class Routing:
         self._short: set[str] = set()  # something is staged for a partition that isn't there
         self._asked: list[tuple[str, float, Callable[[int | KafkaError], None]]] = []
         self._closed: KafkaError | None = None
+        self._untold: dict[str, Topic] = {}  # the engine had no memory for their partitions
+        self._tell_at = 0.0
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
 
@@ -103,9 +105,14 @@ class Routing:
         if topic.name not in self._produced or not topic.partitions:
             return
         leaders = [self._pool.handle(partition.leader) for partition in topic.partitions]
-        self._engine.topic(topic.name).set_partitions(
-            topic.id, leaders, [partition.epoch for partition in topic.partitions]
-        )
+        try:
+            self._engine.topic(topic.name).set_partitions(
+                topic.id, leaders, [partition.epoch for partition in topic.partitions]
+            )
+        except MemoryError:
+            self._untold[topic.name] = topic  # poll() tries again
+            return
+        self._untold.pop(topic.name, None)
         self._short.add(topic.name)  # perhaps: the next look tells
         self._answer(topic.name, len(leaders))
 
@@ -121,6 +128,7 @@ class Routing:
                 self._short.discard(name)
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
+        self._untold.pop(topic.name, None)
         if topic.name in self._produced:
             self._engine.topic(topic.name).fail(0, error.code(), error.str())
             self._answer(topic.name, error)
@@ -131,4 +139,12 @@ class Routing:
             self._expire_at = now + EXPIRE_EVERY_S
             self._engine.expire()
             self._find_partitions(now)
-        return [], min(self._expire_at, self._expire_asked(now))
+        return [], min(self._expire_at, self._tell_untold(now), self._expire_asked(now))
+
+    def _tell_untold(self, now: float) -> float:
+        """Tells the engine of partitions that it had no memory for; when to try again."""
+        if self._untold and now >= self._tell_at:
+            self._tell_at = now + NO_MEMORY_S
+            for topic in list(self._untold.values()):
+                self._on_topic(topic)
+        return self._tell_at if self._untold else NEVER

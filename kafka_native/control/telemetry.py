@@ -146,7 +146,11 @@ class Telemetry:
             return []
         target = offering[0]
         if self._sampler.kind == "consumer" and target is not None:
-            target = self._pool.aside(PushTelemetryRequest, target)
+            try:
+                target = self._pool.aside(PushTelemetryRequest, target)
+            except MemoryError:
+                done(None)
+                return []
         return [self._push(subscription, target, deadline, lambda reply: done(None), last=True)]
 
     # --- turns ---

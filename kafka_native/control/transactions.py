@@ -248,15 +248,17 @@ class Transactions:
         """A transaction begins here; nothing is asked of anybody."""
         if self.state is not State.READY or self._operation is not None:
             return self._out_of_order("begin_transaction")
+        implicit = self._spoken() >= IMPLICIT
+        # First: it may raise MemoryError, and then nothing has begun.
+        self._writer.transaction_begin(self._number + 1, implicit, max(0.0, self._held_until - self._clock()))
         self.prepared = None
         self._number += 1
-        self._implicit = self._spoken() >= IMPLICIT
+        self._implicit = implicit
         self._to_add.clear()
         self._added.clear()
         self._added_group = self._touched = self._unsure = False
         self.state = State.IN_TRANSACTION
         self.taking = True
-        self._writer.transaction_begin(self._number, self._implicit, max(0.0, self._held_until - self._clock()))
         return None
 
     def _spoken(self) -> int:

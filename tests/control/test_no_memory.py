@@ -1,0 +1,174 @@
+"""The engine has no memory for what it is told: the control plane tells it again, and nobody waits in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_native.control.calls import NO_MEMORY_S
+from kafka_native.control.routing import Routing
+from kafka_native.control.transactions import State
+from kafka_native.errors import STATUS_NO_MEMORY, KafkaError
+from kafka_native.protocol.groups import HeartbeatRequest
+from kafka_native.protocol.metadata import MetadataRequest
+
+from .fakes import TOPIC_ID, Cluster, call_to, event
+from .test_coordinator import Finding
+from .test_fetching import Consuming
+from .test_transactions import World
+
+
+def fail_once(owner: Any, name: str) -> None:
+    """The next call raises MemoryError; those behind it are done."""
+    works: Callable[..., Any] = getattr(owner, name)
+
+    def fails(*arguments: Any, **how: Any) -> None:
+        setattr(owner, name, works)
+        raise MemoryError
+
+    setattr(owner, name, fails)
+
+
+def test_partitions_are_told_again():
+    cluster = Cluster()
+    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    cluster.bring_up(0)
+    topic = cluster.engine.topic("t")
+    answers: list[Any] = []
+    routing.ask("t", cluster.clock.now + 60, answers.append, cluster.clock.now)
+    cluster.turn(routing)
+    fail_once(topic, "set_partitions")
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    assert (topic.partitions, answers) == (None, [])
+    cluster.turn(routing)
+    assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
+    assert answers == [1]
+
+
+def test_topic_that_has_failed_meanwhile_is_not_told_of_partitions():
+    cluster = Cluster()
+    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    cluster.bring_up(0)
+    topic = cluster.engine.topic("t")
+    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(routing)
+    fail_once(topic, "set_partitions")
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    routing._on_failure(cluster.metadata.topics["t"], KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    cluster.turn(routing)
+    assert topic.partitions is None
+
+
+def test_call_that_could_not_be_sent_is_sent_later():
+    cluster = Cluster()
+    cluster.bring_up(0)
+    replies: list[Any] = []
+    fail_once(cluster.engine, "submit")
+    cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 60, replies))
+    _, at = cluster.pool.poll(cluster.clock.now)
+    assert cluster.engine.submitted == []
+    assert at == cluster.clock.now + NO_MEMORY_S
+    cluster.clock.now = at
+    cluster.pool.poll(at)
+    cluster.answer(cluster.metadata_reply("t", []))
+    assert len(replies) == 1
+
+
+def test_call_that_could_not_be_sent_ends_at_its_deadline():
+    cluster = Cluster()
+    cluster.bring_up(0)
+    replies: list[Any] = []
+    fail_once(cluster.engine, "submit")
+    cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 0.01, replies))
+    cluster.clock.now += 0.01
+    cluster.pool.poll(cluster.clock.now)
+    assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
+
+
+def test_connection_whose_handshake_could_not_be_sent_is_closed():
+    cluster = Cluster()
+    fail_once(cluster.engine, "submit")
+    cluster.pool.on_connected(event(broker=0))
+    assert cluster.engine.closed == [(0, 1, STATUS_NO_MEMORY)]
+
+
+@pytest.mark.parametrize("ends", ["connection", "request"])
+def test_failure_for_want_of_memory_is_one_of_the_connection(ends: str):
+    """So whoever tries again when a connection fails does so."""
+    cluster = Cluster()
+    cluster.bring_up(0)
+    replies: list[Any] = []
+    target = None
+    if ends == "connection":
+        cluster.pool.update(1, "b1", 9092, None)
+        target = 1
+    cluster.pool.send(call_to(target, MetadataRequest(), cluster.clock.now + 60, replies))
+    if ends == "connection":
+        cluster.pool.on_disconnected(event(broker=cluster.pool.handle(1), status=STATUS_NO_MEMORY, attempts=1))
+    else:
+        token = cluster.engine.submitted[0].token
+        cluster.pool.on_reply(event(token=token, status=STATUS_NO_MEMORY))
+    assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
+
+
+def test_heartbeat_that_could_not_begin_is_told():
+    cluster = Cluster()
+    cluster.pool.update(1, "b1", 9092, None)
+    handle = cluster.pool.handle(1)
+    cluster.bring_up(handle)
+    replies: list[Any] = []
+    fail_once(cluster.engine, "beat")
+    cluster.pool.beat(1, HeartbeatRequest(), 3.0, 9.0, replies.append)
+    assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
+    cluster.pool.stop_beat(1)  # there is none, and none is expected
+
+
+def test_node_without_memory_for_it_is_asked_for_again():
+    cluster = Cluster()
+    routing = Routing(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    cluster.bring_up(0)
+    topic = cluster.engine.topic("t")
+    routing.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.turn(routing)
+    fail_once(cluster.engine, "broker_add")
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    assert topic.partitions == (TOPIC_ID, [-1], [5])
+    cluster.clock.now += 1
+    cluster.turn(routing)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
+
+
+def test_coordinator_without_memory_for_it_is_asked_for_again():
+    finding = Finding()
+    finding.coordinator.want(finding.cluster.clock.now)
+    fail_once(finding.cluster.engine, "broker_add")
+    finding.answer()
+    assert finding.found == []
+    finding.cluster.clock.now += 1
+    finding.answer()
+    assert len(finding.found) == 1
+
+
+def test_partition_without_memory_for_its_cursor_is_fetched_later():
+    cluster = Consuming()
+    fail_once(cluster.engine, "cursor")
+    cluster.assign(("t", 0, 42))
+    assert cluster.engine.cursors == []
+    cluster.clock.now += 1
+    cluster.go()
+    [cursor] = cluster.engine.cursors
+    assert cursor is not None
+    assert cursor.log == [("start", cluster.pool.handle(1), 42, 5)]
+
+
+def test_transaction_that_could_not_begin_has_not_begun():
+    world = World().ready()
+    fail_once(world, "transaction_begin")
+    with pytest.raises(MemoryError):
+        world.manager.begin()
+    assert world.manager.state is State.READY
+    assert world.manager.begin() is None
+    assert world.log[-1] == ("begin", 1)
