@@ -36,7 +36,7 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker test-spark-versions fuzz lint bench docs wheel clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker test-spark-versions test-oom fuzz lint bench docs wheel clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -115,6 +115,9 @@ test-broker: build $(VENV)/.test-ready apt-broker ## the tests on a real Apache 
 
 test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package with other PySparks than the tests have
 	$(PY) -m tests.spark.versions $(ARGS)
+
+test-oom: build $(VENV)/.test-ready ## clients of which one allocation fails: each of ours once
+	$(PY) -m tests.oom $(ARGS)
 
 test-asan: sanitized-address ## C tests and client tests under AddressSanitizer and UBSan
 test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer

@@ -1,0 +1,452 @@
+"""What a client does while one of its allocations fails, on the mock cluster of another process.
+
+A scenario has two halves: the judge's process prepares topics and faults, the client's process runs, with topics,
+groups and transactional ids of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_native import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
+from kafka_native._native.relaying import take_batches
+from kafka_native.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.mock import CLOSE_CONNECTION, ListenerSecurity, MockCluster
+from kafka_native.mock.versions import of_release
+from kafka_native.protocol import ApiKey
+from tests.oom.steps import BadEndingError, Reports, Run
+
+COUNT = 60
+PARTITIONS = 3
+
+
+# --- producing ---
+
+
+def _produce(run: Run, count: int = COUNT, **conf: Any) -> None:
+    """Messages to two topics, small and large ones, with keys and headers; then some more, on the same client."""
+    with run.client("Producer()", lambda: Producer(run.conf(**conf))) as producer:
+        reports = Reports(run)
+        for number in range(count):
+            _produce_one(run, producer, reports, number)
+            if number % 10 == 9:
+                run.step("poll", lambda: producer.poll(0))
+        _flush(run, producer, reports)
+        for number in range(count, count + 6):
+            _produce_one(run, producer, reports, number)
+        _flush(run, producer, reports)
+        last = [str(number) for number in range(count, count + 6)]
+        acked = {name for names in run.acked.values() for name in names}
+        if not acked.issuperset(last):
+            raise BadEndingError(f"the client doesn't work any more: only {acked.intersection(last)} of {last}")
+
+
+def _produce_one(run: Run, producer: Producer, reports: Reports, number: int) -> None:
+    name = str(number)
+    value = name.ljust((10, 200, 9000)[number % 3], ".")
+    topic = run.topic("ab"[number % 2])
+    headers = {"name": name} if number % 5 == 0 else None
+    key = name if number % 2 else None
+    run.step("produce", lambda: producer.produce(topic, value, key, headers=headers, on_delivery=reports.on_delivery))
+    reports.accepted[name] += 1
+
+
+def _flush(run: Run, producer: Producer, reports: Reports) -> None:
+    run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
+    reports.check()
+
+
+def produce(run: Run) -> None:
+    _produce(run, linger_ms=5, batch_num_messages=7)
+
+
+def produce_idempotent(run: Run) -> None:
+    _produce(run, enable_idempotence=True, compression_type="zstd", linger_ms=1)
+
+
+def produce_observed(run: Run) -> None:
+    """With everything on that watches: statistics, the log, metrics."""
+    seen: list[str] = []
+    _produce(run, statistics_interval_ms=20, stats_cb=seen.append, debug="all", compression_type="lz4")
+
+
+def produce_codecs(run: Run) -> None:
+    for codec in ("gzip", "snappy"):
+        _produce(run, 20, compression_type=codec, linger_ms=1)
+
+
+def produce_purged(run: Run) -> None:
+    """Messages that nobody can send, purged; then the client goes on."""
+    with run.client("Producer()", lambda: Producer(run.conf(linger_ms=60000))) as producer:
+        reports = Reports(run)
+        for number in range(20):
+            _produce_one(run, producer, reports, number)
+        run.step("purge", producer.purge)
+        _flush(run, producer, reports)
+        _produce_one(run, producer, reports, 20)
+        _flush(run, producer, reports)
+
+
+def prepare_produce(cluster: MockCluster, prefix: str) -> None:
+    """A leader that refuses, batches that are too large, and a connection that ends."""
+    for name in "ab":
+        cluster.create_topic(f"{prefix}-{name}", PARTITIONS)
+    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION], topic=f"{prefix}-a")
+    cluster.push_request_errors(ApiKey.PRODUCE, [0, KafkaError.MSG_SIZE_TOO_LARGE], topic=f"{prefix}-b")
+    cluster.push_request_errors(ApiKey.PRODUCE, [0, 0, 0, CLOSE_CONNECTION])
+
+
+# --- consuming ---
+
+
+def fill(cluster: MockCluster, topic: str, count: int = COUNT, **conf: Any) -> None:
+    """Numbers as text, in batches of five."""
+    cluster.create_topic(topic, PARTITIONS)
+    settings = {name.replace("_", "."): value for name, value in conf.items()}
+    with Producer({**conf_of(cluster), "batch.num.messages": 5, **settings}) as producer:
+        for number in range(count):
+            producer.produce(topic, str(number), partition=number % PARTITIONS)
+
+
+def prepare_consume(cluster: MockCluster, prefix: str) -> None:
+    fill(cluster, f"{prefix}-a")
+    fill(cluster, f"{prefix}-b", compression_type="zstd")
+    cluster.push_request_errors(ApiKey.FETCH, [0, KafkaError.NOT_LEADER_FOR_PARTITION], topic=f"{prefix}-a")
+    cluster.push_request_errors(ApiKey.FETCH, [0, 0, 0, CLOSE_CONNECTION])
+
+
+def prepare_old(cluster: MockCluster, prefix: str) -> None:
+    fill(cluster, f"{prefix}-a")
+    fill(cluster, f"{prefix}-b", compression_type="gzip")
+
+
+class Taken:
+    """Values of messages, by topic."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[str]] = {}
+
+    def add(self, messages: list[Message]) -> None:
+        for message in messages:
+            if not message.error():
+                self.values.setdefault(str(message.topic()), []).append((message.value() or b"").decode())
+
+    def has(self, topics: list[str], count: int = COUNT) -> bool:
+        return all(len(set(self.values.get(topic, []))) >= count for topic in topics)
+
+    def check_once(self) -> None:
+        """Nothing twice, and in order."""
+        for topic, values in self.values.items():
+            for partition in range(PARTITIONS):
+                numbers = [int(value) for value in values if int(value) % PARTITIONS == partition]
+                if numbers != sorted(set(numbers)):
+                    raise BadEndingError(f"{topic} [{partition}]: not once and in order: {numbers}")
+
+
+def consume(run: Run) -> None:
+    topics = [run.topic("a"), run.topic("b")]
+    partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for topic in topics for number in range(PARTITIONS)]
+    with run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20, queued_min_messages=10))) as consumer:
+        taken = Taken()
+        run.step("assign", lambda: consumer.assign(partitions))
+        run.until("consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics))
+        taken.check_once()
+        again = Taken()
+        for partition in partitions:
+            run.step("seek", lambda partition=partition: consumer.seek(partition))  # type: ignore[misc]
+        run.until("consume again", lambda: again.add(consumer.consume(20, 0.5)), lambda: again.has(topics))
+        run.step("offsets", lambda: consumer.get_watermark_offsets(partitions[0], run.limit_s))
+
+
+def consume_arrow(run: Run) -> None:
+    import pyarrow as pa  # takes a while to import, and the others don't need it
+
+    topics = [run.topic("a"), run.topic("b")]
+    partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for topic in topics for number in range(PARTITIONS)]
+    with run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer:
+        columns = {"topic": None, "partition": None, "key": "string", "value": "string_view", "headers": None}
+        seen: set[tuple[str, str]] = set()
+
+        def take() -> None:
+            batch = consumer.consume_arrow(50, 0.5, columns=columns)
+            found = run.step("pyarrow", lambda: pa.record_batch(batch))
+            seen.update((row["topic"], row["value"]) for row in found.to_pylist())
+
+        run.step("assign", lambda: consumer.assign(partitions))
+        run.until("consume_arrow", take, lambda: len(seen) == 2 * COUNT)
+
+
+def _consume_group(run: Run, **conf: Any) -> None:
+    topics = [run.topic("a"), run.topic("b")]
+    base = {"group_id": run.topic("group"), "auto_offset_reset": "earliest", "fetch_wait_max_ms": 20, **conf}
+    with run.client("Consumer()", lambda: Consumer(run.conf(**base))) as consumer:
+        taken = Taken()
+        run.step("subscribe", lambda: consumer.subscribe(topics))
+        run.until("consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics))
+        run.step("commit", lambda: consumer.commit(asynchronous=False))
+
+
+def group_classic(run: Run) -> None:
+    _consume_group(run, heartbeat_interval_ms=100)
+
+
+def group_consumer(run: Run) -> None:
+    _consume_group(run, group_protocol="consumer")
+
+
+def share(run: Run) -> None:
+    topics = [run.topic("a"), run.topic("b")]
+    with run.client("ShareConsumer()", lambda: ShareConsumer(run.conf(group_id=run.topic("share")))) as consumer:
+        taken = Taken()
+        run.step("subscribe", lambda: consumer.subscribe(topics))
+        run.until("poll", lambda: taken.add(consumer.poll(0.5)), lambda: taken.has(topics))
+        run.step("commit_sync", lambda: consumer.commit_sync(run.limit_s))
+
+
+def prepare_share(cluster: MockCluster, prefix: str) -> None:
+    cluster.share.settings.auto_offset_reset = "earliest"
+    fill(cluster, f"{prefix}-a")
+    fill(cluster, f"{prefix}-b", compression_type="zstd")
+
+
+# --- both ---
+
+
+def transactions(run: Run) -> None:
+    """Copies a topic in transactions, one of which is aborted, with the offsets; a committed reader sees each once."""
+    source, target = run.topic("a"), run.topic("copy")
+    conf = run.conf(group_id=run.topic("group"), auto_offset_reset="earliest", enable_auto_commit=False)
+    with run.client("Consumer()", lambda: Consumer(conf)) as consumer:
+        taken = Taken()
+        run.step("subscribe", lambda: consumer.subscribe([source]))
+        run.until("consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has([source]))
+        done = False
+        deadline = time.monotonic() + 3 * run.limit_s
+        while not done and time.monotonic() < deadline:
+            done = _copy(run, consumer, taken.values[source], target)
+        if not done:
+            raise BadEndingError(f"no transaction comes to its end: {run.raised}")
+    _check_copies(run, target)
+
+
+def _copy(run: Run, consumer: Consumer, values: list[str], target: str) -> bool:
+    """An aborted transaction and a committed one; whether the latter was. What fails is aborted, and tried again."""
+    conf = run.conf(transactional_id=run.topic("id"), linger_ms=1)
+    with run.client("Producer()", lambda: Producer(conf)) as producer:
+        raised = len(run.raised)
+        run.step("init", lambda: producer.init_transactions(run.limit_s))
+        for attempt in ("abort", "commit"):
+            run.step("begin", producer.begin_transaction)
+            for value in values:
+                run.step("produce", lambda value=value: producer.produce(target, value))  # type: ignore[misc]
+            group = run.step("group metadata", consumer.consumer_group_metadata)
+            offsets = [TopicPartition(run.topic("a"), 0, COUNT // PARTITIONS)]
+            try:
+                if attempt == "abort":
+                    producer.abort_transaction(run.limit_s)
+                    continue
+                producer.send_offsets_to_transaction(offsets, group, run.limit_s)
+                producer.commit_transaction(run.limit_s)
+                return True
+            except Exception as error:
+                if not run.has_failed():
+                    raise
+                run.raised.append(f"{attempt}: {error!r}")
+                if len(run.raised) > raised + 4:
+                    raise BadEndingError(f"fails again and again: {run.raised}") from error
+                run.step("abort", lambda: producer.abort_transaction(run.limit_s))
+                return False
+        return False
+
+
+def _check_copies(run: Run, target: str) -> None:
+    with run.client("Consumer()", lambda: Consumer(run.conf(isolation_level="read_committed"))) as consumer:
+        taken = Taken()
+        partitions = [TopicPartition(target, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
+        run.step("assign", lambda: consumer.assign(partitions))
+        run.until("read committed", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has([target]))
+        if len(taken.values[target]) != COUNT:
+            raise BadEndingError(f"{len(taken.values[target])} copies of {COUNT}")
+
+
+def prepare_transactions(cluster: MockCluster, prefix: str) -> None:
+    fill(cluster, f"{prefix}-a")
+    cluster.create_topic(f"{prefix}-copy", PARTITIONS)
+
+
+def admin(run: Run) -> None:
+    topic, limit_s = run.topic("new"), run.limit_s
+    with run.client("AdminClient()", lambda: AdminClient(run.conf())) as client:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+
+        def create() -> None:
+            try:
+                client.create_topics([NewTopic(topic, 2)], request_timeout=limit_s)[topic].result(limit_s)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+
+        run.step("create_topics", create)
+        run.step("list_topics", lambda: client.list_topics(timeout=limit_s))
+        run.step(
+            "configs", lambda: client.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s)
+        )
+        run.step("list_groups", lambda: client.list_consumer_groups(request_timeout=limit_s).result(limit_s))
+        run.step("cluster", lambda: client.describe_cluster(request_timeout=limit_s).result(limit_s))
+
+
+def produce_arrow(run: Run) -> None:
+    import pyarrow as pa
+
+    topic = run.topic("a")
+    names = [str(number) for number in range(COUNT)]
+    headers = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+    columns = {
+        "key": pa.array([None if number % 3 else name for number, name in enumerate(names)], pa.string()),
+        "value": pa.array([name.ljust(300, ".") for name in names], pa.string()),
+        "headers": pa.array([[{"key": "n", "value": name.encode()}] for name in names], headers),
+    }
+    table = pa.table(columns)
+    with run.client("Producer()", lambda: Producer(run.conf(linger_ms=5))) as producer:
+        told: list[Any] = []
+        for _ in range(2):
+            rows = run.step("produce_arrow", lambda: producer.produce_arrow(topic, table, on_delivery=told.append))
+            run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
+            if not told or told[-1].rows != rows:
+                raise BadEndingError(f"{rows} rows, and the reports {told}")
+
+
+def relay(run: Run) -> None:
+    """Batches of a consumer go on to another topic, unopened."""
+    with (
+        run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer,
+        run.client("Producer()", lambda: Producer(run.conf())) as producer,
+    ):
+        run.step("keep", consumer._keep_batches)
+        run.step("assign", lambda: consumer.assign([TopicPartition(run.topic("b"), 0, OFFSET_BEGINNING)]))
+        with run.step("_relay", lambda: producer._relay(run.topic("copy"), 0)) as relaying:
+            given: list[Any] = []
+            while relaying.rows < COUNT // PARTITIONS:
+                run.until("take", lambda: given.append(take_batches(consumer, 0.5)), lambda: given and given[-1])
+                run.step("give", lambda: relaying.give(given[-1], 0, 1 << 60))
+                run.until("run", lambda: producer.poll(0), lambda: run.step("run", lambda: relaying.run(1 << 40, 0.2)))
+                given.clear()
+        run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
+        if relaying.error is None and relaying.delivered != relaying.rows:
+            raise BadEndingError(f"{relaying.delivered} of {relaying.rows} rows delivered, and no error")
+
+
+def prepare_relay(cluster: MockCluster, prefix: str) -> None:
+    prepare_consume(cluster, prefix)
+    cluster.create_topic(f"{prefix}-copy")
+    cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE], topic=f"{prefix}-copy")
+
+
+def asynchronous(run: Run) -> None:
+    """The same for coroutines: a producer and a consumer."""
+    topic = run.topic("a")
+
+    async def main() -> None:
+        async with AIOProducer(run.conf()) as producer:
+            deliveries = [await producer.produce(topic, str(COUNT + number)) for number in range(20)]
+            await producer.flush(run.limit_s)
+            for delivery in deliveries:
+                await delivery
+        async with AIOConsumer(run.conf(group_id=run.topic("aio"), auto_offset_reset="earliest")) as consumer:
+            await consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+            taken = Taken()
+            deadline = time.monotonic() + run.limit_s
+            while not taken.has([topic]):
+                taken.add(await consumer.consume(20, 0.5))
+                if time.monotonic() > deadline:
+                    raise BadEndingError(f"consume: nothing comes of it in {run.limit_s} s")
+
+    run.step("asyncio", lambda: asyncio.run(main()))
+
+
+def prepare_nothing(cluster: MockCluster, prefix: str) -> None:
+    """The scenario makes what it needs."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``prepare`` runs in the judge's process, ``run`` in the client's; ``cluster`` is a key of `CLUSTERS`."""
+
+    prepare: Callable[[MockCluster, str], None]
+    run: Callable[[Run], None]
+    cluster: str = "plain"
+
+
+CLUSTERS: dict[str, Callable[[], MockCluster]] = {
+    "plain": lambda: MockCluster(2),
+    "tls": lambda: MockCluster(2, security=ListenerSecurity("ssl")),
+    "old": lambda: MockCluster(2, max_versions=of_release("0.10.2")),
+}
+
+
+def conf_of(cluster: MockCluster) -> dict[str, str]:
+    """What clients of this cluster have to know."""
+    secured = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem} if cluster.tls is not None else {}
+    return {"bootstrap.servers": cluster.bootstrap_servers, **secured}
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "produce": Scenario(prepare_produce, produce),
+    "produce_idempotent": Scenario(prepare_produce, produce_idempotent),
+    "produce_observed": Scenario(prepare_produce, produce_observed),
+    "produce_codecs": Scenario(prepare_produce, produce_codecs),
+    "produce_purged": Scenario(prepare_produce, produce_purged),
+    "produce_tls": Scenario(prepare_produce, produce, "tls"),
+    "produce_old": Scenario(prepare_produce, produce_codecs, "old"),
+    "produce_arrow": Scenario(prepare_produce, produce_arrow),
+    "consume": Scenario(prepare_consume, consume),
+    "consume_old": Scenario(prepare_old, consume, "old"),
+    "consume_arrow": Scenario(prepare_consume, consume_arrow),
+    "group_classic": Scenario(prepare_consume, group_classic),
+    "group_consumer": Scenario(prepare_consume, group_consumer),
+    "share": Scenario(prepare_share, share),
+    "asyncio": Scenario(prepare_consume, asynchronous),
+    "transactions": Scenario(prepare_transactions, transactions),
+    "admin": Scenario(prepare_nothing, admin),
+    "relay": Scenario(prepare_relay, relay),
+}
+
+
+# --- to see that the judge can fail a run ---
+
+
+def crash(run: Run) -> None:
+    with run.client("Producer()", lambda: Producer(run.conf())):
+        if run.raised:
+            os.abort()
+
+
+def hang(run: Run) -> None:
+    with run.client("Producer()", lambda: Producer(run.conf())):
+        while run.raised:
+            time.sleep(0.1)
+
+
+def forget(run: Run) -> None:
+    """Says of a message that nobody has seen that it was delivered."""
+    with run.client("Producer()", lambda: Producer(run.conf())):
+        if run.raised:
+            run.acked[run.topic("a")] = ["never sent"]
+
+
+BAD: dict[str, Scenario] = {each.__name__: Scenario(prepare_produce, each) for each in (crash, hang, forget)}
