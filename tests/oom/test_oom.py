@@ -44,7 +44,6 @@ FAULTS = {
     "an operation of the group's connection was lost": ("share", "kn_reserve_take", "stop_beat"),
     "acquired records were lost until their locks expired": ("share", "kn_buffer_take", "open_acquired"),
     "a transaction was open that hadn't begun": ("transactions", "kn_event_new", "kn_engine_transaction_begin"),
-    "a connection without memory was fatal": ("transactions", "kn_connection_open"),
     "records were relayed twice": ("relay", "kn_runs_reserve"),
 }
 """What went wrong, by scenario and the functions on the way to the allocation that failed."""
