@@ -532,7 +532,7 @@ static void broker_note_working(struct kn_broker *broker, int64_t now_us)
     int lasts = now_us - broker->connected_us >= WORKS_AFTER_US && !kn_connection_in_flight(broker->connection);
     if (!answered && !lasts) return;
     broker->failures = 0;
-    struct kn_event *event = kn_event_new(KN_EVENT_WORKING, broker->handle);
+    struct kn_event *event = kn_event_new(NULL, KN_EVENT_WORKING, broker->handle);
     if (!event) return; /* no memory: the next turn tries again */
     broker->works = 1;
     event->generation = broker->generation;

@@ -33,8 +33,8 @@ SEED = int(os.environ.get("OOM_SEED") or random.randrange(1 << 32))
 
 FAULTS = {
     "a delivered batch was freed while it was reported": ("produce", "kn_chunk_new", "Report_open"),
-    "partitions were never told": ("produce", "table_new", "Topic_set_partitions"),
-    "partitions were never told, in the binding": ("produce", "Topic_set_partitions"),
+    "partitions were never told": ("produce", "table_new", "Topic_", "set_partitions"),
+    "partitions were never told, in the binding": ("produce", "Topic_", "set_partitions (engine.c"),
     "a call was never sent": ("admin", "control_request_new", "Engine_", "submit"),
     "a connection never got its handshake": ("produce", "control_request_new"),
     "a constructor raised RuntimeError": ("produce", "kn_broker_new"),
