@@ -12,7 +12,7 @@ long kn_chunk_live(void) { return atomic_load(&live_count); }
 
 struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer)
 {
-    struct kn_chunk *chunk = malloc(sizeof *chunk);
+    struct kn_chunk *chunk = calloc(1, sizeof *chunk);
     if (!chunk) return NULL;
     atomic_init(&chunk->refs, 1);
     chunk->buffer = buffer;

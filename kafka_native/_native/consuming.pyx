@@ -199,7 +199,7 @@ cdef class ConsumerCore:
     cdef Batch _batch_at(self, int32_t number):
         # What the Messages of this batch of the segment share.
         cdef kn_segment_batch *batch = &self._segment.batches[number]
-        cdef Batch made = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition)
+        cdef Batch made = Batch.of(kn_chunk_ref(batch.chunk), self._cursor.topic, self._cursor.partition, self.engine.pins)
         made.base_offset = batch.view.base_offset
         made.leader_epoch = batch.view.partition_leader_epoch
         at_append = batch.view.attributes & KN_ATTR_LOG_APPEND_TIME

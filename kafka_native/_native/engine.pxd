@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from kafka_native._native.kn_engine cimport kn_cursor, kn_engine, kn_queue, kn_topic
+from kafka_native._native.message cimport Pins
 
 
 cdef inline double seconds(double timeout_s) except? -1:
@@ -25,6 +26,7 @@ cdef class Engine:
     cdef readonly list cursors  # Cursor by token - 1, None once dropped
     cdef list free_tokens  # of dropped cursors: (token, the epoch that the next one begins with)
     cdef readonly object callbacks  # collections.deque of callables for the application's poll()
+    cdef readonly Pins pins  # the memory that Messages of this client keep
     cdef readonly object notices  # collections.deque of (topic, partition, offset, error) for the consumer's poll()
     cdef int waiting
     cdef int users  # of the C engine: calls and objects that would be surprised if another thread's close() freed it

@@ -4,6 +4,7 @@ from typing import Any, final
 
 from typing_extensions import Self
 
+from kafka_native._native.message import Pins
 from kafka_native.errors import KafkaError
 
 class Event:
@@ -43,6 +44,7 @@ class Engine:
     topics: list[Topic]
     cursors: list[Cursor | None]
     callbacks: deque[Callable[[], object]]
+    pins: Pins
     notices: deque[tuple[str | None, int | None, int, KafkaError]]
     def __new__(cls, settings: dict[str, Any], error_of: Callable[[int, int, str | None], KafkaError]) -> Self: ...
     @property

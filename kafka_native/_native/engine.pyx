@@ -17,6 +17,7 @@ from libc.string cimport memcpy
 from kafka_native._native.kn_arrow cimport kn_columns_live
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
+from kafka_native._native.message cimport Pins
 from kafka_native._native.primitives cimport exact_text
 from kafka_native._native.records cimport codecs_fill
 
@@ -327,6 +328,7 @@ cdef class Engine:
         self.fork_count = kn_fork_count()
         codecs_fill(&self.engine.codecs)
         self.error_of = error_of
+        self.pins = Pins(settings["pinned_max_bytes"])
         self.topics = []
         self.topics_by_name = {}
         self.cursors = []

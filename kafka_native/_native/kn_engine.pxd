@@ -30,6 +30,14 @@ cdef extern from "base/list.h" nogil:
     int kn_list_empty(const kn_list *head)
     kn_list *kn_list_pop_front(kn_list *head)
 
+cdef extern from "base/cells.h":
+    struct kn_cells:
+        long taken
+    void kn_cells_init(kn_cells *cells, size_t cell_bytes)
+    void *kn_cells_take(kn_cells *cells)
+    void kn_cells_give(kn_cells *cells, void *cell)
+    void kn_cells_walk(kn_cells *cells, void (*each)(void *cell, void *context) noexcept, void *context)
+
 cdef extern from "engine/thread.h" nogil:
     const int64_t KN_NEVER
     const int KN_FOR_EVER_S
@@ -40,9 +48,12 @@ cdef extern from "engine/thread.h" nogil:
 cdef extern from "engine/chunk.h" nogil:
     struct kn_chunk:
         kn_buffer *buffer
+        int32_t lent
+        int64_t kept_bytes
     kn_chunk *kn_chunk_new(kn_buffer *buffer)
     kn_chunk *kn_chunk_ref(kn_chunk *chunk)
     void kn_chunk_unref(kn_chunk *chunk)
+    bint kn_chunk_is_left(const kn_chunk *chunk)
     long kn_chunk_live()
 
 cdef extern from "engine/wake.h" nogil:

@@ -9,9 +9,20 @@ cdef enum:  # the public constants of kafka_native.types
     TIMESTAMP_LOG_APPEND_TIME = 2
 
 
+cdef class Pins:
+    # The chunks that the Messages of one client keep from their pool: counted, and bounded by what copying out the few that are kept can save.
+    cdef readonly int64_t size_bytes
+    cdef int64_t max_bytes  # message.pinned.max.kbytes
+    cdef int64_t limit_bytes  # above it there is something to do; more than max_bytes when the last look has found that Messages fill what they keep
+    cdef PyObject *batches  # the youngest Batch with a chunk, which knows its neighbours; no reference
+
+
 cdef class Batch:
     # What the Messages of one record batch share, so that a Message fits into a cache line.
-    cdef kn_chunk *chunk  # what their bytes are borrowed from; NULL for a Message made from Python objects
+    cdef kn_chunk *chunk  # what their bytes are borrowed from; NULL: Messages made from Python objects, or copied out
+    cdef Pins pins  # that the chunk counts in
+    cdef PyObject *older  # in pins.batches, while there is a chunk
+    cdef PyObject *younger
     cdef object topic
     cdef object error  # of a batch that was not delivered
     cdef int64_t base_offset
@@ -24,7 +35,7 @@ cdef class Batch:
     cdef int64_t created_ms  # Unix time; -1: timestamps don't say when messages were produced
 
     @staticmethod
-    cdef Batch of(kn_chunk *chunk, object topic, int32_t partition)
+    cdef Batch of(kn_chunk *chunk, object topic, int32_t partition, Pins pins)
 
     cdef Batch copy(self)
 
@@ -35,6 +46,7 @@ cdef class Own:
     cdef object value
     cdef object headers
     cdef object error
+    cdef object copy  # bytes: the record, when it isn't the chunk's any more
     cdef bint has_key
     cdef bint has_value
     cdef bint has_headers
@@ -44,7 +56,7 @@ cdef class Own:
 cdef class Message:
     cdef Batch _batch
     cdef PyObject *_own  # an Own, a reference; NULL for most
-    cdef const uint8_t *_record  # where the record starts, for kn_record_reread(); NULL when `_own` has everything
+    cdef const uint8_t *_record  # where the record starts, in the chunk or `_own.copy`, for kn_record_reread(); NULL when `_own` has everything
     cdef const uint8_t *_value_data
     cdef int64_t _timestamp_ms
     cdef int32_t _offset_delta

@@ -1,22 +1,35 @@
 # cython: freethreading_compatible=False
 """Message: one record, consumed or reported as delivered.
 
-A Message borrows its bytes from the chunk it arrived in and makes Python objects only for the fields that are asked for. It has 64 bytes and
-little in them: what is the same for a whole batch is in its Batch, what is asked for less often than the value is read from the record again.
-It takes no part in garbage collection, and is made and ended by hand (see the end of this file), because consuming makes one for every record.
+A Message borrows its bytes from the chunk it arrived in, until it is copied out (see the end of this file), and makes Python objects only for the
+fields that are asked for. It has 64 bytes and little in them: what is the same for a whole batch is in its Batch, what is asked for less often than
+the value is read from the record again. It takes no part in garbage collection, and is made and ended by hand (see there, too), because consuming makes
+one for every record.
 """
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_SIZE
 from cpython.mem cimport PyMem_Realloc
 from cpython.object cimport PyObject, PyTypeObject, destructor
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from enum import IntEnum
 
-from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_live, kn_chunk_ref, kn_chunk_unref
+from kafka_native._native.kn_engine cimport (
+    kn_cells,
+    kn_cells_give,
+    kn_cells_init,
+    kn_cells_take,
+    kn_cells_walk,
+    kn_chunk,
+    kn_chunk_is_left,
+    kn_chunk_live,
+    kn_chunk_ref,
+    kn_chunk_unref,
+)
 from kafka_native._native.kn_records cimport (
     KN_OK,
     kn_header,
@@ -34,12 +47,12 @@ cdef extern from "Python.h":
         PyObject **ob_item
         Py_ssize_t allocated
 
+    PyObject *PyErr_NoMemory()
     PyObject *PyObject_Init(void *, PyTypeObject *)
-    void *PyObject_Malloc(size_t)
-    void PyObject_Free(void *)
+    Py_ssize_t Py_REFCNT(PyObject *)
     void Py_SET_REFCNT(void *, Py_ssize_t)
     void Py_SET_SIZE(void *, Py_ssize_t)
-    int PyList_Append(PyObject *, PyObject *) except -1
+    int PyList_Append(PyObject *, PyObject *) noexcept  # -1 with an exception set
 
 # Partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
@@ -62,18 +75,31 @@ class MessageStatus(IntEnum):
 
 @cython.final
 @cython.no_gc
+cdef class Pins:
+    """See message.pxd."""
+
+    def __init__(self, int64_t max_bytes):
+        self.max_bytes = self.limit_bytes = max_bytes
+
+
+@cython.final
+@cython.no_gc
 @cython.freelist(64)
 cdef class Batch:
     """See message.pxd."""
 
     def __dealloc__(self):
-        kn_chunk_unref(self.chunk)
+        if self.chunk != NULL:
+            _unpin(<PyObject *>self)
 
     @staticmethod
-    cdef Batch of(kn_chunk *chunk, object topic, int32_t partition):
-        # Takes the caller's reference to the chunk.
+    cdef Batch of(kn_chunk *chunk, object topic, int32_t partition, Pins pins):
+        # Takes the caller's reference to the chunk, if there is one: another one of the caller's keeps it meanwhile. No Python code runs.
         cdef Batch self = Batch.__new__(Batch)
-        self.chunk = chunk
+        if chunk != NULL:
+            _pin(self, chunk, pins)
+            if pins.size_bytes > pins.limit_bytes:
+                _relieve(pins)
         self.topic = topic
         self.partition = partition
         self.base_offset = NO_OFFSET
@@ -86,7 +112,9 @@ cdef class Batch:
 
     cdef Batch copy(self):
         # For what varies from record to record after all.
-        cdef Batch other = Batch.of(NULL if self.chunk == NULL else kn_chunk_ref(self.chunk), self.topic, self.partition)
+        cdef Batch other = Batch.of(NULL, self.topic, self.partition, None)
+        if self.chunk != NULL:
+            _pin(other, kn_chunk_ref(self.chunk), self.pins)
         other.error = self.error
         other.base_offset = self.base_offset
         other.leader_epoch = self.leader_epoch
@@ -100,6 +128,17 @@ cdef class Batch:
 
 cdef inline object _bytes_of(const uint8_t *data, int32_t size_bytes):
     return None if data == NULL else PyBytes_FromStringAndSize(<const char *>data, size_bytes)
+
+
+cdef object _headers_kept(kn_chunk *chunk, const kn_record *record):
+    # Making a list may let other code in, and that may copy the record out: with a reference of its own, the chunk stays.
+    if chunk == NULL:
+        return _headers_of(record)
+    kn_chunk_ref(chunk)
+    try:
+        return _headers_of(record)
+    finally:
+        kn_chunk_unref(chunk)
 
 
 cdef object _headers_of(const kn_record *record):
@@ -134,7 +173,8 @@ cdef class Message:
     Consumed Messages come from `Consumer.poll()` and `Consumer.consume()`, produced ones are handed to delivery callbacks. All fields are read by
     methods, as in confluent_kafka. `key()` and `value()` make a new ``bytes`` object at each call: keep the result rather than calling twice.
 
-    A Message keeps the response it arrived in alive (up to a few megabytes): copy out what you keep for long.
+    A Message keeps the response it arrived in alive. Those that you keep for long are copied out of theirs once they hold more memory than
+    ``message.pinned.max.kbytes`` (64 MiB): that changes nothing that can be seen.
     """
 
     def __cinit__(self):
@@ -155,7 +195,7 @@ cdef class Message:
         delivery_count=None,
         status=None,
     ):
-        cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None or partition < 0 else partition)
+        cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None or partition < 0 else partition, None)
         if offset is not None and offset >= 0:
             batch.base_offset = offset
         if latency is not None:
@@ -214,7 +254,7 @@ cdef class Message:
         if self._record == NULL:
             return None
         kn_record_reread(self._record, &record)
-        return _headers_of(&record) if record.header_count else None
+        return _headers_kept(self._batch.chunk, &record) if record.header_count else None
 
     def timestamp(self):
         """(type, milliseconds since 1970): TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME, and the time."""
@@ -378,7 +418,7 @@ cdef object error_of_message(Message self):
 
 cdef Message error_message_of(object topic, object partition, int64_t offset, object error):
     cdef Message self = Message.__new__(Message)
-    self._batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else partition)
+    self._batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else partition, None)
     self._batch.base_offset = offset
     self._batch.error = error
     return self
@@ -401,6 +441,11 @@ def live_chunks():
     return kn_chunk_live()
 
 
+def live_messages():
+    """How many Messages there are in this process, likewise."""
+    return cells.taken - shell_count
+
+
 # --- how a Message is made and ended ---
 #
 # By hand, for its counts: what Cython makes of a Message sets and clears fields to None, which changes one word four times for each, and each time waits
@@ -409,6 +454,8 @@ def live_chunks():
 cdef extern from *:
     """
     #define SET_BATCH(message, batch) ((message)->_batch = (batch))
+    #define SET_ALLOC(type, allocate) ((type)->tp_alloc = (allocate))
+    #define BATCH_OF(message) ((PyObject *)(message)->_batch)
     #ifdef Py_GIL_DISABLED
     enum { LISTS_CAN_BE_GROWN = 0 }; /* their items have a head there */
     #else
@@ -416,6 +463,8 @@ cdef extern from *:
     #endif
     """
     void SET_BATCH(Message message, Batch batch)  # whatever was there; takes the reference
+    void SET_ALLOC(PyTypeObject *kind, PyObject *(*allocate)(PyTypeObject *, Py_ssize_t) noexcept)
+    PyObject *BATCH_OF(Message message)
     bint LISTS_CAN_BE_GROWN
 
 cdef enum:
@@ -423,6 +472,7 @@ cdef enum:
 
 cdef PyObject *shells[SHELLS]  # Messages that ended: no references, fields not to be relied on
 cdef int shell_count = 0
+cdef kn_cells cells  # the memory of all Messages
 
 
 cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record *record) except NULL:
@@ -434,7 +484,7 @@ cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record 
         made = shells[shell_count]
         Py_SET_REFCNT(made, 1)
     else:
-        made = <PyObject *>PyObject_Malloc((<PyTypeObject *>Message).tp_basicsize)
+        made = <PyObject *>kn_cells_take(&cells)
         if made == NULL:
             raise MemoryError
         PyObject_Init(made, <PyTypeObject *>Message)
@@ -458,7 +508,16 @@ cdef void _end(PyObject *self) noexcept:
         shells[shell_count] = self
         shell_count += 1
     else:
-        PyObject_Free(self)
+        kn_cells_give(&cells, self)
+
+
+cdef PyObject *_allocate(PyTypeObject *kind, Py_ssize_t items) noexcept:
+    # The type's tp_alloc, for Message(): all zeros.
+    cdef PyObject *made = <PyObject *>kn_cells_take(&cells)
+    if made == NULL:
+        return PyErr_NoMemory()
+    memset(made, 0, kind.tp_basicsize)
+    return PyObject_Init(made, kind)
 
 
 cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t most) except -1:
@@ -478,15 +537,140 @@ cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t most) except -1:
 
 
 cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
-    # Takes the reference.
+    # Takes the reference. No try here: its exception would have a place in the frame of messages_of(), set anew for each Message.
+    cdef int status
     if count < (<PyListObject *>into).allocated:
         (<PyListObject *>into).ob_item[count] = item
         Py_SET_SIZE(<PyObject *>into, count + 1)
         return 0
-    try:
-        return PyList_Append(<PyObject *>into, item)
-    finally:
-        Py_XDECREF(item)
+    status = PyList_Append(<PyObject *>into, item)
+    Py_XDECREF(item)
+    return status
 
 
+kn_cells_init(&cells, (<PyTypeObject *>Message).tp_basicsize)
+SET_ALLOC(<PyTypeObject *>Message, _allocate)
 (<PyTypeObject *>Message).tp_dealloc = <destructor>_end
+
+
+# --- what kept Messages hold ---
+#
+# All under the interpreter lock, and no Python code runs in here.
+
+cdef enum:
+    OWN_BYTES = 192  # about what a Message that was copied out takes, the record apart
+    FILLED_BYTES = 256  # where each Message keeps no more than that, copying out saves next to nothing
+
+
+cdef void _pin(Batch batch, kn_chunk *chunk, Pins pins) noexcept:
+    # Takes the reference.
+    if chunk.lent == 0:
+        pins.size_bytes += chunk.buffer.capacity_bytes
+    chunk.lent += 1
+    batch.chunk = chunk
+    batch.pins = pins
+    batch.older = pins.batches
+    if pins.batches != NULL:
+        (<Batch>pins.batches).younger = <PyObject *>batch
+    pins.batches = <PyObject *>batch
+
+
+cdef void _unpin(PyObject *batch) noexcept:
+    cdef kn_chunk *chunk = (<Batch>batch).chunk
+    cdef PyObject *older = (<Batch>batch).older
+    cdef PyObject *younger = (<Batch>batch).younger
+    cdef Pins pins = (<Batch>batch).pins
+    if older != NULL:
+        (<Batch>older).younger = younger
+    if younger != NULL:
+        (<Batch>younger).older = older
+    else:
+        pins.batches = older
+    (<Batch>batch).chunk = NULL
+    (<Batch>batch).older = (<Batch>batch).younger = NULL
+    chunk.lent -= 1
+    if chunk.lent == 0:
+        pins.size_bytes -= chunk.buffer.capacity_bytes
+        pins.limit_bytes = min(pins.limit_bytes, _limit_of(pins))
+    kn_chunk_unref(chunk)
+
+
+cdef inline int64_t _limit_of(Pins pins) noexcept:
+    # Half as much again as there is: what a look costs is shared by what has come since the last one.
+    return max(pins.max_bytes, pins.size_bytes + pins.size_bytes // 2)
+
+
+cdef void _relieve(Pins pins) noexcept:
+    # Copies out the Messages that are few in what they keep, and lets go of that.
+    cdef PyObject *batch = pins.batches
+    cdef PyObject *older
+    cdef int64_t messages = 0
+    while batch != NULL:
+        messages += Py_REFCNT(batch)
+        (<Batch>batch).chunk.kept_bytes = 0
+        batch = (<Batch>batch).older
+    if pins.size_bytes > messages * FILLED_BYTES:
+        kn_cells_walk(&cells, _count_kept, <PyObject *>pins)
+        batch = pins.batches
+        while batch != NULL:
+            _judge((<Batch>batch).chunk)
+            batch = (<Batch>batch).older
+        kn_cells_walk(&cells, _copy_kept, <PyObject *>pins)
+        batch = pins.batches
+        while batch != NULL:
+            older = (<Batch>batch).older
+            if (<Batch>batch).chunk.kept_bytes >= 0:
+                _unpin(batch)
+            batch = older
+    pins.limit_bytes = _limit_of(pins)
+
+
+cdef inline kn_chunk *_kept_of(void *cell, void *pins) noexcept:
+    # The chunk that this Message keeps, if it is one of these and hasn't ended.
+    cdef PyObject *batch
+    if Py_REFCNT(<PyObject *>cell) == 0:
+        return NULL
+    batch = BATCH_OF(<Message>cell)
+    if batch == NULL or batch == <PyObject *>None or <void *>(<Batch>batch).pins != pins:
+        return NULL
+    return (<Batch>batch).chunk
+
+
+cdef void _count_kept(void *cell, void *pins) noexcept:
+    cdef kn_chunk *chunk = _kept_of(cell, pins)
+    if chunk != NULL:
+        chunk.kept_bytes += (<Message>cell)._value_bytes + OWN_BYTES
+
+
+cdef void _judge(kn_chunk *chunk) noexcept:
+    # What others have references to wouldn't be freed; and it has to be worth it.
+    if not kn_chunk_is_left(chunk) or 2 * chunk.kept_bytes > <int64_t>chunk.buffer.capacity_bytes:
+        chunk.kept_bytes = -1
+
+
+cdef void _copy_kept(void *cell, void *pins) noexcept:
+    cdef kn_chunk *chunk = _kept_of(cell, pins)
+    if chunk == NULL or chunk.kept_bytes < 0:
+        return
+    try:
+        _copy_out(<Message>cell)
+    except MemoryError:
+        chunk.kept_bytes = -1  # it stays as it is, and is asked again some time
+
+
+cdef int _copy_out(Message self) except -1:
+    cdef kn_record record
+    cdef const uint8_t *start = self._record
+    cdef Own own = _owning(self)
+    if own.copy is not None:
+        return 0
+    if start != NULL:
+        kn_record_reread(start, &record)
+        own.copy = _bytes_of(start, <int32_t>(record.headers + record.headers_bytes - start))
+        self._record = <const uint8_t *>PyBytes_AS_STRING(own.copy)
+        if self._value_data != NULL:
+            self._value_data = self._record + (self._value_data - start)
+    elif self._value_data != NULL:
+        own.copy = _bytes_of(self._value_data, self._value_bytes)
+        self._value_data = <const uint8_t *>PyBytes_AS_STRING(own.copy)
+    return 0

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_new, kn_chunk_ref, kn_chunk_unref
 from kafka_native._native.kn_records cimport *
-from kafka_native._native.message cimport TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Batch, legacy_message_of, message_of
+from kafka_native._native.message cimport TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Batch, Pins, legacy_message_of, message_of
 
 GAP = 0
 ACCEPT = 1
@@ -35,6 +35,7 @@ cdef class _Opening:
     cdef list fates
     cdef str topic
     cdef int32_t partition
+    cdef Pins pins
     cdef int at  # the range that offsets are in, or before
     cdef int64_t covered  # what becomes of all offsets up to this one is known
 
@@ -108,7 +109,7 @@ cdef class _Opening:
         return 0
 
     cdef Batch _batch_of(self, const kn_batch_view *view, kn_chunk *chunk, int16_t delivery_count):
-        cdef Batch made = Batch.of(kn_chunk_ref(chunk), self.topic, self.partition)
+        cdef Batch made = Batch.of(kn_chunk_ref(chunk), self.topic, self.partition, self.pins)
         made.base_offset = view.base_offset
         made.leader_epoch = view.partition_leader_epoch
         at_append = view.attributes & KN_ATTR_LOG_APPEND_TIME
@@ -170,6 +171,7 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     opening.ranges = ranges
     opening.fates = [bytearray(b"\2") * (last - first + 1) for first, last, _ in ranges]
     opening.topic = topic
+    opening.pins = engine.pins
     opening.partition = partition
     opening.covered = -1
     PyObject_GetBuffer(records, &held, PyBUF_SIMPLE)

@@ -33,6 +33,10 @@ _TOKENS: Final = "security/test_oidc.py::"
 _OF_BOTH: Final = {
     "enable.metrics.push": _at("client/test_telemetry.py::test_nothing_is_sent_if_it_is_off", "kafka_native/client.py"),
     "client.id": _at(f"{_WIRE}test_client_id_is_in_every_request", "csrc/engine/produce_request.c::client_id"),
+    "message.pinned.max.kbytes": _at(
+        "client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",
+        "kafka_native/_native/engine.pyx::pinned_max_bytes",
+    ),
     "metadata.broker.list": _at(f"{_WIRE}test_brokers_to_start_from", "kafka_native/config.py"),
     "message.max.bytes": _at(
         "client/test_producer.py::test_message_over_the_limit_is_refused",

@@ -174,4 +174,17 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc="How large a batch may become when it is decompressed; a larger one is an error of its partition, not of "
         "the client's memory.",
     ),
+    Property(
+        "message.pinned.max.kbytes",
+        "integer",
+        BOTH,
+        LOW,
+        default=65_536,
+        minimum=1,
+        maximum=2_097_151,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc="How much memory of responses and delivered batches the Messages that the application keeps may hold, in "
+        "kibibytes. Above it, those that are few in what they hold are copied out, which can't be seen.",
+    ),
 )

@@ -34,6 +34,7 @@ def connection_settings(config: Config) -> dict[str, Any]:
         "reconnect_backoff_ms": config["reconnect.backoff.ms"],
         "reconnect_backoff_max_ms": config["reconnect.backoff.max.ms"],
         "request_timeout_ms": config["socket.timeout.ms"],
+        "pinned_max_bytes": config.integer("message.pinned.max.kbytes") * KIB,
         "connections_max_idle_ms": config["connections.max.idle.ms"],
         "statistics": config["statistics.interval.ms"] != 0,
         "proxy": None,  # the client's to know

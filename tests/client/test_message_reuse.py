@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_native import Consumer, Message, TopicPartition
+from kafka_native._native.message import live_messages
 
 from .support import Client, fill
 
@@ -41,12 +42,14 @@ def test_more_messages_than_are_kept_for_reuse(consumer: Consumer, topic: str) -
     values = [message.value() for message in read_again(consumer, topic)]
     assert len(set(values)) == COUNT
     blocks = []
+    alive = live_messages()
     for _ in range(6):
         messages = read_again(consumer, topic)
         assert [message.offset() for message in messages] == list(range(COUNT))
         assert [message.value() for message in messages] == values
         del messages
         blocks.append(sys.getallocatedblocks())
+        assert live_messages() <= alive
     assert max(blocks[3:]) - blocks[2] < COUNT // 10
 
 
