@@ -186,7 +186,7 @@ static int keep_chunk(struct kn_columns *columns, struct kn_chunk *chunk)
         columns->chunks = chunks;
         columns->chunk_capacity = capacity;
     }
-    columns->chunks[columns->chunk_count++] = kn_chunk_ref(chunk);
+    kn_columns_keep(columns, chunk);
     return KN_OK;
 }
 
@@ -472,4 +472,56 @@ int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *
     columns->row_count += verdict.count;
     *taken = verdict.count;
     return verdict.status;
+}
+
+/* --- views with bytes of their own --- */
+
+#define PART_MIN 4 /* chunks hold at most so many times what is seen of them: copying that little is cheap */
+
+static int borrows(const struct kn_column *column) { return column->spec.layout == KN_LAYOUT_VIEW && has_pieces(column) && column->source_count; }
+
+/* The bytes of the long views, counted up to `enough`. */
+static int64_t long_bytes(const struct kn_column *column, int64_t enough)
+{
+    const struct view *views = (const struct view *)(const void *)column->items.data;
+    int64_t size = 0;
+    for (int64_t i = 0; i < column->length && size < enough; i++) size += views[i].size_bytes > VIEW_INLINE_BYTES ? views[i].size_bytes : 0;
+    return size;
+}
+
+/* Into a slab that has room. */
+static void own_views(struct kn_column *column)
+{
+    struct view *views = (struct view *)(void *)column->items.data;
+    int64_t used = 0;
+    for (int64_t i = 0; i < column->length; i++) {
+        struct view *view = &views[i];
+        if (view->size_bytes <= VIEW_INLINE_BYTES) continue;
+        memcpy(column->bytes.data + used, column->sources[view->source].base + view->offset, (size_t)view->size_bytes);
+        view->source = 0;
+        view->offset = (int32_t)used;
+        used += view->size_bytes;
+    }
+    column->sources[0] = (struct kn_view_source){column->bytes.data, used, NULL};
+    column->source_count = used ? 1 : 0;
+}
+
+void kn_columns_settle(struct kn_columns *columns)
+{
+    int64_t held = 0, used = 0;
+    if (columns->held && atomic_load_explicit(&columns->held->size_bytes, memory_order_relaxed) <= columns->held->max_bytes) return;
+    for (int32_t i = 0; i < columns->chunk_count; i++) held += (int64_t)columns->chunks[i]->buffer->capacity_bytes;
+    int64_t enough = held / PART_MIN < INT32_MAX ? held / PART_MIN : INT32_MAX; /* offsets of views have 32 bits */
+    for (int32_t i = 0; i < columns->column_count && used < enough; i++) {
+        if (borrows(&columns->columns[i])) used += long_bytes(&columns->columns[i], enough);
+    }
+    if (used >= enough) return;
+    for (int32_t i = 0; i < columns->column_count; i++) {
+        struct kn_column *column = &columns->columns[i];
+        if (borrows(column) && kn_slab_reserve(columns->pool, &column->bytes, 0, (size_t)long_bytes(column, INT64_MAX)) != KN_OK) return;
+    }
+    for (int32_t i = 0; i < columns->column_count; i++) {
+        if (borrows(&columns->columns[i])) own_views(&columns->columns[i]);
+    }
+    kn_columns_let_go(columns);
 }

@@ -130,11 +130,46 @@ static void column_deinit(struct kn_column *column)
     free(column->parts);
 }
 
+struct kn_held *kn_held_new(void)
+{
+    struct kn_held *held = calloc(1, sizeof *held);
+    if (held) atomic_init(&held->refs, 1);
+    return held;
+}
+
+void kn_held_unref(struct kn_held *held)
+{
+    if (held && atomic_fetch_sub_explicit(&held->refs, 1, memory_order_acq_rel) == 1) free(held);
+}
+
+void kn_columns_count_in(struct kn_columns *columns, struct kn_held *held)
+{
+    atomic_fetch_add_explicit(&held->refs, 1, memory_order_relaxed);
+    columns->held = held;
+}
+
+/* Once for all columns that keep it: batches of few rows share a chunk. */
+void kn_columns_keep(struct kn_columns *columns, struct kn_chunk *chunk)
+{
+    if (atomic_fetch_add(&chunk->in_columns, 1) == 0 && columns->held) atomic_fetch_add(&columns->held->size_bytes, (int64_t)chunk->buffer->capacity_bytes);
+    columns->chunks[columns->chunk_count++] = kn_chunk_ref(chunk);
+}
+
+void kn_columns_let_go(struct kn_columns *columns)
+{
+    while (columns->chunk_count) {
+        struct kn_chunk *chunk = columns->chunks[--columns->chunk_count];
+        if (atomic_fetch_sub(&chunk->in_columns, 1) == 1 && columns->held) atomic_fetch_sub(&columns->held->size_bytes, (int64_t)chunk->buffer->capacity_bytes);
+        kn_chunk_unref(chunk);
+    }
+}
+
 static void columns_free(struct kn_columns *columns)
 {
     for (int32_t i = 0; i < columns->column_count; i++) column_deinit(&columns->columns[i]);
-    for (int32_t i = 0; i < columns->chunk_count; i++) kn_chunk_unref(columns->chunks[i]);
+    kn_columns_let_go(columns);
     free(columns->chunks);
+    kn_held_unref(columns->held);
     names_deinit(&columns->names);
     free(columns);
     atomic_fetch_sub(&live_count, 1);

@@ -4,7 +4,7 @@
  * reference gives the buffers back to their pool and the chunks that views point into to theirs.
  *
  * Only the columns that were asked for exist. A value is copied once, from the response (or the decompressed batch) into its column; views (Utf8View,
- * BinaryView) aren't copied at all: they keep the chunk. Buffers begin on 64 bytes. A column with 32-bit offsets ends before they overflow.
+ * BinaryView) aren't copied at all: they keep the chunk, unless kn_columns_settle() finds that they are few in it. Buffers begin on 64 bytes. A column with 32-bit offsets ends before they overflow.
  */
 #ifndef KN_ARROW_COLUMNS_H
 #define KN_ARROW_COLUMNS_H
@@ -91,8 +91,15 @@ struct kn_names { /* the distinct topics so far */
     int32_t last;           /* found last */
 };
 
+struct kn_held { /* what the chunks have that the columns of one client keep; counted, for columns outlive it */
+    atomic_int refs;
+    _Atomic int64_t size_bytes;
+    int64_t max_bytes; /* under the binding's lock; message.pinned.max.kbytes */
+};
+
 struct kn_columns {
     atomic_int refs;
+    struct kn_held *held; /* a reference; NULL: nobody counts */
     struct kn_pool *pool;
     int64_t row_count;
     int64_t bytes_max; /* of a column with 32-bit offsets */
@@ -128,6 +135,12 @@ void kn_columns_expect(struct kn_columns *columns, int32_t column, int64_t row_c
 /* Appends the first *taken records of the block to every column: all of them (KN_OK), or those before one for which a column has no more room
  * (KN_ERR_FULL) or that column *column can't hold (KN_ERR_INVALID: not UTF-8, a time out of range). KN_ERR_NOMEM: none. */
 int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block, int32_t *taken, int32_t *column);
+struct kn_held *kn_held_new(void); /* NULL: no memory */
+void kn_held_unref(struct kn_held *held);
+void kn_columns_count_in(struct kn_columns *columns, struct kn_held *held); /* before the first append */
+/* After the last append: if columns keep more than max_bytes, and the views of these use but a small part of the chunks that they keep, they get bytes of their
+ * own and the chunks are let go. Without memory for that, all stays as it is. */
+void kn_columns_settle(struct kn_columns *columns);
 /* Only the first row_count rows stay. */
 void kn_columns_truncate(struct kn_columns *columns, int64_t row_count);
 /* What the buffers hold, with what views point into. */

@@ -10,6 +10,7 @@
 
 struct kn_chunk {
     atomic_int refs;
+    atomic_int in_columns; /* references of Arrow columns */
     struct kn_buffer *buffer;
     /* under the binding's lock: see Pins in message.pxd */
     int32_t lent;       /* references of Messages, which they may be made to do without */

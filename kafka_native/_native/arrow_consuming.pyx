@@ -110,19 +110,22 @@ cdef class ColumnMemory:
     """What the batches of one consumer share: the memory of those that are gone, and how large the last one was."""
 
     cdef kn_pool *pool
+    cdef kn_held *held  # of the responses that batches keep
     cdef int64_t rows
     cdef int64_t sizes[16]  # bytes by field
     cdef public bint awaited  # by a coroutine
 
     def __cinit__(self):
         self.pool = kn_pool_new(KEEP_BYTES)
-        if self.pool == NULL:
+        self.held = kn_held_new()
+        if self.pool == NULL or self.held == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         # Batches that are still there give their memory back to it; the last one frees it.
         if self.pool != NULL:
             kn_pool_free(self.pool)
+        kn_held_unref(self.held)
 
     cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t most) noexcept:
         # As much room as the last batch took in the end and an eighth, in the proportion that this one may reach.
@@ -331,12 +334,16 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
     if batch.columns == NULL:
         raise MemoryError
+    memory.held.max_bytes = core.engine.pins.max_bytes
+    kn_columns_count_in(batch.columns, memory.held)
     taker.fill.columns = kn_columns_ref(batch.columns)
     memory.expect(batch.columns, plan, most)
     if iterating and core._closed:
         batch.ended = True
         return batch
     core._gather(taker, seconds(timeout), first_will_do)
+    with nogil:
+        kn_columns_settle(batch.columns)
     batch.ended = taker.ended
     memory.remember(batch.columns, plan)
     return batch

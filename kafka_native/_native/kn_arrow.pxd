@@ -66,6 +66,12 @@ cdef extern from "arrow/columns.h" nogil:
     void kn_columns_unref(kn_columns *columns)
     long kn_columns_live()
     void kn_columns_expect(kn_columns *columns, int32_t column, int64_t row_count, int64_t size_bytes)
+    struct kn_held:
+        int64_t max_bytes
+    kn_held *kn_held_new()
+    void kn_held_unref(kn_held *held)
+    void kn_columns_count_in(kn_columns *columns, kn_held *held)
+    void kn_columns_settle(kn_columns *columns)
     int64_t kn_columns_size_bytes(const kn_columns *columns)
 
 cdef extern from "arrow/export.h" nogil:

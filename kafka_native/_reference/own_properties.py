@@ -185,6 +185,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         python_only=True,
         doc="How much memory of responses and delivered batches the Messages that the application keeps may hold, in "
-        "kibibytes. Above it, those that are few in what they hold are copied out, which can't be seen.",
+        "kibibytes. Above it, those that are few in what they hold are copied out, which can't be seen. Arrow batches "
+        "with views are counted by themselves; above it, small new ones have bytes of their own.",
     ),
 )

@@ -331,6 +331,29 @@ def test_a_batch_outlives_its_consumer(client: Client) -> None:
     del kept, again
 
 
+@pytest.mark.parametrize("kind", ["binary_view", "string_view"])
+def test_few_rows_with_views_keep_little_more_than_their_bytes(client: Client, kind: str) -> None:
+    topic = client.topic()
+    expected = [None if number % 5 == 4 else b"%d " % number * (number % 9) * 4 for number in range(3000)]
+    with client.producer(**{"linger.ms": 20}) as producer:
+        for value in expected:
+            producer.produce(topic, value, b"a key that is no short one", partition=0)
+    columns = {"value": kind, "key": "binary_view", "topic": "string_view"}
+    chunks = live_objects()["chunks"]
+    with assigned(client, topic, **{"message.pinned.max.kbytes": 1}) as consumer:
+        kept = [consumer.consume_arrow(10, WAIT_S, columns=columns) for _ in range(300)]
+        assert sum(batch.nbytes for batch in kept) < 3 * sum(len(value or b"") + 26 + 3 * 16 for value in expected)
+    tables = [record_batch(batch) for batch in kept]
+    assert live_objects()["chunks"] <= chunks
+    del kept
+    gc.collect()
+    found = [row for table in tables for row in table.to_pylist()]
+    values = [row["value"].encode() if isinstance(row["value"], str) else row["value"] for row in found]
+    assert values == expected
+    assert {row["key"] for row in found} == {b"a key that is no short one"}
+    assert {row["topic"] for row in found} == {topic}
+
+
 def test_capsules_that_nobody_takes(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 10)

@@ -336,6 +336,31 @@ static void test_parts_may_be_moved_out_and_released_in_any_order(void)
     end();
 }
 
+static void test_views_that_are_few_in_their_chunk_get_bytes_of_their_own(void)
+{
+    begin();
+    struct kn_columns *columns = kn_columns_new(EVERY, EVERY_COUNT, NULL, INT32_MAX);
+    append_all(columns, 0, 100);
+    kn_columns_settle(columns);
+    CHECK_EQ(columns->chunk_count, 0);
+    CHECK_EQ(atomic_load(&chunk->refs), 1);
+    struct ArrowArray array;
+    CHECK_EQ(kn_columns_export(columns, &array), KN_OK);
+    kn_columns_settle(columns); /* there is nothing left to do */
+    kn_columns_unref(columns);
+    for (int i = 0; i < 100; i++) {
+        const struct kn_record *record = &records[i];
+        check_view(array.children[6], i, record->value ? record->value : (const uint8_t *)"", record->value ? record->value_bytes : 0);
+    }
+    kn_arrow_release_array(&array);
+    columns = kn_columns_new(EVERY, EVERY_COUNT, NULL, INT32_MAX);
+    for (int i = 0; i < 8; i++) append_all(columns, 0, RECORDS);
+    kn_columns_settle(columns); /* they use more than a part of it */
+    CHECK_EQ(columns->chunk_count, 1);
+    kn_columns_unref(columns);
+    end();
+}
+
 static void test_schema_and_stream(void)
 {
     static const char *const formats[] = {"i", "i", "l", "tsu:UTC", "c", "U", "vz", "+l", "i"};
@@ -384,6 +409,7 @@ int main(void)
     RUN(test_what_is_no_utf8_is_replaced_as_java_does);
     RUN(test_many_names);
     RUN(test_parts_may_be_moved_out_and_released_in_any_order);
+    RUN(test_views_that_are_few_in_their_chunk_get_bytes_of_their_own);
     RUN(test_schema_and_stream);
     return check_done();
 }
