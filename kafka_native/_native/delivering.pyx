@@ -178,7 +178,7 @@ cdef class Report:
                 self.index = batch.writer.record_count
             self.ready = True
             return 0
-        shared = Batch.of(kn_chunk_ref(self.chunk), topic, partition, engine.pins)
+        shared = Batch.of(kn_chunk_ref(self.chunk), topic, partition, core.engine.pins)
         if self.ready or self.batch == NULL:
             return 0  # another thread was faster, and the batch may be gone; from here on none gets in
         shared.error = error

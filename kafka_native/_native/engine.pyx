@@ -41,10 +41,7 @@ def begin_exit():
 
 
 cpdef bint exits_elsewhere() noexcept:
-    """Whether the interpreter exits, and not by this thread: a daemon thread, in which a client was closed under it.
-
-    It is ended by SystemExit, which makes no traceback.
-    """
+    """Whether the interpreter exits, and not by this thread: a daemon thread, whose client was closed under it. SystemExit ends it without a traceback."""
     return exit_thread != 0 and exit_thread != <unsigned long>PyThread_get_thread_ident()
 
 
@@ -278,9 +275,7 @@ cdef object BY_THE_ENGINE = object()  # what has no meaning without its engine i
 @cython.final
 cdef class EngineHandle:
     """Owns the C engine, and refers to no Python object: a thread that sleeps holds this alone, so it keeps no client alive.
-
-    Thread: made and freed under the interpreter lock; whoever drops the last reference frees the engine.
-    """
+    Thread: made and freed under the interpreter lock; whoever drops the last reference frees the engine."""
 
     def __dealloc__(self):
         if self.engine != NULL:

@@ -155,7 +155,7 @@ cdef object _headers_of(const kn_record *record):
     return headers
 
 
-cdef Batch NO_BATCH = Batch.of(NULL, None, NO_PARTITION)
+cdef Batch NO_BATCH = Batch.of(NULL, None, NO_PARTITION, None)
 
 
 @cython.final
