@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
@@ -50,6 +50,8 @@ from kafka_native.types import (
 if TYPE_CHECKING:
     from kafka_native.control.consuming import Consuming
     from kafka_native.mock import MockCluster
+
+T = TypeVar("T")
 
 LAST_PUSH_S = 0.5
 """How long close() waits at most until the last client metrics have arrived, where a broker wants any (KIP-714)."""
@@ -606,11 +608,11 @@ def _partitions_of(source: MetadataResponse.Topic) -> dict[int, PartitionMetadat
     return partitions
 
 
-def _living() -> list[Client]:
-    """The clients that there are; other threads may make some, and drop some, meanwhile."""
+def living(objects: weakref.WeakSet[T]) -> list[T]:
+    """Those that there are; other threads may make some, and drop some, meanwhile."""
     while True:
         try:
-            return list(_clients)
+            return list(objects)
         except RuntimeError:  # the set has changed while it was read
             continue
 
@@ -618,7 +620,7 @@ def _living() -> list[Client]:
 def _at_exit() -> None:
     """Clients that nobody closed end before the interpreter takes their threads apart; what was queued is lost."""
     begin_exit()
-    for client in _living():
+    for client in living(_clients):
         client.close()
     for client in list(_dropped):
         if not client.forked:

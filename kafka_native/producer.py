@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
@@ -10,9 +12,10 @@ from typing import Any
 
 from kafka_native._native.arrow_producing import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
+from kafka_native._native.engine import begin_exit
 from kafka_native._native.producing import ProducerCore
 from kafka_native._native.relaying import Relay
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, Unmade
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client, Unmade, living
 from kafka_native.config import Config, parse
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
@@ -96,6 +99,7 @@ class Producer(Transacting, ProducerCore):
             waived = partial(_waived, self._client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
             log = self._client.logs["eos"]
             main.identity = Identity(self._client.engine, delays, timeout_s, self._client.on_fatal, waived, log)
+        _producers.add(self)
         main.start()
 
     def _make_transactions(self, settings: Config) -> Transactions:
@@ -294,6 +298,23 @@ class Producer(Transacting, ProducerCore):
             text = "closed with %d messages outstanding: what wasn't delivered is given up"
             self._client.logger.warning(text, left)
 
+    def _warn_of_loss(self, what: str) -> int:
+        """Of a producer that nobody has closed: how many messages are lost, also in the log."""
+        left = self._client.engine.unsettled
+        if left:
+            text = "%s with %d messages that aren't delivered: they are lost. Call flush() or close() before"
+            self._client.logger.warning(text, what, left)
+        return left
+
+    def _end_with_interpreter(self) -> None:
+        """At exit: gives up what is queued, and makes the last reports."""
+        if not self._warn_of_loss("the interpreter exits"):
+            return
+        try:
+            self._shut()
+        except Exception:
+            self._client.logger.exception("a delivery callback has raised while the interpreter exits")
+
     def _shut(self) -> None:
         self._mark_closed()
         try:
@@ -316,10 +337,14 @@ class Producer(Transacting, ProducerCore):
         self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
 
     def __del__(self) -> None:
-        """A producer that was dropped without close() ends its threads; what was queued is lost, as documented."""
+        """A producer that was dropped without close() ends its threads. What was queued is lost, and no callback hears.
+
+        A warning in the log has the number: callbacks may do anything, and the collector runs this anywhere.
+        """
         client = vars(self).get("_client")
         if client is not None and not client.closed:
             self._mark_closed()
+            self._warn_of_loss("the producer was dropped")
             self._drain()  # before: its reports come to nobody
             client.drop()
 
@@ -329,6 +354,18 @@ class Producer(Transacting, ProducerCore):
             return object.__repr__(self)
         state = "closed" if self._client.closed else f"{len(self)} outstanding"
         return f"<Producer {self._client.name} ({state})>"
+
+
+def _at_exit() -> None:
+    """Before `client` closes what nobody has closed: an atexit function that is registered later is called earlier."""
+    begin_exit()
+    for producer in living(_producers):
+        if not producer._client.closed:
+            producer._end_with_interpreter()
+
+
+_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+atexit.register(_at_exit)
 
 
 def _waived(client: Client, error: KafkaError) -> None:

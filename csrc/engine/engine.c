@@ -480,6 +480,8 @@ int64_t kn_engine_outstanding(struct kn_engine *engine)
     return queued + atomic_load(&engine->undelivered);
 }
 
+int64_t kn_engine_unsettled(struct kn_engine *engine) { return atomic_load(&engine->budget.messages); }
+
 /* flush() sleeps on `deliveries`: if the last message went without a report, nothing else would wake it. */
 static void engine_settled(struct kn_engine *engine)
 {

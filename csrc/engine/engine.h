@@ -157,6 +157,7 @@ void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch);
 /* The topic after `topic` (NULL: the first), NULL at the end. Topics never go away, so no lock is held between two calls. */
 struct kn_topic *kn_engine_topic_next(struct kn_engine *engine, const struct kn_topic *topic);
 int64_t kn_engine_outstanding(struct kn_engine *engine); /* messages: queued, in flight, and reports not served */
+int64_t kn_engine_unsettled(struct kn_engine *engine);   /* of these, queued and in flight */
 /* A thread waits for outcomes, until the matching end: batches that are settled without a report kick `deliveries`, too. Begin, then look, then wait. */
 static inline void kn_engine_poll_begin(struct kn_engine *engine) { atomic_fetch_add(&engine->polling, 1); }
 static inline void kn_engine_poll_end(struct kn_engine *engine) { atomic_fetch_sub(&engine->polling, 1); }

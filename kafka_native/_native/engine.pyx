@@ -592,6 +592,11 @@ cdef class Engine:
         return 0 if self.engine == NULL else kn_engine_outstanding(self.engine)
 
     @property
+    def unsettled(self):
+        """Messages queued or in flight."""
+        return 0 if self.engine == NULL else kn_engine_unsettled(self.engine)
+
+    @property
     def memory(self):
         """``(queued, idle)``: bytes fetched and not yet consumed, and bytes of buffers kept for the next ones."""
         cdef int64_t queued = 0

@@ -422,6 +422,7 @@ cdef extern from "engine/engine.h" nogil:
     kn_topic *kn_engine_topic(kn_engine *engine, const char *name, int32_t name_bytes, uint64_t token)
     void kn_engine_delivered(kn_engine *engine, kn_batch *batch)
     int64_t kn_engine_outstanding(kn_engine *engine)
+    int64_t kn_engine_unsettled(kn_engine *engine)
     void kn_engine_poll_begin(kn_engine *engine)
     void kn_engine_poll_end(kn_engine *engine)
     int64_t kn_engine_take_unreported(kn_engine *engine)

@@ -326,6 +326,7 @@ class AIOProducer(Callbacks, Sending):
         core = getattr(self, "_core", None)
         if core is not None and not core._client.closed and self._loop is not None and self._loop.is_running():
             core._mark_closed()
+            core._warn_of_loss("the producer was dropped")
             core._client.drop(partial(call_in_loop, self._loop, core.tell_last))
 
     def __repr__(self) -> str:
@@ -335,6 +336,10 @@ class AIOProducer(Callbacks, Sending):
 
 class _Core(Producer):
     """The sync producer below an AIOProducer: it never waits for room itself."""
+
+    def _end_with_interpreter(self) -> None:
+        """At exit: the event loop, in which reports are made, is gone."""
+        self._warn_of_loss("the interpreter exits")
 
     block_s: float
     """``max.block.ms``; 0: as long as it takes."""
