@@ -48,21 +48,12 @@ cpdef bint exits_elsewhere() noexcept:
 cdef class Event:
     """What happened in the engine, for the control plane: see csrc/engine/events.h for what each kind fills."""
 
-    cdef readonly int kind
-    cdef readonly int broker
-    cdef readonly int generation
+    cdef readonly int kind, broker, generation
     cdef readonly uint64_t token
-    cdef readonly int status
-    cdef readonly int error_code
-    cdef readonly int api_key
-    cdef readonly int partition
-    cdef readonly int leader_id
-    cdef readonly int leader_epoch
+    cdef readonly int status, error_code, api_key
+    cdef readonly int partition, leader_id, leader_epoch
     cdef readonly unsigned int epoch
-    cdef readonly int throttle_ms
-    cdef readonly int attempts
-    cdef readonly int peer_closed
-    cdef readonly int verify_error
+    cdef readonly int throttle_ms, attempts, peer_closed, verify_error
     cdef readonly int64_t offset
     cdef readonly object body
     cdef readonly str text

@@ -10,7 +10,6 @@ from typing import Any
 
 from kafka_native import KafkaError, KafkaException, Message, Producer
 from kafka_native.cli.errors import Failed, line_of
-from kafka_native.cli.texts import count
 
 BLOCK_MS = 1_000
 """How long a full queue is waited for before reports of failures are served and it is tried again."""
@@ -92,13 +91,16 @@ class Sender:
 
 
 @contextmanager
-def sending(config: Mapping[str, Any], topic: str | None, timeout_s: float, tally: Tally) -> Iterator[Sender]:
+def sending(
+    config: Mapping[str, Any], topic: str | None, timeout_s: float, tally: Tally, partition: int | None = None
+) -> Iterator[Sender]:
     """A producer for as long as the block lasts; behind it everything has its outcome, or was given up.
 
     With ``transactional.id`` all of it is one transaction, which is aborted when the block raises or a message fails.
 
     :param tally: Kept up to date.
     :param topic: Asked for first, so that a cluster that can't be reached is an error at once.
+    :param partition: The one that all messages go to; one that doesn't exist is an error at once, too.
     :raises KafkaException: No broker answers in ``timeout_s``, or the transaction can't be committed.
     :raises Failed: Messages weren't delivered.
     """
@@ -111,7 +113,10 @@ def sending(config: Mapping[str, Any], topic: str | None, timeout_s: float, tall
 
     own = {"on_delivery": on_delivery, "delivery.report.only.error": True, "max.block.ms": BLOCK_MS}
     with Producer({**config, **own}) as producer:
-        producer.list_topics(topic, timeout_s)
+        found = producer.list_topics(topic, timeout_s).topics.get(topic or "")
+        partitions = 0 if found is None else len(found.partitions)
+        if partition is not None and partition >= partitions > 0:
+            raise Failed(f"topic {topic} has no partition {partition}, only 0 to {partitions - 1}")
         transactional = bool(config.get("transactional.id"))
         if transactional:
             producer.init_transactions(timeout_s)

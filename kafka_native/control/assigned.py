@@ -34,6 +34,8 @@ class Assigned:
     anew: bool = False
     """The group may have kept an offset of the topic as it was before it was made anew."""
     cursor: Cursor | None = None
+    cluster_id: str | None = None
+    """Of the cluster that ``cursor`` was made for."""
     fetching: bool = False
     paused: bool = False
     failed: bool = False  # until a seek

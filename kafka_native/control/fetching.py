@@ -31,7 +31,7 @@ from kafka_native.logs import QUIET, Logs
 from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
 if TYPE_CHECKING:
-    from kafka_native._native.engine import Engine, Event
+    from kafka_native._native.engine import Cursor, Engine, Event
 
 __all__ = ["MOVED", "OFFSET_TAIL_BASE", "Assigned", "Fetching"]
 
@@ -263,6 +263,8 @@ class Fetching:
         assigned = self.assigned.get(key)
         if assigned is None or assigned.cursor is None or not self._is_confirmed(assigned):
             return NO_ID
+        if assigned.cluster_id != self._metadata.cluster_id:
+            return NO_ID
         return assigned.cursor.topic_id
 
     def is_missing(self, name: str) -> bool:
@@ -348,11 +350,11 @@ class Fetching:
         if cursor is not None and cursor.topic_id != topic.id:
             position, position_epoch = cursor.position, cursor.position_epoch
             self._engine.drop_cursor(cursor)
-            cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
+            cursor = self._new_cursor(assigned, topic)
             cursor.position, cursor.position_epoch = position, position_epoch
             assigned.keep_queued = False
         elif cursor is None:
-            cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
+            cursor = self._new_cursor(assigned, topic)
         handle, offset = self._pool.handle(leader.leader), assigned.next.offset
         # Going on within the fetch epoch, so that a new leader or a retry loses nothing that is queued; otherwise a
         # new one.
@@ -364,6 +366,11 @@ class Fetching:
         assigned.leader_epoch = leader.epoch
         where = (*assigned.key, offset, leader.leader, leader.epoch)
         self._fetch_log.debug("%s [%d]: fetched from offset %d on, at broker %d (leader epoch %d)", *where)
+
+    def _new_cursor(self, assigned: Assigned, topic: Topic) -> Cursor:
+        cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
+        assigned.cluster_id = self._metadata.cluster_id
+        return cursor
 
     # --- what metadata tell ---
 
@@ -386,11 +393,13 @@ class Fetching:
         """What was read of a topic that was deleted and made anew, with another id, ends; its offsets mean nothing now.
 
         A place that the application has given, and that no leader of the old topic has confirmed, is meant for the new.
+        On another cluster (after a rebootstrap) the topic is taken for a copy, and has another id anyway.
         """
         ended = []
         for assigned in partitions:
             old_id = NO_ID if assigned.cursor is None else assigned.cursor.topic_id
-            if assigned.ended or NO_ID in (old_id, topic.id) or old_id == topic.id:
+            elsewhere = assigned.cluster_id != self._metadata.cluster_id
+            if assigned.ended or elsewhere or NO_ID in (old_id, topic.id) or old_id == topic.id:
                 continue
             if self._is_confirmed(assigned):
                 ended.append(assigned.key)

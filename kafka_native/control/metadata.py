@@ -109,6 +109,8 @@ class Metadata:
         self._next_at = NEVER
         self._confirm_at = NEVER  # a topic is missing: when to ask again whether it is
         self._clock = clock
+        self.cluster_id: str | None = None
+        """As the last reply told it (KIP-78). After a rebootstrap it may be another one."""
         self.topics: dict[str, Topic] = {}
         self.on_topic: list[Callable[[Topic], None]] = []
         """Called with a topic whose partitions or leaders have changed."""
@@ -309,6 +311,7 @@ class Metadata:
         if self._log.on:
             ids = ", ".join(str(broker.node_id) for broker in reply.brokers)
             self._log.debug("brokers %s, controller %d, %d topic(s)", ids, reply.controller_id, len(reply.topics))
+        self.cluster_id = reply.cluster_id or self.cluster_id
         for broker in reply.brokers:
             self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
         if reply.brokers:

@@ -78,7 +78,7 @@ def test_batches_carry_producer_id_epoch_and_rising_sequences(cluster: MockClust
 def test_answers_lost_on_the_way_write_nothing_twice(cluster: MockCluster, client: Client, after_bytes: int):
     topic = client.topic()
     leader = cluster.leader(topic, 0)
-    with client.producer(**CONFIG, **{"batch.num.messages": 50}) as producer:
+    with client.producer(**CONFIG, **{"batch.num.messages": 50, "reconnect.backoff.max.ms": 100}) as producer:
         stream = Numbered(producer, topic)
         for _ in range(10):
             cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)

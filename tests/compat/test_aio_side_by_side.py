@@ -31,7 +31,8 @@ def producer_of(side: Side, batch_size: int = 1000, buffer_timeout: float = 0, *
 
 
 def consumer_of(side: Side, **conf: Any) -> Any:
-    return side.lib.aio.AIOConsumer(side.consuming(**conf), max_workers=8)
+    whole = side.consuming(**{"topic_metadata_propagation_max_ms": 500, **conf})
+    return side.lib.aio.AIOConsumer(whole, max_workers=8)
 
 
 def assert_both(cluster: Stage, use: Callable[[Side], Awaitable[Any]]) -> None:

@@ -112,7 +112,7 @@ def test_a_message_that_is_too_large(cluster: Stage) -> None:
 def test_a_partition_that_does_not_exist(cluster: Stage) -> None:
     def use(side: Side) -> Any:
         got: list[Any] = []
-        producer = side.producer()
+        producer = side.producer(topic_metadata_propagation_max_ms=500)
         try:
             producer.produce(side.topic, "x", partition=7, on_delivery=lambda error, message: got.append(error.name()))
         except side.lib.KafkaException as error:

@@ -197,7 +197,8 @@ def test_a_row_that_cannot_be_sent_fails_the_task(
     cluster: MockCluster, topic: str, columns: dict[str, pa.Array], text: str
 ) -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["1", "2", "3"], **columns})
-    options = options_of(cluster) if "topic" in columns else options_of(cluster, topic=topic)
+    more = {"kafka.topic.metadata.propagation.max.ms": "500"}
+    options = options_of(cluster, **more) if "topic" in columns else options_of(cluster, topic=topic, **more)
     with pytest.raises(WriteError) as caught:
         write_rows(producers.lent, [batch], options)
     assert text in str(caught.value)

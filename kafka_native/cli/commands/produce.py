@@ -169,7 +169,7 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
         with ExitStack() as stack:
             # what can't be read is said before the cluster is asked
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
-            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, tally))
+            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, tally, recipe.partition))
             progress = stack.enter_context(_progress(tally, shown and not any(each.isatty() for each in streams)))
             for lines in _blocks(streams, options, split=options["lines"] or not files, limit=limit):
                 wanted = lines if options["most"] is None else lines[: options["most"] - tally.taken]
