@@ -24,7 +24,7 @@ from kafka_native.control.client_metrics import Sampler
 from kafka_native.control.encryption import Encryption
 from kafka_native.control.errands import Errands
 from kafka_native.control.main_thread import MainThread
-from kafka_native.control.metadata import Metadata
+from kafka_native.control.metadata import NO_ID, Metadata
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Telemetry
 from kafka_native.control.versions import Fallback
@@ -414,6 +414,11 @@ class Client:
         )
         return _cluster_of(*self._metadata(message, timeout))
 
+    def topic_id(self, name: str) -> str:
+        """The id of a topic as this client knows it by now; empty: it doesn't. Called by any thread; asks nobody."""
+        topic = self.main.metadata.topics.get(name)
+        return "" if topic is None else _id_text(topic.id)
+
     def cluster_id(self, timeout: float) -> str | None:
         """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
         reply, _ = self._metadata(MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout)
@@ -586,6 +591,7 @@ def _add_topics(cluster: ClusterMetadata, topics: Sequence[MetadataResponse.Topi
         topic = TopicMetadata()
         topic.topic = source.name
         topic.error = KafkaError(source.error_code) if source.error_code else None
+        topic._id = _id_text(source.topic_id)
         if is_large or not isinstance(source.partitions, list):
             topic._load_later(load, number)
         else:
@@ -606,6 +612,10 @@ def _partitions_of(source: MetadataResponse.Topic) -> dict[int, PartitionMetadat
         partition.error = KafkaError(each.error_code) if each.error_code else None
         partitions[partition.id] = partition
     return partitions
+
+
+def _id_text(topic_id: bytes) -> str:
+    return "" if topic_id == NO_ID else str(Uuid.from_bytes(topic_id))
 
 
 def living(objects: weakref.WeakSet[T]) -> list[T]:

@@ -270,7 +270,7 @@ class BrokerMetadata:
 class TopicMetadata:
     """A topic with its partitions."""
 
-    __slots__ = ("_load", "_partitions", "error", "topic")
+    __slots__ = ("_id", "_load", "_partitions", "error", "topic")
     _load: Callable[[int], dict[int, PartitionMetadata]] | None
     _partitions: dict[int, PartitionMetadata] | int
 
@@ -280,6 +280,7 @@ class TopicMetadata:
         """The topic's name."""
         self.error: KafkaError | None = None
         """What is wrong with the topic, or None."""
+        self._id: str = ""  # as a Uuid is shown; empty where brokers tell none
         self._load = None
         self._partitions = {}
 

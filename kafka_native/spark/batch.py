@@ -54,7 +54,8 @@ class BatchReader(DataSourceReader):
             starts = cluster.resolve(options.starting or _EARLIEST, keys, starting=True)
             ends = cluster.resolve(options.ending or _LATEST, keys, starting=False)
             starts, ends = self.narrowing.narrow(starts, ends, cluster.at_times)
-        return split(ranges_of(starts, ends), options.min_partitions, options.max_records_per_partition)
+            ranges = ranges_of(starts, ends, cluster.topic_ids)
+        return split(ranges, options.min_partitions, options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range; of none at all, if there was no range to be read."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -104,14 +104,18 @@ def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.Record
         yield from read_range(options, range_, options.columns)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
-        row: list[list[Any]] = [[range_.topic], [range_.partition], [range_.start], [range_.end]]
-        arrays = [pa.array(each, field.type) for each, field in zip(row, schema, strict=True)]
+        row: list[Any] = [range_.topic, range_.partition, range_.start, range_.end]
+        row += [range_.topic_id or None, range_.lost or None]
+        arrays = [pa.array([each], field.type) for each, field in zip(row, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
     settle()
 
 
 def read_range(
-    options: SourceOptions, range_: OffsetRange, columns: Sequence[str] | None = None
+    options: SourceOptions,
+    range_: OffsetRange,
+    columns: Sequence[str] | None = None,
+    on_skip: OnSkip = lambda start, end, reason: None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of one range, in order, in batches of Arrow columns.
 
@@ -120,28 +124,37 @@ def read_range(
     :param options: What the source was told; ``failOnDataLoss`` and ``kafkaConsumer.pollTimeoutMs`` act here.
     :param range_: What to read.
     :param columns: Names out of `COLUMNS`; None: those of the options.
+    :param on_skip: Told of offsets that can't be read and are left out (``failOnDataLoss=false``).
     :raises DataLossError: Records of the range are gone (``failOnDataLoss=true``).
     :raises TimeoutError: No record came for ``kafkaConsumer.pollTimeoutMs``.
     :raises KafkaException: The topic can't be read; no broker lets the consumer in.
     """
     if range_.size <= 0:
         return
+    if range_.lost:
+        on_skip(range_.start, range_.end, range_.lost)
+        return
     with _consumers.lent(options.consumer) as consumer:
         try:
-            yield from _RowReading(consumer, options, range_, columns or options.columns)
+            yield from _RowReading(consumer, options, range_, columns or options.columns, on_skip)
         except GeneratorExit:
             return  # nobody wants the rest, as with LIMIT: the consumer is kept
 
 
-def read_batches(options: SourceOptions, range_: OffsetRange) -> Iterator[tuple[int, FetchedBatches]]:
+def read_batches(
+    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
+) -> Iterator[tuple[int, FetchedBatches]]:
     """The record batches of one range as they are fetched, in order, each time those of one fetch.
 
     What is before the offset that comes with them, or behind the range, isn't part of it. For the rest as `read_range`.
     """
     if range_.size <= 0:
         return
+    if range_.lost:
+        on_skip(range_.start, range_.end, range_.lost)
+        return
     with _batch_consumers.lent(options.consumer) as consumer:
-        yield from _BatchReading(consumer, options, range_)
+        yield from _BatchReading(consumer, options, range_, on_skip)
 
 
 # --- one range ---
@@ -155,15 +168,19 @@ class _Taken(Protocol):
 
 
 T = TypeVar("T", bound=_Taken)
+OnSkip = Callable[[int, int, str], object]
+"""Told of offsets that are left out: the first of them, the one after the last, and why."""
 
 
 class _Reading(ABC, Generic[T]):
     """Goes through one range, by position; subclasses say what is taken of it."""
 
-    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange) -> None:
+    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, on_skip: OnSkip) -> None:
         self._consumer = consumer
         self._options = options
         self._range = range_
+        self._on_skip = on_skip
+        self._topic_id = range_.topic_id
         self._position = range_.start
         self._trouble: KafkaError | None = None
         self._missing: tuple[KafkaError, float] | None = None  # the topic doesn't exist, since when
@@ -187,6 +204,8 @@ class _Reading(ABC, Generic[T]):
             except KafkaException as error:
                 self._on_error(error.args[0])
             else:
+                if not self._is_same_topic(self._range.key in taken.positions):
+                    break
                 self._position = max(before, taken.positions.get(self._range.key, before))
                 yield before, taken
                 for topic, partition, offset in self._ends_in(taken):
@@ -199,6 +218,27 @@ class _Reading(ABC, Generic[T]):
                 self._check_missing(self._missing[0])
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
                 self._time_out()
+
+    def _is_same_topic(self, has_records: bool) -> bool:
+        """Whether the consumer reads the topic that the range is of; if not, the rest of the range is lost.
+
+        In a topic that was made anew under the same name the range's offsets are those of other records.
+
+        :param has_records: Whether it has just given some: a range without an id is of the topic that they are of.
+        """
+        known = self._consumer._client.topic_id(self._range.topic)
+        if has_records:
+            self._topic_id = self._topic_id or known
+        for attempt in range(self._options.fetch_retries + 1):
+            if "" in (known, self._topic_id) or known == self._topic_id:
+                return True
+            if attempt:
+                time.sleep(self._options.retry_interval_s)
+            described = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s)
+            found = described.topics.get(self._range.topic)
+            known = "" if found is None else found._id  # a broker that is behind tells the one before
+        self._lose(self._range.end, "the topic was deleted and made anew")
+        return False
 
     def _start_at(self, offset: int) -> None:
         self._position = offset
@@ -239,6 +279,8 @@ class _Reading(ABC, Generic[T]):
             self._doubt()
 
     def _on_out_of_range(self) -> None:
+        if not self._is_same_topic(has_records=False):
+            return
         first = self._ask(EARLIEST)
         if first > self._position:
             lost = min(first, self._range.end)
@@ -268,6 +310,7 @@ class _Reading(ABC, Generic[T]):
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{text}. Write failOnDataLoss=false to go on without them")
         _logger.warning("%s; going on without them (failOnDataLoss=false)", text)
+        self._on_skip(self._position, until, why)
         if until < self._range.end:
             self._start_at(until)
         else:
@@ -302,8 +345,15 @@ class _BatchReading(_Reading[FetchedBatches]):
 class _RowReading(_Reading[ArrowBatch]):
     """As Arrow columns."""
 
-    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, columns: Sequence[str]) -> None:
-        super().__init__(consumer, options, range_)
+    def __init__(
+        self,
+        consumer: Consumer,
+        options: SourceOptions,
+        range_: OffsetRange,
+        columns: Sequence[str],
+        on_skip: OnSkip,
+    ) -> None:
+        super().__init__(consumer, options, range_, on_skip)
         self._columns = tuple(columns)
         self._schema = arrow_schema(columns)
         # where to cut is seen by the offsets

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -155,13 +155,16 @@ class OffsetReader:
         """Connects when it is asked first."""
         self._options = options
         self._consumer: Consumer | None = None
+        self.topic_ids: dict[str, str] = {}
+        """The id of each topic that `partitions()` has found, as far as brokers tell any."""
 
     @property
     def consumer(self) -> Consumer:
         """The consumer that the questions go through; made when it is needed."""
         if self._consumer is None:
             # what is only asked for offsets never fetches
-            self._consumer = admitted(Consumer(dict(self._options.consumer)))
+            patience = {"topic.metadata.propagation.max.ms": round(self._options.propagation_s * 1000)}
+            self._consumer = admitted(Consumer({**self._options.consumer, **patience}))
         return self._consumer
 
     def close(self) -> None:
@@ -247,7 +250,7 @@ class OffsetReader:
                     raise KafkaException(KafkaError(each.error.code(), text))
             return {(each.topic, each.partition): each.offset for each in found}
 
-        return self._asked(ask)
+        return self._asked(ask, UNKNOWN)  # of partitions that it doesn't know the client has asked again by itself
 
     def _partitions(self) -> list[Key]:
         subscription = self._options.subscription
@@ -255,6 +258,7 @@ class OffsetReader:
             pattern = re.compile(subscription.pattern)
             topics = self.consumer.list_topics(timeout=self._options.api_timeout_s).topics
             names = [name for name in topics if name not in _INTERNAL and pattern.fullmatch(name)]
+            self.topic_ids = {name: topics[name]._id for name in names}
             return [(name, number) for name in names for number in topics[name].partitions]
         wanted = dict.fromkeys(topic for topic, _ in subscription.partitions) if subscription.partitions else None
         existing = [key for name in wanted or subscription.topics for key in self._partitions_of(name)]
@@ -274,17 +278,18 @@ class OffsetReader:
         if topic is None or error is not None:
             assert error is not None
             raise KafkaException(KafkaError(error.code(), f"topic {name}: {error.str()}"))
+        self.topic_ids[name] = topic._id
         return [(name, number) for number in topic.partitions]
 
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """The answer, after as many attempts as the options allow."""
+    def _asked(self, ask: Callable[[], T], final: Container[int] = ()) -> T:
+        """The answer, after as many attempts as the options allow; errors with a ``final`` code are raised at once."""
         attempts = self._options.fetch_retries
         while True:
             try:
                 return ask()
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
-                if attempts <= 0 or cause.fatal():
+                if attempts <= 0 or cause.fatal() or cause.code() in final:
                     raise
                 attempts -= 1
                 _logger.warning("asking for offsets failed, trying again: %s", cause.str())

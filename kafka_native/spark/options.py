@@ -46,8 +46,14 @@ RANGE_COLUMNS: Final[Mapping[str, str]] = {
     "partition": "int",
     "start_offset": "bigint",
     "end_offset": "bigint",
+    "topic_id": "string",
+    "lost": "string",
 }
-"""The columns with ``rows=ranges``: one row for each range of offsets; ``end_offset`` is the first that isn't read."""
+"""The columns with ``rows=ranges``: one row for each range of offsets; ``end_offset`` is the first that isn't read.
+
+``topic_id`` is null where it isn't known. ``lost`` is null, or says why nothing of the range can be read any more
+(``failOnDataLoss=false``).
+"""
 
 SOURCE_NAMES: Final = (
     "assign",
@@ -97,6 +103,7 @@ _SINK_REFUSED: Final = {"key.serializer": _SERIALIZER, "value.serializer": _SERI
 _DURATION: Final = re.compile(r"\s*([0-9]+)\s*(us|ms|s|m|min|h|d)?\s*")
 _DURATION_S: Final = {None: 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER_MAX: Final = (1 << 63) - 1
+PROPAGATION_S: Final = 10.0
 _CLIENT_ID: Final = "kafka-native-spark"
 _TRANSACTION_MS: Final = "900000"
 """As much as brokers allow unless they are told otherwise: a micro-batch may take its time."""
@@ -146,6 +153,8 @@ class SourceOptions:
     retry_interval_s: float = 1.0
     api_timeout_s: float = 60.0
     """How long one question about topics or offsets may take."""
+    propagation_s: float = PROPAGATION_S
+    """How long the driver looks for a partition that brokers don't know, before it believes that there is none."""
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_s: float = 900.0
@@ -170,9 +179,10 @@ class SourceOptions:
         _check_names(given, SOURCE_NAMES)
         _refuse(given, _SOURCE_REFUSED)
         reads = _Reader(given)
+        consumer = _consumer_config(given)
         return cls(
             subscription=_subscription(given),
-            consumer=_consumer_config(given),
+            consumer=consumer,
             starting=_limit(given, "starting"),
             ending=_limit(given, "ending"),
             by_timestamp_strategy=reads.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error"),
@@ -181,6 +191,7 @@ class SourceOptions:
             fetch_retries=reads.integer("fetchOffset.numRetries", 0, 3),
             retry_interval_s=reads.integer("fetchOffset.retryIntervalMs", 0, 1000) / 1000,
             api_timeout_s=time_limit_s(given),
+            propagation_s=_propagation_s(consumer),
             max_offsets_per_trigger=reads.optional("maxOffsetsPerTrigger"),
             min_offsets_per_trigger=reads.optional("minOffsetsPerTrigger"),
             max_trigger_delay_s=reads.duration_s("maxTriggerDelay", 900.0),
@@ -236,6 +247,8 @@ class SinkOptions:
     """The producer's configuration, whole."""
     topic: str | None = None
     """Where all rows go; None: each row says so in its column ``topic``."""
+    propagation_s: float = PROPAGATION_S
+    """How long a partition that brokers don't know is looked for before a batch that needs it fails."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """All options as they were given, in lower case: secrets among them."""
 
@@ -260,7 +273,8 @@ class SinkOptions:
         if topic is not None and not topic.strip():
             raise OptionError("topic", "it is empty: name a topic, or leave it out and have a column topic")
         config = {**defaults, **own}
-        return cls(producer=_checked_config(config, "producer"), topic=topic, given=given)
+        checked = _checked_config(config, "producer")
+        return cls(producer=checked, topic=topic, propagation_s=_propagation_s(checked), given=given)
 
     @property
     def transactional_id(self) -> str:
@@ -426,6 +440,12 @@ def _consumer_config(given: Mapping[str, str]) -> Mapping[str, Any]:
     if prefix:
         config.setdefault("group.id", f"{prefix}-kafka-native")
     return _checked_config(config, "consumer")
+
+
+def _propagation_s(config: Mapping[str, Any]) -> float:
+    """As the client is told, else less than its own default: a stream stands still meanwhile."""
+    text = config.get("topic.metadata.propagation.max.ms")
+    return PROPAGATION_S if text is None else int(text) / 1000
 
 
 def _checked_config(config: dict[str, Any], role: Literal["consumer", "producer"]) -> Mapping[str, Any]:

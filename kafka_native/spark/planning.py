@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.datasource import InputPartition
 
@@ -21,6 +21,10 @@ class OffsetRange(InputPartition):
     end: int
     split: int = 0
     """Which of the pieces of its partition it is, from 0 on."""
+    topic_id: str = field(default="", compare=False)
+    """The id of the topic that the offsets belong to: one that is made anew has another. Empty: it isn't known."""
+    lost: str = field(default="", compare=False)
+    """Why nothing of it can be read, where that is known already: it is only to be recorded as skipped."""
 
     @property
     def key(self) -> Key:
@@ -37,9 +41,18 @@ class OffsetRange(InputPartition):
         return f"{self.topic} [{self.partition}] from offset {self.start} to {self.end}"
 
 
-def ranges_of(starts: Mapping[Key, int], ends: Mapping[Key, int]) -> list[OffsetRange]:
-    """The ranges between two sets of offsets, in order; partitions with nothing to read are left out."""
-    found = [OffsetRange(*key, start, ends[key]) for key, start in sorted(starts.items()) if key in ends]
+def ranges_of(
+    starts: Mapping[Key, int], ends: Mapping[Key, int], topic_ids: Mapping[str, str] | None = None
+) -> list[OffsetRange]:
+    """The ranges between two sets of offsets, in order; partitions with nothing to read are left out.
+
+    :param topic_ids: The ids of topics, as far as they are known.
+    """
+    found = [
+        OffsetRange(*key, start, ends[key], topic_id=(topic_ids or {}).get(key[0], ""))
+        for key, start in sorted(starts.items())
+        if key in ends
+    ]
     return [each for each in found if each.size > 0]
 
 
@@ -87,6 +100,6 @@ def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
     count = min(count, whole.size)
     edges = [whole.start + whole.size * number // count for number in range(count + 1)]
     return [
-        OffsetRange(whole.topic, whole.partition, start, end, number)
+        replace(whole, start=start, end=end, split=number)
         for number, (start, end) in enumerate(itertools.pairwise(edges))
     ]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ Offsets = dict[Key, int]
 
 DISCOVERY_S: Final = 1.0
 """How often a stream looks for new topics and partitions, at most."""
+LOOK_AGAIN_S: Final = 0.25
+"""How often a partition that is missing is looked for; each time another broker is asked."""
 _LATEST: Final = Limit("latest", "startingOffsets")
 
 _AvailableNow: Any = object if limits is None else limits.SupportsTriggerAvailableNow
@@ -114,19 +117,27 @@ class Planner:
     """Plans the micro-batches of one stream. Belongs to one thread."""
 
     def __init__(
-        self, options: SourceOptions, cluster: OffsetReader, clock: Callable[[], float] = time.monotonic
+        self,
+        options: SourceOptions,
+        cluster: OffsetReader,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         """``cluster`` is closed with it; ``clock``: monotonic seconds."""
         self._options = options
         self._starting = options.starting or _LATEST
         self._cluster = cluster
         self._clock = clock
+        self._sleep = sleep
         self._patience = Patience(options.max_trigger_delay_s, clock)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._settled = False
         self._known: list[Key] = []
         self._known_s: float | None = None
+        self._gone: set[Key] = set()  # they were there, and nobody has them any more
+        self._topics = TopicIds()
+        self._last_ends: Offsets = {}  # of all partitions that there were: what a deleted one had
         self._begins: Offsets = {}
         self._planned: tuple[Offsets, Offsets, list[OffsetRange]] | None = None
         self.newest: Offsets | None = None
@@ -144,6 +155,8 @@ class Planner:
             found = self._cluster.resolve(self._starting, self._partitions(), starting=True)
             if self._settled and self.newest is not None:
                 found = self._not_beyond(found, self.newest)  # PySpark before 4.2 asks for the end first
+            else:
+                self._topics.note_offsets(found)
             self._initial = found
         return self._initial
 
@@ -158,8 +171,16 @@ class Planner:
         :param most: How many offsets it has at most (about: see `share_out()`); None: all that are there.
         :param least: How many there must be, unless it takes too long (``maxTriggerDelay``); None: any number.
         """
+        self._topics.start_at(start)
+        end = self._next_end(start, most, least)
+        if end != start:
+            self._topics.note_offsets(end)
+        return end
+
+    def _next_end(self, start: Offsets | None, most: int | None, least: int | None) -> Offsets:
         is_first, self._settled = not self._settled, True
         ends = self.newest = self._ends(start or {}) if self._target is None else self._target_from(start or {})
+        self._last_ends.update(ends)
         if start is None:
             return dict(ends)
         if is_first and start == self._initial and self._starts_late():
@@ -195,25 +216,38 @@ class Planner:
 
     def _checked(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         gone = sorted(start.keys() - end.keys())
+        lost = [OffsetRange(*key, start[key], self._last_ends.get(key, start[key])) for key in gone]
         if gone:
             self._lose(f"{listed(gone)}: gone, the topic was deleted")
-        starts = {key: start[key] for key in end if key in start}
-        added = sorted(end.keys() - start.keys())
+        anew = sorted(key for key in start.keys() & end.keys() if self._topics.is_anew(key[0], end))
+        if anew:
+            self._lose(f"{listed(anew)}: the topic was deleted and made anew")
+        starts = {key: start[key] for key in end if key in start and key not in anew}
+        added = sorted(end.keys() - starts.keys())
         if added:
-            there = set(self._partitions(anew=True))
-            missing = [key for key in added if key not in there]
-            if missing:
-                self._lose(f"{listed(missing)}: gone, the topic was deleted")
-            begins = self._beginnings(key for key in added if key in there)
-            late = [key for key, offset in begins.items() if offset > 0]
-            if late:
-                self._lose(f"{listed(late)}: added to the stream, but the first record is gone already")
+            begins, unread = self._begin_at(added)
             starts.update(begins)
+            lost += unread
         for key, offset in starts.items():
             if end[key] < offset:
                 self._lose(f"{listed([key])}: offset {offset} was reached, but now the partition ends at {end[key]}")
-        whole = ranges_of(starts, end)
-        return split(whole, self._options.min_partitions, self._options.max_records_per_partition)
+        whole = ranges_of(starts, end, self._topics.ids_at(end))
+        planned = split(whole, self._options.min_partitions, self._options.max_records_per_partition)
+        if self._options.rows == "ranges":  # who reads them by himself records what is skipped, too
+            planned += [replace(each, lost="deleted before it was read") for each in lost if each.size > 0]
+        return planned
+
+    def _begin_at(self, added: list[Key]) -> tuple[Offsets, list[OffsetRange]]:
+        """Where partitions begin that the stream hasn't read yet, and what they have lost already."""
+        there = set(self._partitions(added, anew=True))
+        missing = [key for key in added if key not in there]
+        if missing:
+            self._lose(f"{listed(missing)}: gone, the topic was deleted")
+        begins = self._beginnings(key for key in added if key in there)
+        late = [key for key, offset in begins.items() if offset > 0]
+        if late:
+            self._lose(f"{listed(late)}: added to the stream, but the first record is gone already")
+        return begins, [OffsetRange(*key, 0, begins[key]) for key in late]
 
     def _lose(self, text: str) -> None:
         if self._options.fail_on_data_loss:
@@ -238,48 +272,72 @@ class Planner:
         named = self._starting.values if self._starting.kind == "offsets" else {}
         return {key: at if named.get(key, -1) >= 0 else min(at, end.get(key, at)) for key, at in start.items()}
 
-    def _partitions(self, *, anew: bool = False) -> list[Key]:
-        """The partitions that there are; not asked for each time. Those of ``assign`` don't change."""
+    def _partitions(self, expected: Collection[Key] = (), *, anew: bool = False) -> list[Key]:
+        """The partitions that there are; not asked for each time. Those of ``assign`` don't change.
+
+        :param expected: Those that there were.
+        :param anew: Asks in any case.
+        """
         fixed = bool(self._options.subscription.partitions)
-        now = self._clock()
-        if anew or self._known_s is None or (not fixed and now - self._known_s >= DISCOVERY_S):
-            self._known = self._cluster.partitions()
-            self._known_s = now
+        is_due = self._known_s is None or (not fixed and self._clock() - self._known_s >= DISCOVERY_S)
+        is_short = not fixed and not self._gone.union(self._known).issuperset(expected)
+        if anew or is_due or is_short:
+            self._discover(() if fixed else expected)
         return self._known
+
+    def _discover(self, expected: Collection[Key]) -> None:
+        """Asks which partitions there are.
+
+        A broker whose metadata are behind doesn't have all that another one has told of. So a partition that was there
+        is asked for again, and is gone when nobody has had it for ``propagation_s``.
+        """
+        found = set(self._cluster.partitions())
+        wanted = {*self._known, *expected} - self._gone
+        until = self._clock() + self._options.propagation_s
+        while not wanted <= found and self._clock() < until:
+            self._sleep(LOOK_AGAIN_S)
+            found.update(self._cluster.partitions())
+        self._gone = (self._gone | wanted) - found
+        self._known, self._known_s = sorted(found), self._clock()
+        if not self._options.subscription.partitions:  # whose topics aren't looked at again
+            self._topics.update(self._cluster.topic_ids)
 
     def _ends(self, start: Mapping[Key, int]) -> Offsets:
         """The partitions' ends; asked again where one lies before what was read: a new leader may not know it yet."""
-        ends = self._latest()
+        ends = self._latest(start)
         for _ in range(self._options.fetch_retries):
             if all(ends.get(key, offset) >= offset for key, offset in start.items()):
                 break
-            time.sleep(self._options.retry_interval_s)
-            ends = self._latest()
+            self._sleep(self._options.retry_interval_s)
+            ends = self._latest(start)
         return ends
 
     def _target_from(self, start: Offsets) -> Offsets:
         """The target; never before the start, unless the partition itself ends before it."""
         target = self._target or {}
-        before = {key: at for key, at in start.items() if target.get(key, at) < at}
+        before = {key: at for key, at in start.items() if target.get(key, -1) < at and key not in self._gone}
         if before:
             ends = self._ends(start)
-            target.update({key: min(at, ends.get(key, at)) for key, at in before.items()})
+            # of a partition that wasn't found when the target was settled: what it has by now
+            target.update({key: min(at, ends[key]) if key in target else ends[key]
+                           for key, at in before.items() if key in ends})  # fmt: skip
         return dict(target)
 
-    def _latest(self) -> Offsets:
-        try:
-            return self._cluster.latest(self._partitions())
-        except KafkaException as error:
-            cause: KafkaError = error.args[0]
-            if cause.code() not in UNKNOWN:
-                raise
-            return self._cluster.latest(self._partitions(anew=True))  # one was deleted since
+    def _latest(self, start: Mapping[Key, int]) -> Offsets:
+        for anew in (False, True):
+            try:
+                return self._cluster.latest(self._partitions(start, anew=anew))
+            except KafkaException as error:
+                cause: KafkaError = error.args[0]
+                if cause.code() not in UNKNOWN:
+                    raise
+        return self._cluster.latest(self._partitions(start, anew=True))  # those that were deleted are gone by now
 
     def _starts(self, start: Offsets, ends: Offsets) -> Offsets:
         """Where each partition of ``ends`` starts; new ones at their beginning."""
-        added = [key for key in ends if key not in start]
+        added = [key for key in ends if key not in start or self._topics.is_anew(key[0])]
         begins = self._beginnings(added)
-        return {key: start[key] if key in start else begins[key] for key in ends}
+        return {key: begins[key] if key in begins else start[key] for key in ends}
 
     def _beginnings(self, keys: Iterable[Key]) -> Offsets:
         """The first offsets of new partitions: asked once, so that a micro-batch is planned with what it was cut by."""
@@ -288,3 +346,47 @@ class Planner:
         known = {**self._begins, **self._cluster.earliest(missing)}
         self._begins = {key: known[key] for key in wanted}
         return dict(self._begins)
+
+
+class TopicIds:
+    """Which topics the offsets of a stream belong to: one that is deleted and made anew has another id.
+
+    Checkpoints don't hold ids, so it is known of offsets that this process has planned, and where brokers tell ids.
+    """
+
+    def __init__(self) -> None:
+        """Knows none."""
+        self.ids: dict[str, str] = {}
+        """The id of each topic now."""
+        self._before: set[str] = set()  # ids of topics that are no more; a broker that is behind may tell them still
+        self._noted: tuple[Offsets, dict[str, str]] = ({}, {})
+        self._start: dict[str, str] = {}
+
+    def update(self, ids: Mapping[str, str]) -> None:
+        """Takes what a broker has told."""
+        for topic, found in ids.items():
+            known = self.ids.get(topic, "")
+            if found and found not in self._before:
+                if known and known != found:
+                    self._before.add(known)
+                self.ids[topic] = found
+
+    def note_offsets(self, offsets: Offsets) -> None:
+        """A micro-batch is to end there, or the stream to start: the offsets are of the topics that there are now."""
+        self._noted = (offsets, dict(self.ids))
+
+    def start_at(self, start: Offsets | None) -> None:
+        """A micro-batch is to start there."""
+        offsets, ids = self._noted
+        self._start = ids if start == offsets else {}
+
+    def ids_at(self, end: Offsets) -> dict[str, str]:
+        """The ids of the topics that an end belongs to."""
+        offsets, ids = self._noted
+        return ids if end == offsets else self.ids
+
+    def is_anew(self, topic: str, end: Offsets | None = None) -> bool:
+        """Whether a topic was deleted and made anew between the start and this end, or by now."""
+        then = self._start.get(topic, "")
+        now = (self.ids if end is None else self.ids_at(end)).get(topic, "")
+        return bool(then and now) and then != now

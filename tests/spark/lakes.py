@@ -60,5 +60,8 @@ class FakeFrame:
     def collect(self) -> list[SimpleNamespace]:
         assert self._work is not None
         names = ["topic", "partition", "start_offset", "end_offset"]
-        batches = [pa.RecordBatch.from_pylist([dict(zip(names, each, strict=True))]) for each in self.ranges]
+        unknown = {"topic_id": None, "lost": None}
+        batches = [
+            pa.RecordBatch.from_pylist([{**dict(zip(names, each, strict=True)), **unknown}]) for each in self.ranges
+        ]
         return [SimpleNamespace(**row) for batch in self._work(iter(batches)) for row in batch.to_pylist()]

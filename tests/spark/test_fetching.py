@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_native import KafkaError, Producer
+from kafka_native import KafkaError, Producer, Uuid
 from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
 from kafka_native.spark import fetching
@@ -221,10 +221,70 @@ def test_a_topic_made_anew_or_cut_off_is_an_error_or_read_to_its_end(
     assert values(fetching.read_range(lenient, OffsetRange(topic, 0, start, 100))) == list(range(start, 50))
 
 
+def test_a_partition_that_was_just_added_is_read_by_a_consumer_that_knows_the_topic(
+    mock_cluster: MockCluster, topic: str
+) -> None:
+    options = options_of(mock_cluster, topic, failOnDataLoss="false")
+    assert len(values(fetching.read_range(options, OffsetRange(topic, 0, 0, 100)))) == 100
+    mock_cluster.create_partitions(topic, 3)
+    fill(mock_cluster, topic, range(50), partition=2)
+    assert values(fetching.read_range(options, OffsetRange(topic, 2, 0, 50))) == list(range(50))
+    assert len(fetching._consumers.idle) == 1
+
+
+def topic_id(cluster: MockCluster, topic: str) -> str:
+    return str(Uuid.from_bytes(cluster.topic_id(topic)))
+
+
+def make_anew(cluster: MockCluster, topic: str) -> None:
+    """With as many records, and other ones."""
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 2)
+    fill(cluster, topic, range(1000, 1100))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_range_of_a_topic_that_was_made_anew_is_lost(mock_cluster: MockCluster, topic: str, kept: bool) -> None:
+    """Its offsets are those of other records, whether the consumer knows the old topic or the new one only."""
+    quick = {"fetchOffset.numRetries": 1}
+    options = options_of(mock_cluster, topic, failOnDataLoss="false", **quick)
+    old = OffsetRange(topic, 0, 20, 100, topic_id=topic_id(mock_cluster, topic))
+    if kept:
+        assert values(fetching.read_range(options, old)) == list(range(20, 100))
+    make_anew(mock_cluster, topic)
+    skipped: list[tuple[int, int, str]] = []
+    found = fetching.read_range(options, old, on_skip=lambda *each: skipped.append(each))
+    assert (values(found), skipped) == ([], [(20, 100, "the topic was deleted and made anew")])
+    with pytest.raises(DataLossError, match=r"offsets 20 to 100 .* the topic was deleted and made anew"):
+        list(fetching.read_range(options_of(mock_cluster, topic, **quick), old))
+    new = OffsetRange(topic, 0, 20, 100, topic_id=topic_id(mock_cluster, topic))
+    assert values(fetching.read_range(options, new)) == list(range(1020, 1100))
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_topic_that_is_made_anew_while_a_range_is_read_ends_it(
+    mock_cluster: MockCluster, topic: str, labelled: bool
+) -> None:
+    more = {"batchRows": 10, "kafka.queued.max.messages.kbytes": 1, "kafka.fetch.message.max.bytes": 500}
+    options = options_of(mock_cluster, topic, failOnDataLoss="false", **{"fetchOffset.numRetries": 1}, **more)
+    label = topic_id(mock_cluster, topic) if labelled else ""
+    skipped: list[tuple[int, int, str]] = []
+    reading = fetching.read_range(
+        options, OffsetRange(topic, 0, 0, 100, topic_id=label), on_skip=lambda *each: skipped.append(each)
+    )
+    found = values([next(reading)])
+    make_anew(mock_cluster, topic)
+    found += values(reading)
+    assert found == list(range(len(found)))
+    assert len(found) < 100
+    assert skipped == [(len(found), 100, "the topic was deleted and made anew")]
+
+
 def test_a_topic_that_does_not_exist_is_an_error(mock_cluster: MockCluster, topic: str) -> None:
     """Nobody can tell a deleted topic from one that isn't known yet but by waiting."""
-    options = options_of(mock_cluster, topic, **{"kafkaConsumer.pollTimeoutMs": 2000})
-    with pytest.raises((DataLossError, TimeoutError), match="gone"):
+    quick = {"kafka.topic.metadata.propagation.max.ms": 1000}
+    options = options_of(mock_cluster, topic, **{"kafkaConsumer.pollTimeoutMs": 20000}, **quick)
+    with pytest.raises(DataLossError, match=r"gone-topic .* doesn't exist any more"):
         list(fetching.read_range(options, OffsetRange("gone-topic", 0, 0, 10)))
 
 
@@ -263,4 +323,7 @@ def test_a_range_waits_no_longer_than_it_is_told(mock_cluster: MockCluster, topi
 def test_ranges_as_rows(mock_cluster: MockCluster, topic: str) -> None:
     options = options_of(mock_cluster, topic, rows="ranges")
     [batch] = fetching.read_rows(options, OffsetRange(topic, 1, 5, 9))
-    assert batch.to_pylist() == [{"topic": topic, "partition": 1, "start_offset": 5, "end_offset": 9}]
+    place = {"topic": topic, "partition": 1, "start_offset": 5, "end_offset": 9}
+    assert batch.to_pylist() == [{**place, "topic_id": None, "lost": None}]
+    [batch] = fetching.read_rows(options, OffsetRange(topic, 1, 5, 9, topic_id="abc", lost="deleted"))
+    assert batch.to_pylist() == [{**place, "topic_id": "abc", "lost": "deleted"}]

@@ -247,7 +247,9 @@ def test_the_schema_is_the_connectors() -> None:
     chosen = KafkaNativeDataSource(CaseInsensitiveDict({**BASE, "subscribe": "a", "columns": "VALUE,offset"}))
     assert chosen.schema() == "`value` binary, `offset` bigint"
     ranges = KafkaNativeDataSource(CaseInsensitiveDict({**BASE, "subscribe": "a", "rows": "ranges"}))
-    assert ranges.schema() == "`topic` string, `partition` int, `start_offset` bigint, `end_offset` bigint"
+    assert ranges.schema() == (
+        "`topic` string, `partition` int, `start_offset` bigint, `end_offset` bigint, `topic_id` string, `lost` string"
+    )
     with pytest.raises(OptionError, match="leave schema"):
         source.reader(StructType().add("key", "binary"))
 

@@ -26,6 +26,9 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
 
 class FakeCluster:
     """Answers as OffsetReader does, and counts the questions."""
@@ -34,6 +37,8 @@ class FakeCluster:
         """Ends of partitions: ``t_0=5``."""
         self.begins: dict[Key, int] = {}
         self.ends: dict[Key, int] = {}
+        self.topic_ids: dict[str, str] = {}
+        self.behind: list[set[Key]] = []  # what the next answers about partitions leave out
         self.asked: list[str] = []
         self.grow(**ends)
 
@@ -45,7 +50,7 @@ class FakeCluster:
 
     def partitions(self) -> list[Key]:
         self.asked.append("partitions")
-        return sorted(self.ends)
+        return sorted(self.ends.keys() - (self.behind.pop(0) if self.behind else set()))
 
     def earliest(self, keys: Iterable[Key]) -> dict[Key, int]:
         wanted = list(keys)
@@ -86,7 +91,8 @@ def options(**given: Any) -> SourceOptions:
 
 
 def planner(cluster: FakeCluster, clock: Clock | None = None, **given: Any) -> Planner:
-    return Planner(options(**given), cluster, clock or Clock())  # type: ignore[arg-type]  # answers what is asked
+    clock = clock or Clock()
+    return Planner(options(**given), cluster, clock, clock.sleep)  # type: ignore[arg-type]  # answers what is asked
 
 
 def at(**offsets: int) -> dict[Key, int]:
@@ -161,7 +167,7 @@ def test_trigger_costs_one_question() -> None:
 def test_assigned_partitions_are_never_asked_for_again() -> None:
     cluster, clock = FakeCluster(t_0=5), Clock()
     settings = SourceOptions.parse({"kafka.bootstrap.servers": "nowhere:1", "assign": '{"t":[0]}'}).for_stream()
-    plan = Planner(settings, cluster, clock)  # type: ignore[arg-type]
+    plan = Planner(settings, cluster, clock, clock.sleep)  # type: ignore[arg-type]
     plan.latest(at(t_0=0))
     clock.now += 1000
     plan.latest(at(t_0=0))
@@ -218,6 +224,132 @@ def test_topic_deleted_between_discoveries_is_noticed_at_once() -> None:
     start = plan.latest(plan.initial())
     cluster.drop("u")
     assert plan.latest(start) == at(t_0=5)
+
+
+@pytest.mark.parametrize("answers", [1, 5])
+def test_partition_that_a_broker_does_not_know_yet_is_not_gone(answers: int) -> None:
+    cluster, clock = FakeCluster(t_0=5, t_1=7, t_2=3), Clock()
+    plan = planner(cluster, clock)
+    start = plan.latest(plan.initial())
+    clock.now += DISCOVERY_S
+    cluster.grow(t_0=6)
+    cluster.behind = [{("t", 1), ("t", 2)}, {("t", 1)}, *[{("t", 1), ("t", 2)}] * (answers - 1)]
+    end = plan.latest(start)
+    assert end == at(t_0=6, t_1=7, t_2=3)
+    assert plan.ranges(start, end) == [OffsetRange("t", 0, 5, 6)]
+
+
+def test_partitions_of_a_checkpoint_are_looked_for_by_a_new_planner() -> None:
+    cluster = FakeCluster(t_0=5, t_1=7)
+    cluster.behind = [{("t", 1)}] * 3
+    plan = planner(cluster)
+    assert plan.latest(at(t_0=2, t_1=6)) == at(t_0=5, t_1=7)
+
+
+def test_partition_is_gone_when_nobody_has_had_it_for_some_time() -> None:
+    cluster, clock = FakeCluster(t_0=5, u_0=7), Clock()
+    plan = planner(cluster, clock, **{"kafka.topic.metadata.propagation.max.ms": 3000})
+    start = plan.latest(plan.initial())
+    clock.now += DISCOVERY_S
+    cluster.drop("u")
+    cluster.asked.clear()
+    before = clock.now
+    assert plan.latest(start) == at(t_0=5)
+    assert 3 <= clock.now - before < 4
+    assert cluster.asked.count("partitions") > 3
+    before = clock.now
+    assert plan.latest(start) == at(t_0=5)  # it is known now
+    clock.now += DISCOVERY_S
+    assert plan.latest(start) == at(t_0=5)
+    assert clock.now - before == DISCOVERY_S
+
+
+def test_what_is_added_to_a_batch_is_looked_for() -> None:
+    cluster = FakeCluster(t_0=5, t_1=4)
+    cluster.behind = [{("t", 1)}] * 2
+    assert planner(cluster).ranges(at(t_0=5), at(t_0=5, t_1=4)) == [OffsetRange("t", 1, 0, 4)]
+
+
+def test_available_now_reads_a_partition_that_was_not_known_when_its_end_was_settled() -> None:
+    cluster = FakeCluster(t_0=9, t_1=7)
+    cluster.behind = [{("t", 1)}]
+    plan = planner(cluster)
+    plan.stop_at_the_end()
+    start = at(t_0=5, t_1=3)
+    end = plan.latest(start)
+    assert end == at(t_0=9, t_1=7)
+    assert plan.latest(end) == end
+
+
+# --- a topic that is made anew ---
+
+
+def anew(cluster: FakeCluster, **ends: int) -> None:
+    cluster.grow(**ends)
+    cluster.topic_ids = {"t": "second"}
+
+
+def test_topic_made_anew_is_data_loss_also_if_it_is_longer() -> None:
+    cluster, clock = FakeCluster(t_0=10), Clock()
+    cluster.topic_ids = {"t": "first"}
+    plan = planner(cluster, clock)
+    start = plan.latest(plan.initial())
+    anew(cluster, t_0=60)
+    clock.now += DISCOVERY_S
+    end = plan.latest(start)
+    with pytest.raises(DataLossError, match=r"t \[0\]: the topic was deleted and made anew"):
+        plan.ranges(start, end)
+
+
+@pytest.mark.parametrize("length", [3, 10, 60])
+def test_topic_made_anew_is_read_from_its_beginning_once(length: int) -> None:
+    cluster, clock = FakeCluster(t_0=10, u_0=1), Clock()
+    cluster.topic_ids = {"t": "first", "u": "other"}
+    plan = planner(cluster, clock, failOnDataLoss="false")
+    start = plan.latest(plan.initial())
+    assert plan.latest(start) == start
+    anew(cluster, t_0=length)
+    seen = []
+    for told in ("second", "first", "second", "second"):  # one broker is behind
+        clock.now += DISCOVERY_S
+        cluster.topic_ids = {"t": told, "u": "other"}
+        end = plan.latest(start, 1000)
+        seen += plan.ranges(start, end)
+        start = end
+        cluster.grow(t_0=cluster.ends["t", 0] + 1)
+    wanted = [offset for each in seen for offset in range(each.start, each.end)]
+    assert wanted == list(range(start["t", 0]))
+    assert {each.topic_id for each in seen} == {"second"}
+
+
+def test_ranges_have_the_ids_of_their_topics() -> None:
+    cluster = FakeCluster(t_0=5, u_0=5)
+    cluster.topic_ids = {"t": "first"}
+    plan = planner(cluster)
+    found = plan.ranges(plan.initial(), plan.latest(plan.initial()))
+    assert [(each.topic, each.topic_id) for each in found] == [("t", "first"), ("u", "")]
+
+
+def test_who_reads_ranges_by_himself_hears_of_what_is_lost() -> None:
+    cluster, clock = FakeCluster(t_0=5, u_0=7), Clock()
+    cluster.begins = at(v_0=2)
+    given = {"failOnDataLoss": "false", "rows": "ranges", "maxRecordsPerPartition": 3}
+    plan = planner(cluster, clock, **given)
+    start = plan.latest(plan.initial(), 6)
+    assert start == at(t_0=2, u_0=3)
+    cluster.drop("u")
+    cluster.grow(v_0=4)
+    clock.now += DISCOVERY_S
+    end = plan.latest(start)
+    found = plan.ranges(start, end)
+    assert [(*each.key, each.start, each.end, bool(each.lost)) for each in found] == [
+        ("t", 0, 2, 5, False),
+        ("v", 0, 2, 4, False),
+        ("u", 0, 3, 7, True),
+        ("v", 0, 0, 2, True),
+    ]
+    without = planner(cluster, clock, **{**given, "rows": "records"})
+    assert not any(each.lost for each in without.ranges(start, end))
 
 
 def test_truncated_partition_is_asked_again_and_then_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
@@ -370,8 +502,8 @@ def test_available_now_of_a_truncated_partition_ends_too() -> None:
 
 
 def reader(cluster: FakeCluster, **given: Any) -> StreamReader:
-    made = StreamReader(options(**given))
-    made._planner = Planner(made.options, cluster, Clock())  # type: ignore[arg-type]
+    made, clock = StreamReader(options(**given)), Clock()
+    made._planner = Planner(made.options, cluster, clock, clock.sleep)  # type: ignore[arg-type]
     return made
 
 

@@ -210,8 +210,17 @@ def ranges_in(batch: pa.RecordBatch) -> list[OffsetRange]:
     """The ranges that a batch of ``rows=ranges`` names."""
     from kafka_native.spark.planning import OffsetRange
 
-    rows = batch.select(["topic", "partition", "start_offset", "end_offset"]).to_pylist()
-    return [OffsetRange(row["topic"], row["partition"], row["start_offset"], row["end_offset"]) for row in rows]
+    return [
+        OffsetRange(
+            row["topic"],
+            row["partition"],
+            row["start_offset"],
+            row["end_offset"],
+            topic_id=row["topic_id"] or "",
+            lost=row["lost"] or "",
+        )
+        for row in batch.to_pylist()
+    ]
 
 
 def _counted(result: Mapping[str, Any], tally: Tally | None) -> Mapping[str, Any]:
