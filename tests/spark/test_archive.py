@@ -16,7 +16,16 @@ from kafka_native import Producer
 from kafka_native.mock import MockCluster
 from kafka_native.spark import fetching
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, Range, archive, plan_archive
+from kafka_native.spark.pipelines import (
+    Gap,
+    Lake,
+    ParquetSettings,
+    PipelineError,
+    Range,
+    Skipped,
+    archive,
+    plan_archive,
+)
 from kafka_native.spark.pipelines import session as sessions
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
 from kafka_native.spark.pipelines.lake import LOG
@@ -36,9 +45,9 @@ def cluster() -> Iterator[MockCluster]:
     fetching.close_idle()
 
 
-def fill(cluster: MockCluster, count: int, topic: str = "orders", partitions: int = 3) -> None:
+def fill(cluster: MockCluster, count: int, topic: str = "orders", partitions: int = 3, **conf: Any) -> None:
     """Numbers, round about the partitions; some without key, value or headers."""
-    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers, **conf}) as producer:
         for number in range(count):
             producer.produce(
                 topic,
@@ -98,7 +107,8 @@ def run_publish(lake: Lake, results: list[dict[str, Any]], query: str = "q", bat
     from kafka_native.spark.pipelines import LakeFile
 
     files = [LakeFile(**one) for each in results for one in each["files"]]
-    lake.publish(query, batch, [Range(**each["range"]) for each in results], files)
+    ranges = [Range(**one) for each in results for one in each["ranges"]]
+    lake.publish(query, batch, ranges, files, [Skipped(**one) for each in results for one in each["skipped"]])
 
 
 def test_failed_attempt_leaves_nothing_in_the_lake(
@@ -145,6 +155,50 @@ def test_offsets_that_the_lake_has_are_refused_or_left_out(cluster: MockCluster,
     assert lake.gaps() == []
 
 
+def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(cluster: MockCluster, tmp_path: Path) -> None:
+    """Deleted before the start, cut off at the end, all of it, and what the planner says of its own."""
+    fill(cluster, 300, **{"batch.num.messages": 10})
+    cluster.move_log_start("orders", 0, 40)
+    cluster.truncate("orders", 1, 50)
+    cluster.move_log_start("orders", 2, 100)
+    lake = Lake(tmp_path)
+    lake.prepare()
+    options = options_of(cluster, **{"failOnDataLoss": "false", "fetchOffset.numRetries": "1"})
+    task = ArchiveTask(lake, options, "q", 0)
+    wanted = [
+        OffsetRange("orders", 0, 10, 90),
+        OffsetRange("orders", 1, 20, 100),
+        OffsetRange("orders", 2, 0, 100),
+        OffsetRange("bills", 7, 5, 9, lost="deleted before it was read"),
+    ]
+    run_publish(lake, [task(each) for each in wanted])
+    [manifest] = Lake(tmp_path).manifests()
+    assert manifest.ranges == (Range("orders", 0, 40, 90), Range("orders", 1, 20, 50))
+    assert manifest.skipped == (
+        Skipped("bills", 7, 5, 9),
+        Skipped("orders", 0, 10, 40),
+        Skipped("orders", 1, 50, 100),
+        Skipped("orders", 2, 0, 100),
+    )
+    assert "begins at offset 40" in manifest.skipped[1].reason
+    assert manifest.skipped_offsets == 4 + 30 + 50 + 100
+    assert offsets_in(lake) == Counter(
+        [*(("orders", 0, offset) for offset in range(40, 90)), *(("orders", 1, offset) for offset in range(20, 50))]
+    )
+    assert lake.ends() == {("bills", 7): 9, ("orders", 0): 90, ("orders", 1): 100, ("orders", 2): 100}
+    assert lake.gaps() == [
+        Gap(each.topic, each.partition, each.start, each.end, "skipped") for each in manifest.skipped
+    ]
+
+
+def test_run_counts_what_it_skipped(cluster: MockCluster, tmp_path: Path) -> None:
+    fill(cluster, 300)
+    cluster.move_log_start("orders", 1, 30)
+    run = a_run(Lake(tmp_path), cluster, failOnDataLoss="false")
+    run.commit(FakeFrame([("orders", partition, 0, 100) for partition in range(3)]), 0)  # type: ignore[arg-type]
+    assert (run.result.records, run.result.skipped_offsets) == (270, 30)
+
+
 def test_configuration_is_neither_in_the_lake_nor_in_reprs(cluster: MockCluster, tmp_path: Path) -> None:
     fill(cluster, 30)
     lake = Lake(tmp_path)
@@ -164,9 +218,9 @@ class NoTally:
         pass
 
 
-def a_run(lake: Lake, cluster: MockCluster) -> _Run:
+def a_run(lake: Lake, cluster: MockCluster, **more: str) -> _Run:
     lake.prepare()
-    return _Run(lake, options_of(cluster), ParquetSettings(), "error", NoTally())  # type: ignore[arg-type]
+    return _Run(lake, options_of(cluster, **more), ParquetSettings(), "error", NoTally())  # type: ignore[arg-type]
 
 
 def test_batch_that_spark_asks_for_again_is_skipped(cluster: MockCluster, tmp_path: Path) -> None:
@@ -175,7 +229,7 @@ def test_batch_that_spark_asks_for_again_is_skipped(cluster: MockCluster, tmp_pa
     a_run(Lake(tmp_path), cluster).commit(frame, 0)  # type: ignore[arg-type]
     again = a_run(Lake(tmp_path), cluster)
     again.commit(frame, 0)  # type: ignore[arg-type]
-    assert (again.result.batches, again.result.skipped) == (0, 1)
+    assert (again.result.batches, again.result.repeated) == (0, 1)
     assert offsets_in(Lake(tmp_path)) == stored(cluster, "orders")
 
 

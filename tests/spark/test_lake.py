@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_native.spark.pipelines.lake import LOG, NO_DATE, Gap, Lake, Range
+from kafka_native.spark.pipelines.lake import LOG, NO_DATE, Gap, Lake, Range, Skipped
 from kafka_native.spark.pipelines.parquet import SCHEMA, ParquetSettings, by_date
 from kafka_native.spark.pipelines.session import PipelineError
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
@@ -123,6 +123,25 @@ def test_gaps_between_ranges_and_offsets_read_twice_are_found(lake: Lake) -> Non
         lake.publish("q", batch, [Range("orders", 1, start, end)], [])
     assert lake.gaps() == [Gap("orders", 1, 20, 25, "missing"), Gap("orders", 1, 28, 30, "twice")]
     assert lake.ends() == {("orders", 1): 40}
+
+
+def test_skipped_offsets_are_no_gap_in_what_was_tried_and_no_part_of_what_was_read(lake: Lake) -> None:
+    lake.publish("q", 0, [Range("orders", 1, 5, 10)], [], [Skipped("orders", 1, 10, 15, "gone")])
+    lake.publish("q", 1, [Range("orders", 1, 15, 20)], [])
+    again = Lake(lake.root)
+    assert again.gaps() == [Gap("orders", 1, 10, 15, "skipped")]
+    assert again.ends() == {("orders", 1): 20}
+    assert [each.skipped_offsets for each in again.manifests()] == [5, 0]
+    assert again.manifests()[0].skipped[0].reason == "gone"
+
+
+def test_manifest_from_before_skipped_offsets_were_listed_is_read(lake: Lake) -> None:
+    lake.publish("q", 0, [Range("orders", 0, 0, 10)], [])
+    path = Path(lake.root) / LOG / "manifests" / "q-0000000000.json"
+    content = json.loads(path.read_text())
+    del content["skipped"]
+    path.write_text(json.dumps(content))
+    assert Lake(lake.root).ends() == {("orders", 0): 10}
 
 
 def test_manifest_that_names_a_file_elsewhere_is_refused(lake: Lake) -> None:

@@ -112,6 +112,8 @@ def command(
 def _show(console: Console, result: ArchiveResult) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     lines += [("files", f"{result.files:,} in {result.batches:,} batches")]
-    if result.skipped:
-        lines += [("skipped", f"{result.skipped:,} batches that had been published before")]
+    if result.repeated:
+        lines += [("repeated", f"{result.repeated:,} batches that had been published before: left out")]
+    if result.skipped_offsets:
+        lines += [("skipped", f"{result.skipped_offsets:,} offsets that were lost: see the lake's manifests")]
     common.summary(console, f"archive: {result.lake}", lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
-from kafka_native.spark.pipelines.lake import Gap, Lake, LakeFile, Manifest, Range
+from kafka_native.spark.pipelines.lake import Gap, Lake, LakeFile, Manifest, Range, Skipped
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
 from kafka_native.spark.pipelines.session import PipelineError, Work
@@ -19,6 +19,7 @@ __all__ = [
     "PipelineError",
     "Range",
     "ReplayResult",
+    "Skipped",
     "Work",
     "archive",
     "plan_archive",

@@ -6,13 +6,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native.spark.fetching import read_range
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.lake import LOG, Key, Lake, LakeFile, Manifest, Range, staging_of
+from kafka_native.spark.pipelines.lake import LOG, Key, Lake, LakeFile, Manifest, Range, Skipped, staging_of
 from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
 from kafka_native.spark.pipelines.session import (
     PipelineError,
@@ -65,7 +65,7 @@ class ArchiveTask:
     def __call__(self, range_: OffsetRange) -> dict[str, Any]:
         """Fetches and writes the range.
 
-        :return: ``range``, ``files``, ``records`` and ``bytes`` (of the files), fit for JSON.
+        :return: ``ranges`` (read), ``skipped``, ``files``, ``records`` and ``bytes`` (of the files), fit for JSON.
         :raises PipelineError: The lake has some of these offsets already.
         """
         start = self._start(range_)
@@ -73,17 +73,22 @@ class ArchiveTask:
         staging = f"{staging_of(self.query)}/{self.batch}/{attempt}"
         tag = f"{self.query}-{self.batch}"
         writer = RangeWriter(self.lake, staging, tag, range_.topic, range_.partition, self.settings)
+        skipped: list[Skipped] = []
+
+        def skip(first: int, end: int, reason: str) -> None:
+            skipped.append(Skipped(range_.topic, range_.partition, first, end, reason))
+
         try:
             if start < range_.end:
-                asked = type(range_)(range_.topic, range_.partition, start, range_.end)
-                for batch in read_range(self.options, asked, COLUMNS):
+                for batch in read_range(self.options, replace(range_, start=start), COLUMNS, skip):
                     writer.write(batch)
             files = writer.close()
         except BaseException:
             writer.abort()
             raise
         return {
-            "range": vars(Range(range_.topic, range_.partition, start, range_.end)),
+            "ranges": [vars(each) for each in _without(replace(range_, start=start), skipped)],
+            "skipped": [vars(each) for each in skipped],
             "files": [vars(each) for each in files],
             "records": sum(each.records for each in files),
             "bytes": sum(each.bytes for each in files),
@@ -102,6 +107,13 @@ class ArchiveTask:
         )
 
 
+def _without(range_: OffsetRange, skipped: list[Skipped]) -> list[Range]:
+    """What was read of a range, of which some was skipped."""
+    edges = [range_.start, *(edge for each in skipped for edge in (each.start, each.end)), range_.end]
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return [Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end]
+
+
 def _attempt() -> int:
     from pyspark import TaskContext
 
@@ -117,8 +129,10 @@ class ArchiveResult:
     query: str = ""
     """The query's id; empty if it had nothing to do."""
     batches: int = 0
-    skipped: int = 0
+    repeated: int = 0
     """Batches that Spark asked for again and that were published already."""
+    skipped_offsets: int = 0
+    """Offsets that couldn't be read any more and were left out (``failOnDataLoss=false``); the manifests list them."""
     files: int = 0
     records: int = 0
     bytes: int = 0
@@ -131,6 +145,7 @@ class ArchiveResult:
         self.files += len(manifest.files)
         self.records += manifest.records
         self.bytes += manifest.bytes
+        self.skipped_offsets += manifest.skipped_offsets
 
 
 def archive(
@@ -262,15 +277,16 @@ class _Run:
             self.result.query = query
             self._lake.sweep(query)  # attempts of a run that was killed
         if self._lake.is_published(query, batch):
-            self.result.skipped += 1  # Spark was stopped after we had published it and before it had noted so
+            self.result.repeated += 1  # Spark was stopped after we had published it and before it had noted so
             return
         task = ArchiveTask(self._lake, self._options, query, batch, self._settings, self._lake.ends(), self._overlap)
         results = map_ranges(frame, task, self._tally)
         if not results:
             return
-        ranges = [Range(**each["range"]) for each in results]
+        ranges = [Range(**one) for each in results for one in each["ranges"]]
         files = [LakeFile(**one) for each in results for one in each["files"]]
-        self.result.add(self._lake.publish(query, batch, ranges, files))
+        skipped = [Skipped(**one) for each in results for one in each["skipped"]]
+        self.result.add(self._lake.publish(query, batch, ranges, files, skipped))
         self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
 
 

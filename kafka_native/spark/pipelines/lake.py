@@ -31,7 +31,7 @@ from kafka_native.spark.pipelines.session import PipelineError, now_ms
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["Gap", "Lake", "LakeFile", "Manifest", "Range"]
+__all__ = ["Gap", "Lake", "LakeFile", "Manifest", "Range", "Skipped"]
 
 LOG: Final = "_kafka_native"
 LAYOUT: Final = 1
@@ -74,6 +74,17 @@ class Range:
     end: int
 
 
+@dataclass(frozen=True, order=True)
+class Skipped:
+    """Offsets that couldn't be read and were left out (``failOnDataLoss=false``), ``end`` not among them."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: str = field(default="", compare=False)
+
+
 @dataclass(frozen=True)
 class Manifest:
     """One published batch."""
@@ -82,7 +93,10 @@ class Manifest:
     batch: int
     published_ms: int
     ranges: tuple[Range, ...]
+    """What was read."""
     files: tuple[LakeFile, ...]
+    skipped: tuple[Skipped, ...] = ()
+    """What was to be read, and wasn't there any more."""
 
     @property
     def records(self) -> int:
@@ -94,10 +108,20 @@ class Manifest:
         """How many bytes its files have."""
         return sum(each.bytes for each in self.files)
 
+    @property
+    def planned(self) -> list[Range | Skipped]:
+        """All that was to be read."""
+        return [*self.ranges, *self.skipped]
+
+    @property
+    def skipped_offsets(self) -> int:
+        """How many offsets were skipped; there may have been fewer records."""
+        return sum(each.end - each.start for each in self.skipped)
+
 
 @dataclass(frozen=True, order=True)
 class Gap:
-    """Where the ranges of a partition don't join: ``kind`` is ``missing`` or ``twice``."""
+    """Where the ranges of a partition don't join: ``kind`` is ``missing``, ``twice`` or ``skipped``."""
 
     topic: str
     partition: int
@@ -172,21 +196,27 @@ class Lake(Folder):
         )
 
     def ends(self) -> dict[Key, int]:
-        """The offset after the last one that is published, by topic and partition."""
+        """The offset after the last one that is published, read or skipped, by topic and partition."""
         found: dict[Key, int] = {}
         for manifest in self.manifests():
-            for each in manifest.ranges:
+            for each in manifest.planned:
                 key = (each.topic, each.partition)
                 found[key] = max(found.get(key, 0), each.end)
         return found
 
     def gaps(self) -> list[Gap]:
-        """Offsets between published ranges that no range has, and those that two have. None in a lake that is whole."""
+        """Offsets that the lake lacks, or has twice. None in a lake that is whole.
+
+        They are those between published ranges that no range has, those that two have, and those that were skipped.
+        """
         found: list[Gap] = []
         ends: dict[Key, int] = {}
-        for each in sorted(one for manifest in self.manifests() for one in manifest.ranges):
+        planned = [one for manifest in self.manifests() for one in manifest.planned]
+        for each in sorted(planned, key=lambda one: (one.topic, one.partition, one.start, one.end)):
             key = (each.topic, each.partition)
             end = ends.get(key, each.start)
+            if isinstance(each, Skipped):
+                found.append(Gap(*key, each.start, each.end, "skipped"))
             if each.start > end:
                 found.append(Gap(*key, end, each.start, "missing"))
             elif each.start < end:
@@ -218,19 +248,27 @@ class Lake(Folder):
         name = _name(query, batch)
         return self.exists(f"{LOG}/manifests/{name}") or self.exists(f"{LOG}/intents/{name}")
 
-    def publish(self, query: str, batch: int, ranges: Iterable[Range], files: Iterable[LakeFile]) -> Manifest:
+    def publish(
+        self,
+        query: str,
+        batch: int,
+        ranges: Iterable[Range],
+        files: Iterable[LakeFile],
+        skipped: Iterable[Skipped] = (),
+    ) -> Manifest:
         """Publishes what the tasks of a batch have staged.
 
         :param query: The query's id: it stays the same for as long as its checkpoint does.
         :param batch: The batch's number in it.
         :param ranges: What was read.
         :param files: What came of it.
+        :param skipped: What was to be read and couldn't be.
         :raises PipelineError: The batch is published already.
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
         read = sorted(each for each in ranges if each.start < each.end)
-        manifest = Manifest(query, batch, now_ms(), tuple(read), tuple(sorted(files)))
+        manifest = Manifest(query, batch, now_ms(), tuple(read), tuple(sorted(files)), tuple(sorted(skipped)))
         for each in manifest.files:
             _check_file(each)
         self.write(f"{LOG}/intents/{_name(query, batch)}", asdict(manifest))
@@ -311,6 +349,7 @@ def _manifest(data: bytes, name: str) -> Manifest:
             int(content["published_ms"]),
             tuple(Range(**each) for each in content["ranges"]),
             tuple(_known(each) for each in content["files"]),
+            tuple(Skipped(**each) for each in content.get("skipped", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise PipelineError(f"{name} is damaged: {type(error).__name__} {error}") from error
