@@ -28,7 +28,7 @@ from kafka_native.config import parse
 from kafka_native.control.transactions import Shared
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.keeping import Pool, admitted
-from kafka_native.spark.offsets import Key
+from kafka_native.spark.offsets import UNKNOWN, Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.properties import common_properties
 from kafka_native.transacting import adopt, share, trouble
@@ -193,12 +193,13 @@ class Writing:
             return
         claiming, claimed = (self._options.transactional_id + end for end in (CLAIMING, CLAIMED))
         task, taken = f"{self._turn.name}/{self._who}", f"{self._turn.name}/"
+        patience_s = self._options.propagation_s
         with _admins.lent(common_properties(self._options.producer)) as admin:
-            _commit_texts(admin, claiming, dict.fromkeys(new, task))
+            _commit_texts(admin, claiming, dict.fromkeys(new, task), patience_s)
             for key, (_, text) in _offsets(admin, claimed, new).items():
                 if text.startswith(taken):
                     raise self._refused(admin, key, text)
-            _commit_texts(admin, claimed, dict.fromkeys(new, task))
+            _commit_texts(admin, claimed, dict.fromkeys(new, task), patience_s)
             for key, (_, text) in _offsets(admin, claiming, new).items():
                 if text != task:
                     raise self._refused(admin, key, text)
@@ -211,7 +212,7 @@ class Writing:
         if len(tasks) > 1:
             # Spark tries them again and shows the last error: it has to find this one, not just its own first attempt
             both = f"{self._turn.name}/{'+'.join(tasks)}/"
-            _commit_texts(admin, self._options.transactional_id + CLAIMED, {key: both})
+            _commit_texts(admin, self._options.transactional_id + CLAIMED, {key: both}, 0)
             return ExactlyOnceError(
                 f"tasks {' and '.join(tasks)} of one micro-batch have rows for {where}: bring each partition's rows "
                 "into one task, with kafka_native.spark.by_partition(frame, partitions) or "
@@ -284,11 +285,21 @@ def _offsets(admin: AdminClient, group: str, keys: Collection[Key] | None) -> di
     return {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found if each.offset >= 0}
 
 
-def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str]) -> None:
-    places = [TopicPartition(*key, 0, text) for key, text in texts.items()]
-    request = [ConsumerGroupTopicPartitions(group, places)]
-    futures = admin.alter_consumer_group_offsets(request, request_timeout=CALL_S)
-    _check(futures[group].result().topic_partitions or [])
+def _commit_texts(admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float) -> None:
+    """Commits texts for partitions; those that are too new for the coordinator to know them are tried again."""
+    until = time.monotonic() + patience_s
+    left = dict(texts)
+    while True:
+        places = [TopicPartition(*key, 0, text) for key, text in left.items()]
+        request = [ConsumerGroupTopicPartitions(group, places)]
+        futures = admin.alter_consumer_group_offsets(request, request_timeout=CALL_S)
+        outcome = futures[group].result().topic_partitions or []
+        unknown = {(each.topic, each.partition) for each in outcome if each.error and each.error.code() in UNKNOWN}
+        _check([each for each in outcome if (each.topic, each.partition) not in unknown])
+        if not unknown or time.monotonic() >= until:
+            return _check(outcome)
+        left = {key: text for key, text in left.items() if key in unknown}
+        time.sleep(_AGAIN_S)
 
 
 def _check(outcome: Collection[TopicPartition]) -> None:

@@ -235,7 +235,7 @@ def test_of_attempts_that_race_for_a_partition_at_most_one_gets_it(cluster: Mock
 
 def test_topic_that_is_not_there_is_named(cluster: MockCluster) -> None:
     with pytest.raises(KafkaException, match=r"t \[5\]: .*Unknown topic or partition"):
-        MicroBatch(told(cluster), 0).task(0, {5: ["a"]})
+        MicroBatch(told(cluster, topic_metadata_propagation_max_ms="500"), 0).task(0, {5: ["a"]})
 
 
 # --- what is refused ---

@@ -182,10 +182,20 @@ def test_records_that_are_gone_are_an_error_or_left_out(here: MockCluster, there
 def test_partition_that_the_target_lacks_is_named(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 1)
     there.create_topic(f"small-{topic}", 1)
+    sink = sink_of(there, **{"topic.metadata.propagation.max.ms": "500"})
     with pytest.raises(KafkaException, match=f"topic small-{topic} of the target has 1 partitions and needs 2"):
-        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 1, 0, 1), f"small-{topic}")
+        copy_range(source_of(here, topic), sink, OffsetRange(topic, 1, 0, 1), f"small-{topic}")
     with pytest.raises(KafkaException, match="the target has no topic nowhere: make it, with at least 1 partitions"):
-        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 1), "nowhere")
+        copy_range(source_of(here, topic), sink, OffsetRange(topic, 0, 0, 1), "nowhere")
+
+
+def test_target_that_a_broker_does_not_know_yet_is_waited_for(
+    here: MockCluster, there: MockCluster, topic: str
+) -> None:
+    fill(here, topic, 20)
+    there.hide_topic(topic, 3)
+    assert copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic).records == 20
+    assert stored(there, topic) == stored(here, topic)
 
 
 # --- before it starts ---
@@ -331,6 +341,28 @@ def test_mirror_within_a_cluster_runs_until_it_is_stopped(
 
     mirror(spark, conf(here), conf(here), str(tmp_path), topics=[topic], to="{topic}-copy", every_s=0.1, stop=stop)
     assert stored(here, f"{topic}-copy") == stored(here, topic)
+
+
+def test_source_that_grows_beyond_its_mirror_is_told_and_copied_when_there_is_room(
+    here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    fill(here, topic, 40)
+    to = conf(there, **{"topic.metadata.propagation.max.ms": "500"})
+
+    def stop() -> bool:
+        if len(there.messages(topic, 0)) == 40 and len(here.topics[topic].partitions) == 2:
+            here.create_partitions(topic, 3)
+            fill(here, topic, 30, partition=2)
+            fill(here, topic, 5)
+        return False
+
+    with pytest.raises(PipelineError, match=f"topic {topic} of the target has 2 partitions and needs 3: add"):
+        mirror(spark, conf(here), to, str(tmp_path), topics=[topic], every_s=0.1, stop=stop)
+    there.create_partitions(topic, 3)
+    mirror(spark, conf(here), to, str(tmp_path), topics=[topic])
+    assert stored(there, topic, 2) == stored(here, topic, 2)
+    assert stored(there, topic)[:40] == stored(here, topic)[:40]
+    assert set(map(str, stored(there, topic)[40:])) == set(map(str, stored(here, topic)[40:]))  # perhaps twice
 
 
 def test_task_that_fails_is_told_in_a_line(

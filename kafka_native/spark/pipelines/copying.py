@@ -84,7 +84,7 @@ def copy_range(
     :raises ExactlyOnceError: The transaction is over, or somebody else writes to the partition in it.
     """
     with producers.lent(sink) as producer, nullcontext() if writing is None else writing.joined(producer):
-        _check_partition(producer, topic, range_)
+        _check_partition(producer, topic, range_, sink.propagation_s)
         if writing is not None:
             writing.claim([(topic, range_.partition)])
         look = None if writing is None else partial(exactly_once.check, producer)
@@ -139,10 +139,13 @@ class _Copying:
             self._look()
 
 
-def _check_partition(producer: Producer, topic: str, range_: OffsetRange) -> None:
-    """Says in time, and clearly, that the target can't take a partition."""
-    count = partition_count(producer.list_topics(topic, METADATA_S), topic)
-    if range_.partition >= count:
+def _check_partition(producer: Producer, topic: str, range_: OffsetRange, patience_s: float) -> None:
+    """Says in time, and clearly, that the target can't take a partition, which not every broker may know yet."""
+    until = time.monotonic() + patience_s
+    while (count := partition_count(producer.list_topics(topic, METADATA_S), topic)) <= range_.partition:
+        if time.monotonic() < until:
+            time.sleep(_STEP_S)
+            continue
         raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1)))
 
 
