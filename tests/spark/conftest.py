@@ -106,6 +106,12 @@ def apache() -> Cluster:
     return shared_or_skip(1)
 
 
+@pytest.fixture(scope="module")
+def kafka3() -> Cluster:
+    """Three brokers, which don't all know the same at the same time."""
+    return shared_or_skip(3)
+
+
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
     """Makes topics with names of their own and deletes them at the end of the test."""

@@ -1,0 +1,227 @@
+"""Topics of a real Apache Kafka that gain partitions while a stream, an archive or a mirror reads them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_native import Producer
+from kafka_native.admin import AdminClient, NewPartitions
+from kafka_native.spark.pipelines import Lake, archive
+from kafka_native.spark.pipelines.mirror import TRANSLATION, mirror
+from kafka_native.spark.pipelines.translation import Translations
+from tests.broker.cluster import Cluster
+from tests.broker.support import Record, TopicMaker, end_of, flush, our_producer, their_consumer
+from tests.spark.streams import completed, started, wait_for
+from tests.spark.support import FORMAT, source_options
+from tests.waiting import WAIT_S
+
+pytestmark = [pytest.mark.slow, pytest.mark.broker]
+
+PARTITIONS = 3
+EACH = 100
+"""Records that each partition gets before the topic grows once more."""
+PAUSE_S = 0.005
+
+Row = tuple[int, int, bytes]
+"""Partition, offset and value."""
+
+
+def grow(cluster: Cluster, topic: str, partitions: int) -> None:
+    """Returns as soon as the controller says so; brokers hear of it a moment later."""
+    with AdminClient(cluster.conf()) as admin:
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
+
+
+class Writer:
+    """Writes to each partition that there is, on a thread of its own, and to a new one as soon as it is made."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster, self._topic = cluster, topic
+        self._partitions = 1
+        self._ended = threading.Event()
+        self._errors: list[Any] = []
+        self._delivered: Counter[int] = Counter()
+        self._thread = threading.Thread(target=self._run, name="writer")
+
+    def _run(self) -> None:
+        def report(error: Any, message: Any) -> None:
+            self._errors += [] if error is None else [error]
+            self._delivered[message.partition()] += error is None
+
+        with ExitStack() as producers:
+            known: list[Producer] = []
+            number = 0
+            while not self._ended.wait(PAUSE_S):
+                while len(known) < self._partitions:  # new producers: how long-lived ones cope is tested elsewhere
+                    known.append(producers.enter_context(our_producer(self._cluster, on_delivery=report)))
+                for partition, producer in enumerate(known):
+                    producer.produce(self._topic, b"%d-%d" % (partition, number), partition=partition)
+                    producer.poll(0)
+                number += 1
+            for producer in known:
+                flush(producer)
+
+    def wait(self) -> None:
+        """Until each partition has got some more records."""
+        wanted = {partition: self._delivered[partition] + EACH for partition in range(self._partitions)}
+        wait_for(lambda: all(self._delivered[each] >= count for each, count in wanted.items()), "records")
+
+    def grow_twice(self, reached: Callable[[int], bool], *also: tuple[Cluster, str]) -> None:
+        """Writes, and has the topic grow when the reader has reached all partitions that there are.
+
+        :param reached: Whether a reader has dealt with so many partitions, or has ended.
+        :param also: Other topics that grow, each before this one.
+        """
+        self._thread.start()
+        try:
+            wait_for(lambda: reached(1), "the first partition")
+            for count in range(2, PARTITIONS + 1):
+                for cluster, topic in (*also, (self._cluster, self._topic)):
+                    grow(cluster, topic, count)
+                self._partitions = count
+                self.wait()
+                wait_for(lambda count=count: reached(count), f"{count} partitions")  # type: ignore[misc]
+                self.wait()
+        finally:
+            self._ended.set()
+            self._thread.join()
+        assert self._errors == []
+
+
+def records_of(cluster: Cluster, topic: str) -> list[Record]:
+    """What another client reads, up to the end of each partition, behind which nothing is committed."""
+    found = []
+    with closing(their_consumer(cluster, enable_partition_eof=True)) as witness:
+        for partition in range(PARTITIONS):
+            end_of(witness, topic, partition)  # its leader answers
+            witness.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
+            while True:
+                [message] = witness.consume(1, WAIT_S)
+                if message.error() is not None:
+                    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+                    break
+                found.append(Record.of(message))
+    assert {each.partition for each in found} == set(range(PARTITIONS))
+    return found
+
+
+def rows_of(cluster: Cluster, topic: str) -> Counter[Row]:
+    """Everything in a topic."""
+    return Counter((each.partition, each.offset, each.value or b"") for each in records_of(cluster, topic))
+
+
+def values_of(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
+    """Those of each partition, in order."""
+    found: dict[int, list[bytes | None]] = {}
+    for each in records_of(cluster, topic):
+        found.setdefault(each.partition, []).append(each.value)
+    return found
+
+
+class Aside:
+    """A call on a thread of its own; `result()` waits for what it returns, or raises what it has raised."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call, self._result, self._error = call, None, None
+        self._thread = threading.Thread(target=self._run, name="aside")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> Any:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_stream_reads_partitions_that_were_just_added(
+    kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path, fail: str
+) -> None:
+    topic = new_topic(kafka3)
+    batches: dict[int, Counter[Row]] = {}  # one that is stopped at its end is run again
+
+    def take(frame: DataFrame, batch_id: int) -> None:
+        rows = frame.select("partition", "offset", "value").collect()
+        batches[batch_id] = Counter((row.partition, row.offset, bytes(row.value)) for row in rows)
+
+    options = source_options(kafka3.bootstrap, topic, startingOffsets="earliest", failOnDataLoss=fail)
+    stream = spark.readStream.format(FORMAT).options(**options).load()
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
+    query = started(writer.trigger(processingTime="100 milliseconds").start)
+
+    def reached(partitions: int) -> bool:
+        done = query.lastProgress
+        ends = json.loads(done.sources[0].endOffset)[topic] if done and done.sources[0].endOffset else {}
+        return not query.isActive or len(ends) >= partitions
+
+    try:
+        Writer(kafka3, topic).grow_twice(reached)
+        assert query.isActive, query.exception()
+    finally:
+        query.stop()
+    completed(writer.trigger(availableNow=True).start)
+    assert sum(batches.values(), Counter()) == rows_of(kafka3, topic)
+
+
+def test_archive_has_the_records_of_partitions_that_were_just_added(
+    kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, lake, stop = new_topic(kafka3), Lake(tmp_path), threading.Event()
+    where: dict[str, Any] = {"topics": [topic], "session": spark, "options": {"failOnDataLoss": "false"}}
+    continuous: dict[str, Any] = {"trigger": "continuous", "interval_s": 0.1, "stop": stop}
+    archiving = Aside(lambda: archive(kafka3.conf(), lake, **where, **continuous))
+    try:
+        seen = Lake(tmp_path)
+        Writer(kafka3, topic).grow_twice(lambda count: not archiving.running or len(seen.ends()) >= count)
+        assert archiving.running
+    finally:
+        stop.set()
+    first = archiving.result()
+    second = archive(kafka3.conf(), lake, **where)
+    columns = lake.dataset().to_table(["partition", "offset", "value"]).to_pydict()
+    found = Counter(zip(columns["partition"], columns["offset"], columns["value"], strict=True))
+    assert found == rows_of(kafka3, topic)
+    assert lake.gaps() == []
+    assert first.skipped_offsets == second.skipped_offsets == 0
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_mirror_copies_partitions_that_were_just_added(
+    kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path, once: bool
+) -> None:
+    """On both sides, first of the target: the mirror finds room for them."""
+    topic, copy, stop = new_topic(kafka3), new_topic(kafka3), threading.Event()
+    to, checkpoint = kafka3.conf(**({"transactional.id": copy} if once else {})), str(tmp_path)
+    where: dict[str, Any] = {"topics": [topic], "to": copy}
+    mirroring = Aside(lambda: mirror(spark, kafka3.conf(), to, checkpoint, **where, every_s=0.1, stop=stop.is_set))
+    done = Translations(f"{checkpoint}/{TRANSLATION}")
+    try:
+        Writer(kafka3, topic).grow_twice(
+            lambda count: not mirroring.running or len(done.load()) >= count, (kafka3, copy)
+        )
+        assert mirroring.running
+    finally:
+        stop.set()
+    mirroring.result()
+    mirror(spark, kafka3.conf(), to, checkpoint, **where)
+    assert values_of(kafka3, copy) == values_of(kafka3, topic)
