@@ -46,8 +46,11 @@ def stage(lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0
 class FakeFrame:
     """A frame of ranges whose tasks run here, one after the other: what the driver's side needs of Spark."""
 
-    def __init__(self, ranges: list[tuple[str, int, int, int]], query: str = "query") -> None:
+    def __init__(
+        self, ranges: list[tuple[str, int, int, int]], query: str = "query", topic_id: str | None = None
+    ) -> None:
         self.ranges = ranges
+        self._rest = {"topic_id": topic_id, "lost": None}
         context = SimpleNamespace(getLocalProperty=lambda name: query if name == "sql.streaming.queryId" else None)
         self.sparkSession = SimpleNamespace(sparkContext=context)
         self._work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
@@ -60,8 +63,7 @@ class FakeFrame:
     def collect(self) -> list[SimpleNamespace]:
         assert self._work is not None
         names = ["topic", "partition", "start_offset", "end_offset"]
-        unknown = {"topic_id": None, "lost": None}
         batches = [
-            pa.RecordBatch.from_pylist([{**dict(zip(names, each, strict=True)), **unknown}]) for each in self.ranges
+            pa.RecordBatch.from_pylist([{**dict(zip(names, each, strict=True)), **self._rest}]) for each in self.ranges
         ]
         return [SimpleNamespace(**row) for batch in self._work(iter(batches)) for row in batch.to_pylist()]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_native import Producer
+from kafka_native import Producer, Uuid
 from kafka_native.mock import MockCluster
 from kafka_native.spark import fetching
 from kafka_native.spark.options import SourceOptions
@@ -191,6 +191,26 @@ def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(cluster: Mo
     ]
 
 
+def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(cluster: MockCluster, tmp_path: Path) -> None:
+    """Also where it is longer, and though overlaps are to be skipped: its offsets are those of other records."""
+    lake = Lake(tmp_path)
+    fill(cluster, 300)
+    archive_part(lake, cluster, 0, 0, 100)
+    assert Lake(tmp_path).topic_ids() == {"orders": str(Uuid.from_bytes(cluster.topic_id("orders")))}
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", partitions=3)
+    fill(cluster, 600)
+    for start in (50, 100):
+        with pytest.raises(Exception, match="topic orders was deleted and made anew since the lake has it"):
+            archive_part(lake, cluster, 1, start, 200)
+
+
+def archive_part(lake: Lake, cluster: MockCluster, batch: int, start: int, end: int) -> None:
+    """One batch with a part of the first partition."""
+    frame = FakeFrame([("orders", 0, start, end)], topic_id=str(Uuid.from_bytes(cluster.topic_id("orders"))))
+    a_run(lake, cluster, overlap="skip").commit(frame, batch)  # type: ignore[arg-type]
+
+
 def test_run_counts_what_it_skipped(cluster: MockCluster, tmp_path: Path) -> None:
     fill(cluster, 300)
     cluster.move_log_start("orders", 1, 30)
@@ -218,9 +238,9 @@ class NoTally:
         pass
 
 
-def a_run(lake: Lake, cluster: MockCluster, **more: str) -> _Run:
+def a_run(lake: Lake, cluster: MockCluster, overlap: Any = "error", **more: str) -> _Run:
     lake.prepare()
-    return _Run(lake, options_of(cluster, **more), ParquetSettings(), "error", NoTally())  # type: ignore[arg-type]
+    return _Run(lake, options_of(cluster, **more), ParquetSettings(), overlap, NoTally())  # type: ignore[arg-type]
 
 
 def test_batch_that_spark_asks_for_again_is_skipped(cluster: MockCluster, tmp_path: Path) -> None:

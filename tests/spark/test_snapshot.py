@@ -196,6 +196,21 @@ def test_snapshot_goes_on_where_it_ended(
         snapshot(spark, conf, str(tmp_path), pattern=f"{topic}.*", update=True)
 
 
+def test_snapshot_of_a_topic_that_was_made_anew_starts_anew(
+    cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = fill(cluster, 100, 10)
+    snapshot(spark, conf, str(tmp_path), topics=[topic], update=True)
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    with Producer(conf) as producer:
+        for number in range(150):  # more than there were
+            producer.produce(topic, b"new", b"new %d" % number)
+    made = snapshot(spark, conf, str(tmp_path), topics=[topic], update=True)
+    assert made.records == 150
+    assert entries(tmp_path, topic) == {b"new %d" % number: b"new" for number in range(150)}
+
+
 def test_snapshot_that_fails_leaves_the_one_before(
     cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:

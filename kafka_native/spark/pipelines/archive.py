@@ -52,6 +52,7 @@ class ArchiveTask:
     :param settings: How files are written.
     :param ends: What the lake has of each partition: the offset after the last one.
     :param overlap: What is done about offsets that the lake has already: ``error``, or ``skip`` them.
+    :param topic_ids: The ids of the topics that the lake has.
     """
 
     lake: Lake
@@ -61,13 +62,16 @@ class ArchiveTask:
     settings: ParquetSettings = field(default_factory=ParquetSettings)
     ends: Mapping[Key, int] = field(default_factory=dict)
     overlap: Overlap = "error"
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, range_: OffsetRange) -> dict[str, Any]:
         """Fetches and writes the range.
 
-        :return: ``ranges`` (read), ``skipped``, ``files``, ``records`` and ``bytes`` (of the files), fit for JSON.
-        :raises PipelineError: The lake has some of these offsets already.
+        :return: ``ranges`` (read), ``skipped``, ``files``, ``records``, ``bytes`` (of the files) and ``topic_ids``, fit
+            for JSON.
+        :raises PipelineError: The lake has some of these offsets already, or another topic of that name.
         """
+        self._check_topic(range_)
         start = self._start(range_)
         attempt = f"{_attempt()}-{uuid.uuid4().hex[:8]}"
         staging = f"{staging_of(self.query)}/{self.batch}/{attempt}"
@@ -92,7 +96,16 @@ class ArchiveTask:
             "files": [vars(each) for each in files],
             "records": sum(each.records for each in files),
             "bytes": sum(each.bytes for each in files),
+            "topic_ids": {range_.topic: range_.topic_id} if range_.topic_id else {},
         }
+
+    def _check_topic(self, range_: OffsetRange) -> None:
+        known = self.topic_ids.get(range_.topic, "")
+        if "" not in (known, range_.topic_id) and known != range_.topic_id:
+            raise PipelineError(
+                f"topic {range_.topic} was deleted and made anew since the lake has it: its offsets are those of other "
+                "records. Archive it into another folder, with a new checkpoint"
+            )
 
     def _start(self, range_: OffsetRange) -> int:
         end = self.ends.get((range_.topic, range_.partition), range_.start)
@@ -279,14 +292,16 @@ class _Run:
         if self._lake.is_published(query, batch):
             self.result.repeated += 1  # Spark was stopped after we had published it and before it had noted so
             return
-        task = ArchiveTask(self._lake, self._options, query, batch, self._settings, self._lake.ends(), self._overlap)
+        ends, ids = self._lake.ends(), self._lake.topic_ids()
+        task = ArchiveTask(self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids)
         results = map_ranges(frame, task, self._tally)
         if not results:
             return
         ranges = [Range(**one) for each in results for one in each["ranges"]]
         files = [LakeFile(**one) for each in results for one in each["files"]]
         skipped = [Skipped(**one) for each in results for one in each["skipped"]]
-        self.result.add(self._lake.publish(query, batch, ranges, files, skipped))
+        topic_ids = {topic: found for each in results for topic, found in each["topic_ids"].items()}
+        self.result.add(self._lake.publish(query, batch, ranges, files, skipped, topic_ids))
         self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -97,6 +97,8 @@ class Manifest:
     files: tuple[LakeFile, ...]
     skipped: tuple[Skipped, ...] = ()
     """What was to be read, and wasn't there any more."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the topics that the offsets belong to, where brokers tell them: one that is made anew has another."""
 
     @property
     def records(self) -> int:
@@ -204,6 +206,10 @@ class Lake(Folder):
                 found[key] = max(found.get(key, 0), each.end)
         return found
 
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of the topics that are archived, as far as they are known."""
+        return {topic: found for manifest in self.manifests() for topic, found in manifest.topic_ids.items()}
+
     def gaps(self) -> list[Gap]:
         """Offsets that the lake lacks, or has twice. None in a lake that is whole.
 
@@ -255,6 +261,7 @@ class Lake(Folder):
         ranges: Iterable[Range],
         files: Iterable[LakeFile],
         skipped: Iterable[Skipped] = (),
+        topic_ids: Mapping[str, str] | None = None,
     ) -> Manifest:
         """Publishes what the tasks of a batch have staged.
 
@@ -263,12 +270,14 @@ class Lake(Folder):
         :param ranges: What was read.
         :param files: What came of it.
         :param skipped: What was to be read and couldn't be.
+        :param topic_ids: The ids of the topics, as far as they are known.
         :raises PipelineError: The batch is published already.
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
         read = sorted(each for each in ranges if each.start < each.end)
-        manifest = Manifest(query, batch, now_ms(), tuple(read), tuple(sorted(files)), tuple(sorted(skipped)))
+        done = tuple(read), tuple(sorted(files)), tuple(sorted(skipped))
+        manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {})
         for each in manifest.files:
             _check_file(each)
         self.write(f"{LOG}/intents/{_name(query, batch)}", asdict(manifest))
@@ -350,6 +359,7 @@ def _manifest(data: bytes, name: str) -> Manifest:
             tuple(Range(**each) for each in content["ranges"]),
             tuple(_known(each) for each in content["files"]),
             tuple(Skipped(**each) for each in content.get("skipped", ())),
+            dict(content.get("topic_ids", {})),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise PipelineError(f"{name} is damaged: {type(error).__name__} {error}") from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -55,6 +55,8 @@ class PartitionRange:
     """The first offset that isn't read."""
     updates: bool = False
     """Whether it goes on where the snapshot before ends."""
+    topic_id: str = field(default="", compare=False)
+    """Of the topic: one that is made anew has another. Empty: brokers tell none."""
 
 
 @dataclass
@@ -140,12 +142,15 @@ def plan_snapshot(
     with OffsetReader(options) as cluster:
         keys = cluster.partitions()
         starts, ends = cluster.earliest(keys), cluster.latest(keys)
-    before = _offsets_before(output, form) if update else {}
+        topic_ids = cluster.topic_ids
+    before, ids_before = _before(output, form) if update else ({}, {})
     found = []
     for key in keys:
-        # behind what is there by now, or with a gap to it: the table has to be made anew
-        goes_on = key in before and starts[key] <= before[key] <= ends[key]
-        found.append(PartitionRange(*key, before[key] if goes_on else starts[key], ends[key], goes_on))
+        topic_id = topic_ids.get(key[0], "")
+        is_same = "" in (topic_id, ids_before.get(key[0], "")) or topic_id == ids_before[key[0]]
+        # behind what is there by now, with a gap to it, or of another topic: the table has to be made anew
+        goes_on = is_same and key in before and starts[key] <= before[key] <= ends[key]
+        found.append(PartitionRange(*key, before[key] if goes_on else starts[key], ends[key], goes_on, topic_id))
     return found
 
 
@@ -231,7 +236,8 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
             if info.base_name not in names and info.base_name.endswith(".parquet"):
                 fs.delete_file(info.path)
     offsets = {(each.topic, each.partition): each.end for each in made.partitions}
-    told = {"offsets": nested(offsets), "form": asdict(form), "keys": made.keys}
+    topic_ids = {each.topic: each.topic_id for each in made.partitions}
+    told = {"offsets": nested(offsets), "topic_ids": topic_ids, "form": asdict(form), "keys": made.keys}
     home.write(MANIFEST, told)
 
 
@@ -240,12 +246,12 @@ def _file(path: str, topic: str, partition: int) -> str:
     return f"{path}/topic={topic}/part-{partition:05}.parquet"
 
 
-def _offsets_before(output: str, form: latest.Form | None) -> dict[Key, int]:
-    """Where the snapshot ends that is there; {}: there is none."""
+def _before(output: str, form: latest.Form | None) -> tuple[dict[Key, int], dict[str, str]]:
+    """Where the snapshot ends that is there, and the ids of its topics, as far as they are known."""
     home = Folder(output)
     if not home.exists(MANIFEST):
-        return {}
+        return {}, {}
     told = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
     if form is not None and told["form"] != asdict(form):
         raise PipelineError(f"the snapshot in {output} was made with other options: {json.dumps(told['form'])}")
-    return flat(told["offsets"], MANIFEST)
+    return flat(told["offsets"], MANIFEST), told.get("topic_ids", {})
