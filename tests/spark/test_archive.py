@@ -370,3 +370,9 @@ def test_archive_goes_on_where_it_ended(spark: SparkSession, mock_cluster: MockC
     ):
         counts = {row["topic"]: row["count"] for row in frame.groupBy("topic").count().collect()}
         assert counts == {"bills-eu": 250, "bills-us": 200}
+    mock_cluster.delete_topic("bills-eu")
+    mock_cluster.create_topic("bills-eu", partitions=2)
+    fill(mock_cluster, 300, "bills-eu", 2)
+    for call in (plan_archive, archive):
+        with pytest.raises(PipelineError, match="topic bills-eu was deleted and made anew since the lake has it"):
+            call(config, tmp_path, **arguments)

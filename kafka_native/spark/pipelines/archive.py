@@ -71,7 +71,7 @@ class ArchiveTask:
             for JSON.
         :raises PipelineError: The lake has some of these offsets already, or another topic of that name.
         """
-        self._check_topic(range_)
+        _check_topic(range_, self.topic_ids)
         start = self._start(range_)
         attempt = f"{_attempt()}-{uuid.uuid4().hex[:8]}"
         staging = f"{staging_of(self.query)}/{self.batch}/{attempt}"
@@ -99,14 +99,6 @@ class ArchiveTask:
             "topic_ids": {range_.topic: range_.topic_id} if range_.topic_id else {},
         }
 
-    def _check_topic(self, range_: OffsetRange) -> None:
-        known = self.topic_ids.get(range_.topic, "")
-        if "" not in (known, range_.topic_id) and known != range_.topic_id:
-            raise PipelineError(
-                f"topic {range_.topic} was deleted and made anew since the lake has it: its offsets are those of other "
-                "records. Archive it into another folder, with a new checkpoint"
-            )
-
     def _start(self, range_: OffsetRange) -> int:
         end = self.ends.get((range_.topic, range_.partition), range_.start)
         if end <= range_.start:
@@ -117,6 +109,15 @@ class ArchiveTask:
             f"the lake has {range_.topic} [{range_.partition}] up to offset {end} already, and this query wants to add "
             f"{range_.start} to {range_.end}: it has a new checkpoint, or the topic was made anew. Go on with the old "
             "checkpoint, write overlap skip to leave out what is there, or use another folder"
+        )
+
+
+def _check_topic(range_: OffsetRange, topic_ids: Mapping[str, str]) -> None:
+    known = topic_ids.get(range_.topic, "")
+    if "" not in (known, range_.topic_id) and known != range_.topic_id:
+        raise PipelineError(
+            f"topic {range_.topic} was deleted and made anew since the lake has it: its offsets are those of other "
+            "records. Archive it into another folder, with a new checkpoint"
         )
 
 
@@ -242,6 +243,8 @@ def plan_archive(
     """What `archive` would read now, without reading or writing: the ranges of offsets that the lake lacks.
 
     It goes by the lake's manifests; see `archive` for the parameters.
+
+    :raises PipelineError: A topic was made anew since the lake has it.
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     ends = target.ends()
@@ -251,6 +254,9 @@ def plan_archive(
     with _session(session, master, conf) as spark:
         table = spark.read.format("kafka_native").options(**source).load().toArrow()
     found = [each for batch in table.to_batches() for each in ranges_in(batch)]
+    topic_ids = target.topic_ids()
+    for each in found:
+        _check_topic(each, topic_ids)
     trimmed = (
         Range(each.topic, each.partition, max(each.start, ends.get((each.topic, each.partition), 0)), each.end)
         for each in found

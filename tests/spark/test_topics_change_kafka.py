@@ -1,4 +1,4 @@
-"""Topics of a real Apache Kafka that gain partitions while a stream, an archive or a mirror reads them."""
+"""Topics of a real Apache Kafka that gain partitions, or are made anew, while streams and pipelines read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafka_native.spark.pipelines import Lake, archive
 from kafka_native.spark.pipelines.mirror import TRANSLATION, mirror
 from kafka_native.spark.pipelines.translation import Translations
 from tests.broker.cluster import Cluster
-from tests.broker.support import Record, TopicMaker, end_of, flush, our_producer, their_consumer
+from tests.broker.support import Record, TopicMaker, create, delete, end_of, flush, our_producer, their_consumer
 from tests.spark.streams import completed, started, wait_for
 from tests.spark.support import FORMAT, source_options
 from tests.waiting import WAIT_S
@@ -225,3 +225,41 @@ def test_mirror_copies_partitions_that_were_just_added(
     mirroring.result()
     mirror(spark, kafka3.conf(), to, checkpoint, **where)
     assert values_of(kafka3, copy) == values_of(kafka3, topic)
+
+
+def fill(cluster: Cluster, topic: str, numbers: range) -> None:
+    with our_producer(cluster) as producer:
+        for number in numbers:
+            producer.produce(topic, b"%d" % number)
+        flush(producer)
+
+
+def test_stream_reads_a_topic_that_is_made_anew_from_its_beginning(
+    kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka3)
+    fill(kafka3, topic, range(10))
+    batches: dict[int, list[int]] = {}
+
+    def take(frame: DataFrame, batch_id: int) -> None:
+        batches[batch_id] = [int(row.value) for row in frame.select("value").collect()]
+
+    def seen() -> list[int]:
+        return [number for batch in sorted(batches) for number in batches[batch]]
+
+    options = source_options(
+        kafka3.bootstrap, topic, subscribePattern=topic, startingOffsets="earliest", failOnDataLoss="false"
+    )
+    stream = spark.readStream.format(FORMAT).options(**options).load()
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
+    query = started(writer.trigger(processingTime="100 milliseconds").start)
+    try:
+        wait_for(lambda: not query.isActive or len(seen()) == 10, "the first records")
+        delete(kafka3, topic)
+        create(kafka3, topic)
+        fill(kafka3, topic, range(100, 160))
+        wait_for(lambda: not query.isActive or len(seen()) >= 70, "the records of the new topic", lambda: str(seen()))
+        assert query.isActive, query.exception()
+    finally:
+        query.stop()
+    assert seen() == [*range(10), *range(100, 160)]
