@@ -204,13 +204,12 @@ class _Reading(ABC, Generic[T]):
             except KafkaException as error:
                 self._on_error(error.args[0])
             else:
-                if not self._is_same_topic(self._range.key in taken.positions):
-                    break
-                self._position = max(before, taken.positions.get(self._range.key, before))
-                yield before, taken
-                for topic, partition, offset in self._ends_in(taken):
-                    if (topic, partition) == self._range.key:
-                        self._on_end(offset)
+                if self._range.key not in taken.positions or self._is_right_topic():
+                    self._position = max(before, taken.positions.get(self._range.key, before))
+                    yield before, taken
+                    for topic, partition, offset in self._ends_in(taken):
+                        if (topic, partition) == self._range.key:
+                            self._on_end(offset)
             if self._position > before:
                 waited_since = time.monotonic()
                 self._missing = None
@@ -219,25 +218,32 @@ class _Reading(ABC, Generic[T]):
             elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
                 self._time_out()
 
-    def _is_same_topic(self, has_records: bool) -> bool:
-        """Whether the consumer reads the topic that the range is of; if not, the rest of the range is lost.
+    def _is_right_topic(self) -> bool:
+        """Whether what was taken is of the topic that the range is of, and not of one made anew under the same name.
 
-        In a topic that was made anew under the same name the range's offsets are those of other records.
-
-        :param has_records: Whether it has just given some: a range without an id is of the topic that they are of.
+        A range without an id is of the topic that it has its first records from.
         """
         known = self._consumer._client.topic_id(self._range.topic)
-        if has_records:
-            self._topic_id = self._topic_id or known
+        self._topic_id = self._topic_id or known
+        if known in ("", self._topic_id):
+            return True
+        if not self._is_lost():
+            self._start_at(self._position)  # the consumer has heard by now of the one that the range is of
+        return False
+
+    def _is_lost(self) -> bool:
+        """Whether the topic of the range is no more, though there is one of its name; then the range is lost.
+
+        Brokers that are behind say something else than others: that it is there counts if nobody contradicts.
+        """
         for attempt in range(self._options.fetch_retries + 1):
-            if "" in (known, self._topic_id) or known == self._topic_id:
-                return True
             if attempt:
                 time.sleep(self._options.retry_interval_s)
             described = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s)
             found = described.topics.get(self._range.topic)
-            known = "" if found is None else found._id  # a broker that is behind tells the one before
-        self._lose(self._range.end, "the topic was deleted and made anew")
+            if found is not None and "" not in (found._id, self._topic_id) and found._id != self._topic_id:
+                self._lose(self._range.end, "the topic was deleted and made anew")
+                return True
         return False
 
     def _start_at(self, offset: int) -> None:
@@ -279,7 +285,8 @@ class _Reading(ABC, Generic[T]):
             self._doubt()
 
     def _on_out_of_range(self) -> None:
-        if not self._is_same_topic(has_records=False):
+        known = self._consumer._client.topic_id(self._range.topic)
+        if known not in ("", self._topic_id) and self._topic_id and self._is_lost():
             return
         first = self._ask(EARLIEST)
         if first > self._position:

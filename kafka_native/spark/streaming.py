@@ -173,6 +173,9 @@ class Planner:
         """
         self._topics.start_at(start)
         end = self._next_end(start, most, least)
+        if start is not None and end == start:
+            # A topic made anew that ends where the old one was read to: with the same offsets there were no batch.
+            end = {key: at - (at > 0 and self._topics.is_anew(key[0])) for key, at in end.items()}
         if end != start:
             self._topics.note_offsets(end)
         return end

@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from kafka_native import Uuid
 from tests.spark.support import FIRST_MS, Kafka
 from tests.waiting import PROGRAM_S
 
@@ -55,7 +56,9 @@ def test_chosen_columns_ranges_as_rows_and_topics_without_records(kafka: Kafka) 
     ]
     assert kafka.read(topic).load().count() == 30
     ranges = kafka.read(topic, rows="ranges", maxRecordsPerPartition=15).load()
-    assert sorted(tuple(row) for row in ranges.collect()) == [(topic, 0, 0, 15), (topic, 0, 15, 30)]
+    rows = sorted((row.topic, row.partition, row.start_offset, row.end_offset, row.lost) for row in ranges.collect())
+    assert rows == [(topic, 0, 0, 15, None), (topic, 0, 15, 30, None)]
+    assert {row.topic_id for row in ranges.collect()} == {str(Uuid.from_bytes(kafka.cluster.topic_id(topic)))}
 
 
 def test_filters_narrow_what_is_read(kafka: Kafka) -> None:

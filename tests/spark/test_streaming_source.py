@@ -322,6 +322,21 @@ def test_topic_made_anew_is_read_from_its_beginning_once(length: int) -> None:
     assert {each.topic_id for each in seen} == {"second"}
 
 
+def test_topic_made_anew_that_ends_where_the_old_one_did_is_read_too() -> None:
+    cluster, clock = FakeCluster(t_0=10, t_1=0, u_0=3), Clock()
+    cluster.topic_ids = {"t": "first", "u": "other"}
+    plan = planner(cluster, clock, failOnDataLoss="false")
+    start = plan.latest(plan.initial())
+    anew(cluster)
+    clock.now += DISCOVERY_S
+    first = plan.latest(start)
+    assert first != start, "Spark makes a batch of it"
+    assert plan.ranges(start, first) == [OffsetRange("t", 0, 0, 9)]
+    second = plan.latest(first)
+    assert plan.ranges(first, second) == [OffsetRange("t", 0, 9, 10)]
+    assert plan.latest(second) == second
+
+
 def test_ranges_have_the_ids_of_their_topics() -> None:
     cluster = FakeCluster(t_0=5, u_0=5)
     cluster.topic_ids = {"t": "first"}
