@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_native import KafkaError, KafkaException, Message, Producer
 from kafka_native.cli.errors import Failed, line_of
+from kafka_native.cli.texts import count
 
 BLOCK_MS = 1_000
 """How long a full queue is waited for before reports of failures are served and it is tried again."""

@@ -203,11 +203,6 @@ class SourceOptions:
             given=given,
         )
 
-    @property
-    def propagation_s(self) -> float:
-        """How long a topic that a broker doesn't know may still be on its way there."""
-        return float(self.consumer.get("topic.metadata.propagation.max.ms", 30_000)) / 1000
-
     def for_batch(self) -> SourceOptions:
         """Itself, checked for a batch query.
 
