@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_native.mock import MockCluster
-from kafka_native.spark import KafkaNativeDataSource, worker_python
+from kafka_native.spark import KafkaNativeDataSource, exactly_once, fetching, producers, worker_python
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, delete_topics, shared_or_skip
 from tests.spark import jvm
@@ -32,6 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE) and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def idle_clients() -> Iterator[None]:
+    """Clients that workers keep for the next task end with the file."""
+    yield
+    producers.close_idle()
+    fetching.close_idle()
+    exactly_once.close_idle()
 
 
 def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:
