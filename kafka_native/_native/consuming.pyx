@@ -23,6 +23,7 @@ from kafka_native._native.message cimport (
     error_message_of,
     error_of_message,
     legacy_message_of,
+    may_make_message,
     message_of,
     messages_of,
 )
@@ -264,6 +265,8 @@ cdef class ConsumerCore:
                 if not self._next_batch():
                     self._drop_segment()
                     continue
+            if not may_make_message():
+                raise MemoryError
             start = self._reader.span.at
             status = kn_record_reader_next(&self._reader, &record)
             if status == KN_OK:
@@ -286,6 +289,8 @@ cdef class ConsumerCore:
         if not self._reading or self._woken or self._server != NOBODY or self._closed or self.engine.engine == NULL:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
+            return None
+        if not may_make_message():
             return None
         start = self._reader.span.at
         if kn_record_reader_next(&self._reader, &record) != KN_OK or record.offset < self._segment.fetch_offset:

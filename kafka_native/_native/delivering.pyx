@@ -18,6 +18,7 @@ from kafka_native._native.message cimport (
     TIMESTAMP_LOG_APPEND_TIME,
     Batch,
     Message,
+    may_make_message,
     message_of,
 )
 
@@ -307,6 +308,8 @@ cdef class DeliveryCore:
                 served = 1
                 self._serve_tally(batch, self._callbacks.take(batch.tally.binding))
                 continue
+            if not may_make_message():
+                raise MemoryError  # before anything of this one is taken
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:
                 raise SystemError("a delivered batch can't be read back")

@@ -64,6 +64,7 @@ cdef class Message:
 
 
 # Functions rather than methods: a method would cost every Message a pointer to a table.
+cdef bint may_make_message() noexcept
 cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record)
 cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1
 cdef Message legacy_message_of(Batch batch, const kn_record *record)

@@ -374,7 +374,7 @@ cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *
     cdef int64_t next_offset = position[0]
     cdef Py_ssize_t count = PyList_GET_SIZE(into)
     _reserve(into, min(most - count, <Py_ssize_t>reader.left), most)
-    while count < most:
+    while count < most and (shell_count > 0 or may_make_message()):
         start = reader.span.at
         if kn_record_reader_next(reader, &record) != KN_OK:
             break
@@ -475,6 +475,18 @@ cdef int shell_count = 0
 cdef kn_cells cells  # the memory of all Messages
 
 
+cdef bint may_make_message() noexcept:
+    # Sees to it that the next Message needs no memory. Asked before its record is taken, which would be lost with the MemoryError.
+    global shell_count
+    if shell_count == 0:
+        made = <PyObject *>kn_cells_take(&cells)
+        if made == NULL:
+            return False
+        shells[0] = PyObject_Init(made, <PyTypeObject *>Message)
+        shell_count = 1
+    return True
+
+
 cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record *record) except NULL:
     # Hot: one a record consumed or reported. A new reference to a Message.
     global shell_count
@@ -513,9 +525,12 @@ cdef void _end(PyObject *self) noexcept:
 
 cdef PyObject *_allocate(PyTypeObject *kind, Py_ssize_t items) noexcept:
     # The type's tp_alloc, for Message(): all zeros.
-    cdef PyObject *made = <PyObject *>kn_cells_take(&cells)
-    if made == NULL:
+    global shell_count
+    cdef PyObject *made
+    if not may_make_message():
         return PyErr_NoMemory()
+    shell_count -= 1
+    made = shells[shell_count]
     memset(made, 0, kind.tp_basicsize)
     return PyObject_Init(made, kind)
 
