@@ -1,3 +1,5 @@
+# cython: nonecheck=False
+# produce() is hot; what may be None here (`engine` of a producer that was never initialised) is checked by hand: tests/native/test_uninitialised.py
 # cython: freethreading_compatible=False
 """ProducerCore: produce() and its kin over the engine. The public `kafka_native.Producer` derives from it; what becomes of messages is delivering.pyx.
 
