@@ -58,6 +58,11 @@ class Failed(click.ClickException):
     exit_code = FAILED_STATUS
 
 
+def no_partition(topic: str | None, number: int, count: int) -> Failed:
+    """A topic has only ``count`` partitions."""
+    return Failed(f"topic {topic} has no partition {number}, only 0 to {count - 1}")
+
+
 def line_of(error: BaseException) -> str:
     """What an exception says to a user: Kafka's error by its text, with the hint; no code, no class."""
     cause = error.args[0] if error.args else None

@@ -15,7 +15,7 @@ from kafka_native import (
     Message,
     TopicPartition,
 )
-from kafka_native.cli.errors import Failed, line_of
+from kafka_native.cli.errors import Failed, line_of, no_partition
 from kafka_native.cli.places import Place
 from kafka_native.errors import is_retriable
 
@@ -75,7 +75,7 @@ class Reader:
         numbers = sorted(set(partitions)) or sorted(found.partitions)
         missing = [number for number in numbers if number not in found.partitions]
         if missing:
-            raise Failed(f"topic {topic} has no partition {missing[0]}, only 0 to {len(found.partitions) - 1}")
+            raise no_partition(topic, missing[0], len(found.partitions))
         marks = self._watermarks(topic, numbers) if end is not None or begin.kind in ("offset", "tail") else {}
         starts = self._resolved(topic, numbers, begin, marks)
         for number in numbers:

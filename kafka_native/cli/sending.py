@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_native import KafkaError, KafkaException, Message, Producer
-from kafka_native.cli.errors import Failed, line_of
+from kafka_native.cli.errors import Failed, line_of, no_partition
 from kafka_native.cli.texts import count
 
 BLOCK_MS = 1_000
@@ -117,7 +117,7 @@ def sending(
         found = producer.list_topics(topic, timeout_s).topics.get(topic or "")
         partitions = 0 if found is None else len(found.partitions)
         if partition is not None and partition >= partitions > 0:
-            raise Failed(f"topic {topic} has no partition {partition}, only 0 to {partitions - 1}")
+            raise no_partition(topic, partition, partitions)
         transactional = bool(config.get("transactional.id"))
         if transactional:
             producer.init_transactions(timeout_s)
