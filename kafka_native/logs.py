@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_native._native.engine import fork_count
 from kafka_native._reference.client_properties import CONTEXTS as CONTEXTS
+from kafka_native.cleaning import printable
 from kafka_native.threads import Empty, RLock, SimpleQueue, Thread, current_name, get_ident
 
 ERROR, WARNING, INFO, DEBUG = 3, 4, 6, 7
@@ -44,11 +45,6 @@ END_S: Final = 2.0
 """How long close() waits for a handler that doesn't come back."""
 FORK_S: Final = 1.0
 """How long a fork does, in all."""
-
-
-def printable(text: str) -> str:
-    """A text that somebody else has had a hand in, as one line without what a terminal would obey."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
 
 
 class Line(NamedTuple):

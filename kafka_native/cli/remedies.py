@@ -11,9 +11,9 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kafka_native.cleaning import clean
 from kafka_native.cli.probing import Address, Place, ProxyFailed
 from kafka_native.errors import KafkaError, error_name, error_text
-from kafka_native.security.certificates import clean
 from kafka_native.security.mechanisms import Mechanism
 
 PLAIN_PROTOCOLS: Final = "security.protocol=plaintext (or sasl_plaintext)"

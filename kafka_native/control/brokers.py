@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka_native.cleaning import printable
 from kafka_native.control.calls import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
 from kafka_native.control.encryption import Encryption
 from kafka_native.control.outages import Outages
@@ -28,7 +29,7 @@ from kafka_native.errors import (
     KafkaError,
     from_status,
 )
-from kafka_native.logs import DEBUG, ERROR, INFO, QUIET, WARNING, Logs, printable
+from kafka_native.logs import DEBUG, ERROR, INFO, QUIET, WARNING, Logs
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
 from kafka_native.protocol.metadata import MetadataResponse

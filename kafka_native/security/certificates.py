@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key, pkcs12
 
-from kafka_native.logs import printable
+from kafka_native.cleaning import clean
 
 from .sources import Material, refuse
 
@@ -148,12 +148,6 @@ def blocks_of(content: bytes, *labels: bytes) -> list[bytes]:
 def subject(certificate: x509.Certificate) -> str:
     """Whose certificate it is, readable and short."""
     return clean(certificate.subject.rfc4514_string()) or "without a name"
-
-
-def clean(text: str, length_max: int = 80) -> str:
-    """A text of somebody else's: one line, nothing invisible, not too long."""
-    shown = printable(text[: length_max + 1])
-    return shown if len(shown) <= length_max else shown[: length_max - 1] + "…"
 
 
 def _chain(own: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:

@@ -12,10 +12,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from cryptography import x509
 
+from kafka_native.cleaning import clean
 from kafka_native.config import Config
 
 from .authorities import Authorities
-from .certificates import Identity, clean, subject
+from .certificates import Identity, subject
 from .openssl import ffi, lib, library_version
 
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from kafka_native.logs import printable
+from kafka_native.cleaning import printable
 
 TEXT_MAX = 500
 REDACTED = "[redacted]"

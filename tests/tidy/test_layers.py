@@ -14,7 +14,7 @@ PACKAGE = "kafka_native"
 
 # A module may import what stands before it, and its own package. The same place: they don't know each other.
 LAYERS = [
-    {"_reference", "threads"},
+    {"_reference", "threads", "cleaning"},
     {"errors"},
     {"_native"},
     {"partitioners", "deadlines"},
