@@ -41,6 +41,8 @@ PASSING = frozenset(
 MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
 MISSING_CONFIRM_S = 0.25
 """How long a topic has to be missing before that is reported: a new topic may not have got to each broker."""
+CREATED_CONFIRM_S = 0.75
+"""The same for a topic that brokers may make when they are asked for it (``allow.auto.create.topics``)."""
 VANISHED_CONFIRM_S = 5.0
 """The same for a topic that was there: a broker that has just started may not know it yet."""
 
@@ -117,7 +119,7 @@ class Metadata:
         self.on_failure: list[Callable[[Topic, KafkaError], None]] = []
         """Called with a topic that can't be had, and why."""
         self.on_missing: list[Callable[[Topic, KafkaError], None]] = []
-        """Called with a topic that doesn't exist and isn't being created by us, with each reply; it is waited for."""
+        """Called with a topic that doesn't exist, with each reply that says so; it is waited for."""
         self.on_names: list[Callable[[], None]] = []
         """Called when a topic's id got its name."""
         self._names: dict[bytes, str] = {}
@@ -331,7 +333,7 @@ class Metadata:
             self._topic_log.debug("%s: %s", topic.name, KafkaError(source.error_code).name())
             if topic.missing_since is None:
                 topic.missing_since = self._clock()
-            if source.error_code in MISSING and not topic.create:
+            if source.error_code in MISSING:
                 self._on_missing(topic, topic.missing_since)
             return
         topic.missing_since = None
@@ -398,7 +400,8 @@ class Metadata:
 
     def _on_missing(self, topic: Topic, since: float) -> None:
         """A reply says that a topic doesn't exist: once that is confirmed, it is reported."""
-        confirmed_at = since + (VANISHED_CONFIRM_S if topic.known else MISSING_CONFIRM_S)
+        patience_s = CREATED_CONFIRM_S if topic.create else MISSING_CONFIRM_S
+        confirmed_at = since + (VANISHED_CONFIRM_S if topic.known else patience_s)
         if self._clock() < confirmed_at:
             self._confirm_at = min(self._confirm_at, confirmed_at)
             return

@@ -479,7 +479,7 @@ def test_a_subscription_to_a_topic_that_does_not_exist_is_told_long_before_the_p
 
 def test_a_topic_that_the_subscription_creates_is_not_missing(client: Client):
     name = f"{client.topic()}-made"
-    client.cluster.hide_topic(name, replies=8)
+    client.cluster.hide_topic(name, replies=2)
     with group(client, **{"allow.auto.create.topics": True}) as consumer:
         consumer.subscribe([name])
         drive(consumer, until_true=consumer.assignment)
