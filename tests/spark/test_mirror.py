@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +125,7 @@ def test_another_codec_is_given_where_one_is_asked_for(here: MockCluster, there:
 def test_part_of_a_partition_behind_other_records(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 100)
     fill(there, topic, 7)
-    told = copy_task(source_of(here, topic), sink_of(there), "{topic}", None, None, OffsetRange(topic, 0, 40, 60))
+    told = copy_task(source_of(here, topic), sink_of(there), "{topic}", None, None, {}, OffsetRange(topic, 0, 40, 60))
     assert (told["topic"], told["partition"], told["records"]) == (topic, 0, 20)
     assert told["pieces"] == [[topic, 0, topic, 40, 60, 7, 27, True]]
     assert stored(there, topic)[7:] == stored(here, topic)[40:60]
@@ -322,6 +324,26 @@ def test_mirror_of_a_pattern_goes_on_where_it_ended(
     assert translate_offset(checkpoint, topic, 1, 225) == 225
     [told] = done.groups
     assert (told.target, told.target_offset, told.error) == (f"eu.{topic}", 255, "")
+
+
+def test_topic_that_was_made_anew_is_refused_by_its_old_checkpoint(
+    here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    fill(here, topic, 10)
+    checkpoint = str(tmp_path / "checkpoint")
+    assert mirror(spark, conf(here), conf(there), checkpoint, topics=[topic]).records == 10
+    old = json.loads((tmp_path / "checkpoint" / "topic_ids.json").read_text())[topic]
+    here.delete_topic(topic)
+    here.create_topic(topic, 2)
+    fill(here, topic, 60)
+    calls: list[Callable[..., object]] = [plan_mirror, partial(mirror, spark)]
+    for call in calls:
+        with pytest.raises(PipelineError, match=f"topic {topic} was deleted and made anew.* new checkpoint"):
+            call(conf(here), conf(there), topics=[topic], checkpoint=checkpoint)
+    assert len(there.messages(topic, 0)) == 10
+    found = OffsetRange(topic, 0, 10, 60, topic_id="another")  # made anew after the plan
+    with pytest.raises(PipelineError, match="made anew"):
+        copy_task(source_of(here, topic), sink_of(there), "{topic}", None, None, {topic: old}, found)
 
 
 def test_mirror_within_a_cluster_runs_until_it_is_stopped(

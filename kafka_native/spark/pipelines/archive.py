@@ -19,6 +19,7 @@ from kafka_native.spark.pipelines.session import (
     Tally,
     Work,
     cause_of,
+    check_topic,
     map_ranges,
     open_session,
     ranges_in,
@@ -113,12 +114,7 @@ class ArchiveTask:
 
 
 def _check_topic(range_: OffsetRange, topic_ids: Mapping[str, str]) -> None:
-    known = topic_ids.get(range_.topic, "")
-    if "" not in (known, range_.topic_id) and known != range_.topic_id:
-        raise PipelineError(
-            f"topic {range_.topic} was deleted and made anew since the lake has it: its offsets are those of other "
-            "records. Archive it into another folder, with a new checkpoint"
-        )
+    check_topic(range_.topic, range_.topic_id, topic_ids, "Archive it into another folder, with a new checkpoint")
 
 
 def _without(range_: OffsetRange, skipped: list[Skipped]) -> list[Range]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from functools import partial
@@ -17,11 +17,14 @@ from kafka_native.spark.exactly_once import Turn, Writing
 from kafka_native.spark.fetching import read_batches
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count
+from kafka_native.spark.pipelines.session import check_topic
 from kafka_native.spark.pipelines.translation import Piece, Run, pieces_of
 from kafka_native.spark.planning import OffsetRange
 
 __all__ = ["Copied", "copy_range", "copy_task", "target_name"]
 
+MADE_ANEW: Final = "Mirror it with a new checkpoint, into a topic that is made anew, too"
+"""What to do about a topic that isn't the one that was mirrored before."""
 _STEP_S: Final = 0.25
 _ALL: Final = 1 << 40
 
@@ -48,6 +51,7 @@ def copy_task(
     template: str,
     rate: float | None,
     turn: Turn | None,
+    topic_ids: Mapping[str, str],
     range_: OffsetRange,
 ) -> dict[str, Any]:
     """For `map_ranges()`: copies a range, and tells what came of it in JSON's words.
@@ -55,11 +59,14 @@ def copy_task(
     :param template: As of `target_name`.
     :param rate: Records a second that this task may write at most; None for no limit.
     :param turn: The transaction of the batch; None: there is none.
+    :param topic_ids: The ids of the topics that were mirrored before.
+    :raises PipelineError: The topic was made anew since.
     """
+    check_topic(range_.topic, range_.topic_id, topic_ids, MADE_ANEW)
     writing = None if turn is None else exactly_once.writing(sink, turn)
     copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate, writing)
     pieces = [list(astuple(piece)) for piece in copied.pieces]
-    place = {"topic": range_.topic, "partition": range_.partition}
+    place = {"topic": range_.topic, "partition": range_.partition, "topic_id": range_.topic_id}
     return {**place, "records": copied.records, "bytes": copied.bytes, "pieces": pieces}
 
 

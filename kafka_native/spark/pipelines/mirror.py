@@ -27,13 +27,14 @@ from kafka_native.spark.keeping import admitted
 from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copying
-from kafka_native.spark.pipelines.folder import Folder
+from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.producing import METADATA_S, partition_count
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     Tally,
     Work,
     cause_of,
+    check_topic,
     map_ranges,
     run_query,
     topic_options,
@@ -53,6 +54,8 @@ MAX_RECORDS: Final = 10_000_000
 TARGET_DEFAULTS: Final = {"client.id": "kafka-native-mirror", "message.max.bytes": "10485760"}
 TRANSLATION: Final = "translation"
 """The folder below the checkpoint that has the translation files."""
+TOPIC_IDS: Final = "topic_ids.json"
+"""The file in the checkpoint's folder that says which topics its offsets belong to, as far as brokers tell."""
 STOP_S: Final = 30.0
 """For how long the batch at hand is waited for when a mirror is stopped; what is cut off is copied again."""
 _WAIT_S: Final = 1
@@ -192,6 +195,7 @@ class _Running:
         self._sink = sink
         self._to = to
         self._checkpoint = Folder(checkpoint)
+        self._topic_ids = _kept_ids(self._checkpoint)
         self._translations = Translations(f"{checkpoint}/{TRANSLATION}")
         self._rate = rate
         self._tally = Tally(session)
@@ -236,9 +240,10 @@ class _Running:
 
     def _copy(self, frame: DataFrame, batch_id: int, turn: Turn | None) -> list[dict[str, Any]]:
         rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
-        task = partial(copying.copy_task, self._source, self._sink, self._to, rate, turn)
+        task = partial(copying.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids)
         results = map_ranges(frame, task, self._tally)
         _check_whole(results)
+        self._keep_ids({each["topic"]: each["topic_id"] for each in results if each["topic_id"]})
         pieces = [Piece(*each) for result in results for each in result["pieces"]]
         self._translations.write(batch_id, pieces)  # before the commit: a batch that is done has them
         if turn is not None:
@@ -246,6 +251,12 @@ class _Running:
             written = {(copying.target_name(self._to, each["topic"]), each["partition"]) for each in copied}
             exactly_once.commit(self._sink, turn, self._query(), batch_id, written)
         return results
+
+    def _keep_ids(self, found: Mapping[str, str]) -> None:
+        """Notes which topics the checkpoint's offsets belong to, before it moves on."""
+        if not found.items() <= self._topic_ids.items():
+            self._topic_ids = {**self._topic_ids, **found}
+            self._checkpoint.write(TOPIC_IDS, self._topic_ids)
 
     def _query(self) -> str:
         """Spark's id of the query, which stays with the checkpoint."""
@@ -299,13 +310,17 @@ def plan_mirror(
     """Where each topic would go, and how much there is to copy; copies nothing. Arguments as of `mirror()`.
 
     :raises PipelineError: A target topic doesn't exist or has too few partitions, is the topic itself, or would take
-        in two topics; or the pattern would take in the mirrors, too.
+        in two topics; or the pattern would take in the mirrors, too; or a topic was made anew since it was mirrored.
     :raises KafkaException: A cluster doesn't answer; a topic doesn't exist.
     """
     options = SourceOptions.parse(topic_options(config, topics, pattern, startingOffsets=starting))
     sink = _sink(to_config)
     with OffsetReader(options) as cluster:
         keys = cluster.partitions()
+        if checkpoint:
+            known = _kept_ids(Folder(checkpoint))
+            for topic, found in cluster.topic_ids.items():
+                check_topic(topic, found, known, copying.MADE_ANEW)
         starts = _starts(cluster, options, keys, checkpoint)
         ends = cluster.latest(keys)
         source_id = cluster.consumer.list_topics(timeout=METADATA_S).cluster_id
@@ -337,6 +352,11 @@ def _starts(cluster: OffsetReader, options: SourceOptions, keys: list[Key], chec
         return {key: kept.get(key, earliest[key]) for key in keys}
     assert options.starting is not None
     return cluster.resolve(options.starting, keys, starting=True)
+
+
+def _kept_ids(checkpoint: Folder) -> dict[str, str]:
+    """Which topics the offsets of a checkpoint belong to."""
+    return loaded(checkpoint.read(TOPIC_IDS), TOPIC_IDS) if checkpoint.exists(TOPIC_IDS) else {}
 
 
 def _checkpointed(checkpoint: str) -> dict[Key, int] | None:

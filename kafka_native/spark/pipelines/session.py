@@ -26,6 +26,7 @@ __all__ = [
     "Tally",
     "Work",
     "cause_of",
+    "check_topic",
     "map_numbers",
     "map_ranges",
     "now_ms",
@@ -50,6 +51,20 @@ _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): 
 
 class PipelineError(RuntimeError):
     """A pipeline can't go on; the text says why, and what to do."""
+
+
+def check_topic(topic: str, found: str, known: Mapping[str, str], instead: str) -> None:
+    """Refuses a topic that isn't the one whose offsets were kept.
+
+    :param found: Its id now; empty where brokers don't tell.
+    :param known: The ids of topics whose offsets were kept.
+    :param instead: What to do, for the error.
+    :raises PipelineError: It is another one.
+    """
+    if "" not in (known.get(topic, ""), found) and known[topic] != found:
+        raise PipelineError(
+            f"topic {topic} was deleted and made anew since: the kept offsets are those of other records. {instead}"
+        )
 
 
 @dataclass(frozen=True)
