@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
 
 START = """
-import ctypes, os, signal, sys, threading, time, warnings
+import _imp, ctypes, os, signal, sys, threading, time, warnings
 from kafka_native import Consumer, Producer, ShareConsumer, TopicPartition
 from kafka_native.admin import AdminClient
 warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, of any fork beside threads
@@ -133,8 +133,11 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
         admin = AdminClient(conf)
         producer.produce(topic, b"fills the queue")
         consumer.subscribe([topic])
+        _imp.acquire_lock()  # as Python's own fork does: from 3.13 on, the child has to hold it
         child = fork(ctypes.PyDLL(None).fork)
-        if child == 0:
+        if child:
+            _imp.release_lock()
+        else:
             ctypes.pythonapi.PyOS_AfterFork_Child()  # without it, Python itself may hang
             refused(
                 lambda: producer.produce(topic, b"x"),
