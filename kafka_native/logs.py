@@ -285,8 +285,14 @@ class Logs:
                 self._tell(item[1])
 
     def __del__(self) -> None:
-        """Nobody has closed the client."""
-        self._lines.put(None)
+        """Nobody has closed the client: the thread tells what is queued, and ends.
+
+        The collector may call this before the client's own finaliser, which closes the client and has more to say: that
+        is for another thread, with a queue of its own. Nobody else can be putting a line into this one.
+        """
+        if self._thread is not None:
+            lines, self._lines, self._thread = self._lines, SimpleQueue(), None
+            lines.put(None)
 
 
 _telling: Final[set[Any]] = set()

@@ -417,6 +417,23 @@ def test_where_no_thread_can_be_started_the_caller_tells_the_logger(monkeypatch:
     assert told == ["late", "and later"]
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_finaliser_that_comes_after_the_logs_own_is_told(before: int) -> None:
+    """The collector calls the finalisers of a cycle in any order."""
+    told: list[str] = []
+    logs = Logs("x", lambda name, line: told.append(line.text))
+    for _ in range(before):
+        logs["generic"].warning("first")
+    logs.__del__()
+    logs["generic"].warning("last")
+    wait_for(lambda: told.count("last") == 1, "the line")
+    logs.close()
+    assert told.count("first") == before
+    wait_for(
+        lambda: not [each for each in threading.enumerate() if each.name == "kafka-native log x"], "the threads' end"
+    )
+
+
 def test_exceptions_reach_handlers_as_exceptions() -> None:
     with heard() as log:
         logs = Logs(log.client_id, default_sink(log.client_id, (), thread_names=True))
