@@ -69,11 +69,15 @@ class Aside:
 
     def __init__(self, name: str, post: Callable[[Callable[[], None]], None]) -> None:
         """``post`` has the control thread call something."""
+        self._name = name
         self._post = post
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = Lock()  # guards _ended, so that nothing is posted to a client that is closed
         self._ended = False
-        self._thread = Thread(partial(_work_off, self._work), f"kafka-native security {name}")
+        self._begin()
+
+    def _begin(self) -> None:
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(partial(_work_off, self._work), f"kafka-native security {self._name}")
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Control thread: ``done`` gets what ``work`` has returned or raised, unless the client is closed first."""
@@ -107,8 +111,10 @@ class Aside:
             self._thread.join(END_S)
 
     def __del__(self) -> None:
-        """Its client wasn't closed."""
-        self._work.put(None)
+        """Its client wasn't closed. A later finaliser of the same cycle may close it: that work gets another thread."""
+        if self._thread.started:
+            self._work.put(None)
+            self._begin()
 
 
 def _work_off(queue: SimpleQueue[Callable[[], None] | None]) -> None:

@@ -22,6 +22,7 @@ from kafka_native.protocol.sasl import (
 )
 from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError
 from kafka_native.security.plain import Plain
+from tests.waiting import wait_for
 
 from .fakes import Cluster, api_versions, call_to, event
 
@@ -491,3 +492,18 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
     stopper.join(60)
     assert not stopper.is_alive()
     assert len(posted) == 3, "nobody is told of what ends after the client"
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_client_that_is_closed_by_a_later_finaliser_is_still_authenticated(before: int):
+    """The collector calls the finalisers of a cycle in any order."""
+    arrived = threading.Semaphore(0)
+    aside = Aside("later", lambda work: arrived.release())
+    for _ in range(before):
+        aside.run(int, lambda outcome: None)
+        assert arrived.acquire(timeout=60)
+    aside.__del__()
+    aside.run(int, lambda outcome: None)
+    assert arrived.acquire(timeout=60)
+    aside.stop()
+    wait_for(lambda: "kafka-native security later" not in {each.name for each in threading.enumerate()})
