@@ -12,7 +12,7 @@ Metadata lives in pyproject.toml. Environment switches:
     KN_WITHOUT=lz4,zstd          pretend that these codec libraries are missing (the Python packages serve instead)
     KN_ONLY=wire,records         build these extensions alone
     KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
-    KN_KEEP_GOING=1              leave out what doesn't compile, with a warning, instead of failing
+    KN_KEEP_GOING=1              leave out what doesn't compile, with a warning, instead of failing; binds lazily
     KN_JOBS=2                    how many compilers run at once
 
 Everything is rebuilt when, and only when, something that it was made from has changed: the compiler writes the headers
@@ -42,6 +42,24 @@ NATIVE = "kafka_native/_native"
 JOBS = int(os.environ.get("KN_JOBS", "2"))
 DARWIN = sys.platform == "darwin"
 CORE = "libkafka_native_core" + (".dylib" if DARWIN else ".so")
+RPATH_FLAGS = ("-rpath", "--rpath", "-R")
+
+# Each is left out where the compiler doesn't know it, or has no such thing for its processor.
+HARDENING = [
+    ["-fstack-protector-strong"],
+    ["-fstack-clash-protection"],
+    ["-fcf-protection"],  # x86: IBT and shadow stacks
+    ["-mbranch-protection=standard"],  # ARM: BTI and PAC
+    ["-Wformat", "-Wformat-security"],
+]
+LINK_HARDENING = [["-Wl,-z,relro"], ["-Wl,-z,noexecstack"]]
+# Level 3 checks sizes that are known at run time only. It needs a compiler that can compute them (GCC 12, Clang 9).
+FORTIFY = "-D_FORTIFY_SOURCE="
+FORTIFY_PROBE = """\
+#include <stddef.h>
+#include <string.h>
+size_t size(void *object) { return __builtin_dynamic_object_size(object, 0); }
+"""
 
 # pkg-config name, what the C code is told, lowest version without known decoder bugs; the first one found serves.
 CODEC_LIBRARIES = {
@@ -107,6 +125,29 @@ def program(command: list[str]) -> list[str]:
     return list(itertools.takewhile(lambda word: not word.startswith("-"), command))
 
 
+def without_rpath(linker: list[str]) -> list[str]:
+    """A linker's command line without folders in which the dynamic linker is to search.
+
+    Python passes on the folders that it was built with. A wheel would search them on machines where anyone may have
+    made such a folder.
+    """
+    kept: list[str] = []
+    value_follows = False
+    for word in shlex.split(shlex.join(linker).replace("-Xlinker ", "-Wl,")):
+        first, *values = word.split(",") if word.startswith("-Wl,") else ["", word]
+        wanted: list[str] = []
+        for value in values:
+            if value_follows:
+                value_follows = False
+            elif value in RPATH_FLAGS:
+                value_follows = True
+            elif not value.startswith((*(f"{flag}=" for flag in RPATH_FLAGS), "-R/", "-R$")):
+                wanted.append(value)
+        if wanted:
+            kept.append(",".join([first, *wanted]) if first else word)
+    return kept
+
+
 class Flags:
     """Compiler and linker flags of this build; hardening where the compiler takes it."""
 
@@ -119,10 +160,9 @@ class Flags:
         checked = "-DKN_DEBUG=1" in mode
         shipped = not in_place and not checked  # what goes into a wheel
         common = ["-fPIC", "-pthread", "-g0" if shipped else "-g", *mode, "-fno-strict-aliasing"]
-        hardening = ["-fstack-protector-strong", "-Wformat", "-Wformat-security"]
-        if not checked and "-O0" not in mode:  # it wants an optimising compiler
-            hardening += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
-        common += self._taken([hardening], link=False) or self._taken([[flag] for flag in hardening], link=False)
+        common += self._taken(HARDENING, link=False)
+        if not checked and "-O0" not in mode:  # it wants an optimising compiler, and sanitizers have checks of their own
+            common += self._fortify()
         strict = ["-Wall", "-Wextra", *(["-Werror"] if switch("KN_WERROR") else [])]
         inlining = self._taken([["-fno-semantic-interposition"]], link=False)
         self.c = ["-std=gnu11", *common, *inlining, *self.codecs.cflags, *strict]
@@ -131,9 +171,9 @@ class Flags:
         stores = "-mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign"
         self.cython = [*common, *self._taken([[stores]], link=False), "-fvisibility=hidden", "-Wno-unused-function"]
         self.link = [*self._mode_link(), "-pthread"]
-        # An in-place build binds lazily: while csrc is being written, what is finished can be imported and tested.
-        bound = [["-Wl,-z,now"]] if shipped else []
-        self.link += self._taken([["-Wl,-z,relro"], *bound, ["-Wl,--as-needed"]], link=True)
+        # What was left out may be missing: while csrc is being written, what is finished can be imported and tested.
+        bound = [] if switch("KN_KEEP_GOING") else [["-Wl,-z,now"]]
+        self.link += self._taken([*LINK_HARDENING, *bound, ["-Wl,--as-needed"]], link=True)
         # The core library calls itself directly, not through its table of what others might replace.
         self.core_link = self._taken([["-Wl,-Bsymbolic-functions"]], link=True)
 
@@ -155,12 +195,22 @@ class Flags:
             return ["--coverage"]
         return {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(self.sanitize, [])
 
-    def _taken(self, groups: list[list[str]], *, link: bool) -> list[str]:
+    def _fortify(self) -> list[str]:
+        """The highest level of checked string functions that compiler and C library have."""
+        for level in (3, 2):
+            flags = ["-U_FORTIFY_SOURCE", f"{FORTIFY}{level}"]
+            if self._taken([flags], link=False, text=FORTIFY_PROBE if level == 3 else "#include <string.h>\n"):
+                return flags
+        return []
+
+    def _taken(
+        self, groups: list[list[str]], *, link: bool, text: str = "int main(void) { return 0; }\n"
+    ) -> list[str]:
         """The groups of flags that the compiler accepts, by trying."""
         taken: list[str] = []
         with tempfile.TemporaryDirectory() as directory:
             source = Path(directory, "try.c")
-            source.write_text("int main(void) { return 0; }\n")
+            source.write_text(text)
             end = [str(source), "-o", str(Path(directory, "try"))] + ([] if link else ["-c"])
             for flags in groups:
                 command = [*self.cc, "-Werror", "-O1", *flags, *end]
@@ -280,7 +330,7 @@ class BuildNative(build_ext):
                 if self.core:
                     here = "@loader_path" if DARWIN else "$ORIGIN"
                     flags += [str(self.core), f"-Wl,-rpath,{here}"]
-                self._link(self.compiler.linker_so, objects, flags, target)
+                self._link(without_rpath(self.compiler.linker_so), objects, flags, target)
         except Exception as error:  # reported with the others at the end
             self._note(ext.name, error)
 
