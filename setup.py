@@ -161,7 +161,7 @@ class Flags:
         shipped = not in_place and not checked  # what goes into a wheel
         common = ["-fPIC", "-pthread", "-g0" if shipped else "-g", *mode, "-fno-strict-aliasing"]
         common += self._taken(HARDENING, link=False)
-        if not checked and "-O0" not in mode:  # it wants an optimising compiler, and sanitizers have checks of their own
+        if not checked and "-O0" not in mode:  # it wants an optimising compiler; sanitizers check more
             common += self._fortify()
         strict = ["-Wall", "-Wextra", *(["-Werror"] if switch("KN_WERROR") else [])]
         inlining = self._taken([["-fno-semantic-interposition"]], link=False)
@@ -203,9 +203,7 @@ class Flags:
                 return flags
         return []
 
-    def _taken(
-        self, groups: list[list[str]], *, link: bool, text: str = "int main(void) { return 0; }\n"
-    ) -> list[str]:
+    def _taken(self, groups: list[list[str]], *, link: bool, text: str = "int main(void) { return 0; }\n") -> list[str]:
         """The groups of flags that the compiler accepts, by trying."""
         taken: list[str] = []
         with tempfile.TemporaryDirectory() as directory:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.packaging import hardening
+
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
@@ -129,6 +131,16 @@ def test_wheel_carries_the_core_and_no_sources(attempts: dict[str, Future[Tried]
     assert "kafka_native/_native/wire.pyi" in names
     assert [name for name in names if name.endswith((".pyx", ".pxd", ".c", ".h"))] == []
     assert [name for name in names if not name.startswith(("kafka_native/", "kafka_native-"))] == []
+
+
+def test_wheel_is_hardened(attempts: dict[str, Future[Tried]], tmp_path: Path) -> None:
+    if FULLY_OPTIMIZED not in attempts:
+        pytest.skip(f"no CPython {FULLY_OPTIMIZED}: the other wheels are compiled without optimization")
+    with zipfile.ZipFile(attempts[FULLY_OPTIMIZED].result().wheel) as wheel:
+        wheel.extractall(tmp_path)
+    found = {path.name: hardening.faults(path) for path in tmp_path.rglob("*.so")}
+    assert len(found) > 10
+    assert {name: faults for name, faults in found.items() if faults} == {}
 
 
 def test_one_version_is_found(attempts: dict[str, Future[Tried]]) -> None:
