@@ -60,7 +60,7 @@ $(PY):
 
 # What the build itself and the demo need; then what the tests and linters need. The extensions are built in place.
 $(VENV)/.demo-ready: pyproject.toml | $(PY)
-	$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1' wheel
+	$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=83.0.0' 'Cython>=3.1' wheel
 	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli]'
 	@touch $@
 
@@ -97,6 +97,10 @@ ready-to-test: apt-build apt-broker $(VENV)/.demo-ready
 # Kafka's jars, before several tests wait for them at once; without Java the tests say what they miss.
 kafka-jars: $(VENV)/.test-ready
 	@$(PY) -c 'from tests.broker import java; java.missing() or java.jars()'
+
+.PHONY: write-hashes
+write-hashes: $(VENV)/.test-ready ## write tests/downloads.sha256 anew, after the version of something that tests fetch has changed
+	$(PY) -m tests.downloads --write-hashes
 
 .PHONY: shared-classes
 shared-classes: $(VENV)/.test-ready
@@ -136,12 +140,12 @@ OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system \
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 
 .PHONY: sanitized-address sanitized-thread
-sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready
+sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready kafka-jars
 	KN_SANITIZE=$* $(PY) -m pytest --reruns 2 tests/csrc $(ARGS)
 	rm -rf build/$*/kafka_native build/$*/tests build/$*/report.*
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
 	cp -R tests docs csrc setup.py pyproject.toml build/$*/
-	cd build/$* && KN_SANITIZE=$* PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
+	cd build/$* && KN_SANITIZE=$* KN_DOWNLOADS=$(CURDIR)/build PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest $(SIDE_BY_SIDE) \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_$(SANITIZED)) $(ARGS) \
 	    || { cat report.* 2>/dev/null; exit 1; }

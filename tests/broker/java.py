@@ -1,19 +1,17 @@
-"""Apache Kafka's jars, fetched once through Maven, and its Java tools, run as witnesses."""
+"""Apache Kafka's jars, fetched once through Maven and checked, and its Java tools, run as witnesses."""
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import subprocess
 from pathlib import Path
 
-from tests import shared_classes
+from tests import downloads, shared_classes
 from tests.shared_classes import LEAN
 from tests.waiting import PROGRAM_S
 
 KAFKA_VERSION = "4.3.1"
-ROOT = Path(__file__).resolve().parents[2]
-POM = Path(__file__).parent / "pom.xml"
+JARS = downloads.JarSet(f"kafka-{KAFKA_VERSION}", Path(__file__).parent / "pom.xml", "copy-dependencies")
 
 
 def missing() -> str | None:
@@ -22,26 +20,9 @@ def missing() -> str | None:
     return f"{' and '.join(absent)} not installed" if absent else None
 
 
-def jars(version: str = KAFKA_VERSION, pom: Path = POM, *defines: str) -> Path:
+def jars() -> Path:
     """The folder with Kafka's jars."""
-    return fetched(f"kafka-{version}", pom, "dependency:copy-dependencies", *defines)
-
-
-def fetched(name: str, pom: Path, goal: str, *defines: str) -> Path:
-    """The folder with what a pom's goal copies, fetched the first time; test runs side by side wait for each other."""
-    libraries = ROOT / "build" / name / "libs"
-    libraries.parent.mkdir(parents=True, exist_ok=True)
-    with (libraries.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not libraries.exists():
-            partial = libraries.with_name("libs.partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            command = ["mvn", "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={partial}", *defines]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
-            if done.returncode:
-                raise RuntimeError(f"Maven could not fetch {name}:\n{done.stdout}{done.stderr}")
-            partial.rename(libraries)
-    return libraries
+    return downloads.jars(JARS)
 
 
 def java_command(

@@ -20,7 +20,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.broker import java
+from tests import downloads
 from tests.broker.cluster import GUARD, HOST, TEST_OPTIONS, free_ports, quiet
 from tests.waiting import wait_for
 
@@ -36,6 +36,12 @@ log4j.appender.out.layout.ConversionPattern=%d %p %c %m%n
 """
 
 
+def jars_of(version: str) -> downloads.JarSet:
+    """A version's jars, and those that it was released with."""
+    properties = (f"kafka={version}", f"scala={SCALA.get(version, '2.11')}")
+    return downloads.JarSet(f"kafka-{version}", POM, "copy-dependencies", properties)
+
+
 class OldKafka:
     """A broker of the ZooKeeper era, which creates topics when somebody asks for them."""
 
@@ -45,7 +51,7 @@ class OldKafka:
         self.bootstrap = f"{HOST}:{self._port}"
         self._directory = Path(tempfile.mkdtemp(prefix="kafka-native-old-"))
         self._processes: list[subprocess.Popen[bytes]] = []
-        libraries = java.jars(version, POM, f"-Dkafka={version}", f"-Dscala={SCALA.get(version, '2.11')}")
+        libraries = downloads.jars(jars_of(version))
         log_format = self._file("log4j.properties", LOG_FORMAT)
         self._java = ["java", *TEST_OPTIONS, f"-Dlog4j.configuration=file:{log_format}", "-cp", f"{libraries}/*"]
 

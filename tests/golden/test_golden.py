@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from kafka_native._native import records
+from tests.broker import java as kafka_java
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCHES = Path(__file__).parent / "batches"
 JAVA = Path(__file__).parent / "java"
-DEPENDENCIES = ROOT / "build" / "golden-jars"
 DESCRIPTIONS: dict[str, list[dict[str, Any]]] = json.loads((BATCHES / "golden.json").read_text())
 LONG_BYTES = 1000  # longer values are described by their digest
 
@@ -108,20 +108,15 @@ def test_a_flipped_byte_in_a_java_batch_is_a_checksum_error() -> None:
 
 
 class Java:
-    """Runs Golden.java with the dependencies of its pom.xml."""
+    """Runs Golden.java with Apache Kafka's jars."""
 
     def __init__(self) -> None:
-        missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
-        if missing:
-            pytest.skip(f"the Java client needs {' and '.join(missing)}, not installed here")
-        if not any(DEPENDENCIES.glob("kafka-clients-*.jar")):
-            command = ["mvn", "-q", "-B", "-f", str(JAVA / "pom.xml"), "dependency:copy-dependencies"]
-            command.append(f"-DoutputDirectory={DEPENDENCIES}")
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
-            assert done.returncode == 0, done.stdout + done.stderr
+        if why := kafka_java.missing():
+            pytest.skip(f"the Java client can't be fetched: {why}")
+        self._jars = kafka_java.jars()
 
     def run(self, *args: str) -> str:
-        command = ["java", "-cp", f"{DEPENDENCIES}/*", str(JAVA / "Golden.java"), *args]
+        command = ["java", "-cp", f"{self._jars}/*", str(JAVA / "Golden.java"), *args]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import struct
-import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import PROGRAM_S
-
-KAFKA_VERSION = "4.3.1"
-_ARTIFACT = f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}"
-_JAR = f"kafka-clients-{KAFKA_VERSION}.jar"
-_ROOT = Path(__file__).parents[2]
+from tests.broker import java
 
 Definition = dict[str, Any]
 
@@ -30,20 +23,10 @@ class NoMaven(Exception):
 
 
 def find_jar() -> Path:
-    """The kafka-clients jar: fetched once into build/jars, or taken from Maven's own repository."""
-    fetched = _ROOT / "build" / "jars" / _JAR
-    local = Path.home() / ".m2" / "repository" / "org/apache/kafka/kafka-clients" / KAFKA_VERSION / _JAR
-    for jar in (fetched, local):
-        if jar.exists():
-            return jar
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise NoMaven("kafka-clients' definitions need Maven (mvn), which is not installed")
-    command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={fetched.parent}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False, cwd=_ROOT)
-    if done.returncode or not fetched.exists():
-        raise RuntimeError(f"Maven could not fetch {_ARTIFACT}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return fetched
+    """The kafka-clients jar, among those that the brokers of tests run from."""
+    if why := java.missing():
+        raise NoMaven(f"kafka-clients' definitions are fetched by Maven: {why}")
+    return java.jars() / f"kafka-clients-{java.KAFKA_VERSION}.jar"
 
 
 def load(jar: Path) -> dict[str, Definition]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests import downloads
 from tests.broker import java
 
 VERSION = "4.2.0"
-POM = Path(__file__).parent / "connector-pom.xml"
+JARS = downloads.JarSet(f"spark-connector-{VERSION}", Path(__file__).parent / "connector-pom.xml", "copy")
 
 
 def missing() -> str | None:
@@ -17,7 +18,7 @@ def missing() -> str | None:
 
 def jars() -> Path:
     """The folder with the connector's jars and those that Spark doesn't bring along."""
-    return java.fetched(f"spark-connector-{VERSION}", POM, "dependency:copy")
+    return downloads.jars(JARS)
 
 
 def options() -> dict[str, str]:

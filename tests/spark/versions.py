@@ -11,8 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import downloads
+
 ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = ("4.0.0", "4.1.4", "4.3.0")
+VERSIONS = ("4.0.1", "4.1.4", "4.3.0")
 TIMEOUT_S = 600
 
 
@@ -22,8 +24,7 @@ def installed(version: str) -> Path:
     if not folder.exists():
         partial = folder.with_name(folder.name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
-        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target"]
-        subprocess.run([*command, str(partial), f"pyspark=={version}"], check=True, timeout=TIMEOUT_S)
+        downloads.pip_install(f"pip-pyspark-{version}", partial, TIMEOUT_S)
         partial.rename(folder)
     return folder
 

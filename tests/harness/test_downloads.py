@@ -1,0 +1,166 @@
+"""What tests fetch is used only with the hashes that the table has."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import downloads
+from tests.broker import cluster, java, old_kafka
+from tests.packaging.requirements import WITNESSES, read
+from tests.spark import jvm, versions
+from tests.tidy import tree
+
+ALL_JARS = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
+WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
+PROGRAMS = "mvn|pip|cargo|npm|curl|wget"
+FETCHES = re.compile(rf"""["'](?:{PROGRAMS})["']\s*[,\]]|urlopen\(|urlretrieve\(|spark\.jars\.packages""")
+MAY_FETCH = {
+    "tests/downloads.py": "where the hashes are checked",
+    "tests/packaging/test_wheel.py": "installs what a user would get",
+}
+VERSION = re.compile(r"<version>([^<]*)</version>")
+EXACT = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of two jars that was fetched earlier; the table has their hashes."""
+    folder = tmp_path / WANTED.name / "libs"
+    folder.mkdir(parents=True)
+    for name in ("a.jar", "b.jar"):
+        (folder / name).write_bytes(name.encode() * 1000)
+    table = tmp_path / "table.sha256"
+    table.touch()
+    monkeypatch.setattr(downloads, "BUILD", tmp_path)
+    monkeypatch.setattr(downloads, "TABLE", table)
+    downloads.write_table({WANTED.name: folder})
+    yield folder
+    downloads.jars.cache_clear()
+
+
+def test_jars_with_the_right_hashes_are_used(fetched: Path) -> None:
+    assert downloads.jars(WANTED) == fetched
+
+
+@pytest.mark.parametrize("damage", ["changed", "added", "removed"])
+def test_a_damaged_jar_is_refused_and_kept(fetched: Path, damage: str) -> None:
+    right = downloads.sha256(fetched / "a.jar")
+    if damage == "changed":
+        with (fetched / "a.jar").open("r+b") as file:
+            file.write(b"A")
+        name, expected, found = "a.jar", right, downloads.sha256(fetched / "a.jar")
+    elif damage == "added":
+        shutil.copy(fetched / "a.jar", fetched / "c.jar")
+        name, expected, found = "c.jar", "no such file", right
+    else:
+        (fetched / "a.jar").unlink()
+        name, expected, found = "a.jar", right, "no such file"
+    before = sorted(fetched.iterdir())
+    for _ in range(2):  # the refusal isn't forgotten
+        with pytest.raises(downloads.WrongDownload, match=f"  {name}: expected {expected}, found {found}\n") as caught:
+            downloads.jars(WANTED)
+        assert str(fetched) in str(caught.value)
+        assert "b.jar" not in str(caught.value)
+    assert sorted(fetched.iterdir()) == before
+
+
+def test_jars_that_are_damaged_when_they_come_are_refused(
+    fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(fetched)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    maven = programs / "mvn"
+    maven.write_text(
+        '#!/bin/sh\necho "$@" >> "$0.calls"\n'
+        "for one; do case $one in -DoutputDirectory=*) into=${one#*=} ;; esac; done\n"
+        'mkdir -p "$into" && echo other > "$into/a.jar" && echo other > "$into/b.jar"\n'
+    )
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    with pytest.raises(downloads.WrongDownload, match=r"a\.jar: expected .*\n  b\.jar: expected "):
+        downloads.jars(WANTED)
+    called = (programs / "mvn.calls").read_text()
+    assert "--strict-checksums" in called
+    assert re.search(r"maven-dependency-plugin:[0-9.]+:copy ", called)
+
+
+def test_a_set_without_hashes_is_refused(fetched: Path) -> None:
+    downloads.TABLE.write_text("")
+    with pytest.raises(downloads.WrongDownload, match=r"has no hashes for .*: 'make write-hashes' writes them"):
+        downloads.jars(WANTED)
+
+
+def test_writing_hashes_keeps_those_of_pip(fetched: Path) -> None:
+    line = f"{'0' * 64}  pip-x/x==1\n"
+    downloads.TABLE.write_text(line)
+    downloads.write_table({WANTED.name: fetched})
+    assert line in downloads.TABLE.read_text()
+    assert set(downloads.read_table()) == {"pip-x", WANTED.name}
+
+
+def test_pip_refuses_another_file(fetched: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    wheel = tmp_path / "x-1-py3-none-any.whl"
+    wheel.write_bytes(b"not what was released")
+    downloads.TABLE.write_text(f"{'0' * 64}  pip-x/x @ {wheel.as_uri()}\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        downloads.pip_install("pip-x", tmp_path / "installed", downloads.PROGRAM_S)
+    said = capfd.readouterr().err
+    assert f"Expected sha256 {'0' * 64}" in said
+    assert downloads.sha256(wheel) in said
+
+
+def test_every_set_has_hashes() -> None:
+    table = downloads.read_table()
+    jars = {one.name for one in ALL_JARS}
+    assert set(table) == jars | {f"pip-pyspark-{version}" for version in versions.VERSIONS}
+    assert all(SHA256.fullmatch(digest) for files in table.values() for digest in files.values())
+    for version in versions.VERSIONS:
+        assert f"pyspark=={version}" in table[f"pip-pyspark-{version}"]
+
+
+@pytest.mark.parametrize("pom", sorted({one.pom for one in ALL_JARS}), ids=lambda pom: pom.name)
+def test_poms_name_exact_versions(pom: Path) -> None:
+    found = VERSION.findall(pom.read_text())
+    assert len(found) > 2
+    assert [one for one in found if not EXACT.fullmatch(one) and one != "${kafka}"] == []
+
+
+def test_all_poms_are_checked_sets() -> None:
+    assert {tree.ROOT / path for path in tree.files() if path.name.endswith("pom.xml")} == {one.pom for one in ALL_JARS}
+
+
+def test_the_image_is_named_by_its_digest() -> None:
+    assert re.fullmatch(rf"apache/kafka:{java.KAFKA_VERSION}@sha256:[0-9a-f]{{64}}", cluster.IMAGE)
+
+
+def test_go_modules_have_sums() -> None:
+    modules = [path for path in tree.files() if path.name == "go.mod"]
+    assert modules
+    for path in modules:
+        sums = tree.text_of(path.with_name("go.sum"))
+        required = re.findall(r"^(?:require)?\s+(\S+) (v\S+)", tree.text_of(path), re.M)
+        assert len(required) > 1
+        assert [f"{name} {version}" for name, version in required if f"{name} {version} h1:" not in sums] == []
+    assert not [path for path in tree.files() if path.name in ("Cargo.toml", "package.json", "requirements.txt")]
+
+
+def test_other_clients_have_exact_versions() -> None:
+    pinned = {one.name: one for one in read() if one.where == "test" and one.is_exact}
+    assert sorted(name for name in WITNESSES if name not in pinned) == []
+
+
+def test_nothing_else_fetches() -> None:
+    found = [
+        str(path)
+        for path in tree.sources(".py")
+        if path.parts[0] in ("tests", "bench", "examples") and FETCHES.search(tree.text_of(path))
+    ]
+    assert sorted(found) == sorted(MAY_FETCH)
