@@ -15,6 +15,7 @@ from tests.broker import cluster, java, old_kafka
 from tests.packaging.requirements import WITNESSES, read
 from tests.spark import jvm, versions
 from tests.tidy import tree
+from tests.waiting import PROGRAM_S
 
 ALL_JARS = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
@@ -111,7 +112,7 @@ def test_pip_refuses_another_file(fetched: Path, tmp_path: Path, capfd: pytest.C
     wheel.write_bytes(b"not what was released")
     downloads.TABLE.write_text(f"{'0' * 64}  pip-x/x @ {wheel.as_uri()}\n")
     with pytest.raises(subprocess.CalledProcessError):
-        downloads.pip_install("pip-x", tmp_path / "installed", downloads.PROGRAM_S)
+        downloads.pip_install("pip-x", tmp_path / "installed", PROGRAM_S)
     said = capfd.readouterr().err
     assert f"Expected sha256 {'0' * 64}" in said
     assert downloads.sha256(wheel) in said
