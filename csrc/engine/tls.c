@@ -8,7 +8,10 @@
  * counted as written, so the caller comes back with them first, and the same rule divides them in the same way (`retry_bytes` says how many).
  *
  * Failing closed. A session whose host can't be set for verification isn't begun. The verify callback only notes what OpenSSL found; it never turns
- * a refusal into a pass.
+ * a refusal into a pass. After the handshake the outcome is checked once more: a cipher suite that encrypts, and a certificate that was verified.
+ *
+ * Resuming. A resumed session shows no certificate, so OpenSSL verifies none. Its ticket is therefore good for the host that the certificate was
+ * verified for, under the same context (`epoch`), and for KN_TLS_TICKET_MAX_S at most; otherwise the next handshake is a whole one.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -36,9 +39,11 @@
 #define MODE_ACCEPT_MOVING_WRITE_BUFFER 2
 #define VERIFY_NONE 0
 #define VERIFY_PEER 1
+#define VERIFY_OK 0
 #define HOST_NO_PARTIAL_WILDCARDS 4
+#define HOST_NEVER_CHECK_SUBJECT 0x20 /* the common name is no host name: subjectAltName alone counts */
 
-#define CERTIFICATE_BYTES_MAX 16384 /* of one that is only told of */
+#define CERTIFICATE_BYTES_MAX 32768 /* of two that are only reported */
 #define HOST_BYTES_MAX 256
 
 struct tls_session {
@@ -150,13 +155,14 @@ static int tls_outcome(struct kn_stream *stream, int result)
     return tls_fail(stream, reason ? reason : "a TLS error without a reason");
 }
 
-/* Keeps the certificate that wasn't believed, so that the user can be told whose it is. */
-static void keep_certificate(struct kn_stream *stream, void *certificate)
+/* Keeps the peer's certificate that wasn't believed, and behind it the one above it that was the cause, so that the user can be told whose they are. */
+static void keep_certificates(struct kn_stream *stream, void *certificate, void *cause)
 {
     const struct kn_tls_functions *call = &stream->tls->call;
     void *bio = certificate && !stream->certificate ? call->BIO_new(call->BIO_s_mem()) : NULL;
     struct kn_buffer *buffer = bio && call->i2d_X509_bio(bio, certificate) > 0 ? kn_buffer_take(NULL, CERTIFICATE_BYTES_MAX) : NULL;
     if (buffer) {
+        if (cause && cause != certificate) call->i2d_X509_bio(bio, cause); /* without it, the error names the peer's alone */
         int got = call->BIO_read(bio, buffer->data, CERTIFICATE_BYTES_MAX);
         buffer->size_bytes = got > 0 ? (size_t)got : 0;
         stream->certificate = kn_chunk_new(buffer);
@@ -168,9 +174,12 @@ static void keep_certificate(struct kn_stream *stream, void *certificate)
 static int on_verify(int ok, void *store)
 {
     struct kn_stream *stream = verifying;
-    if (!ok && stream) {
-        stream->verify_error = stream->tls->call.X509_STORE_CTX_get_error(store);
-        keep_certificate(stream, stream->tls->call.X509_STORE_CTX_get0_cert(store));
+    if (!stream) return ok;
+    const struct kn_tls_functions *call = &stream->tls->call;
+    stream->verified_us = kn_clock_us();
+    if (!ok) {
+        stream->verify_error = call->X509_STORE_CTX_get_error(store);
+        keep_certificates(stream, call->X509_STORE_CTX_get0_cert(store), call->X509_STORE_CTX_get_current_cert(store));
     }
     return ok;
 }
@@ -192,7 +201,7 @@ static int set_host(struct kn_stream *stream, void *ssl, const char *host)
     if (!stream->tls->verifies || !stream->tls->identifies) return 0;
     void *param = call->SSL_get0_param(ssl);
     if (!param) return tls_fail(stream, "the host to verify can't be set");
-    call->X509_VERIFY_PARAM_set_hostflags(param, HOST_NO_PARTIAL_WILDCARDS);
+    call->X509_VERIFY_PARAM_set_hostflags(param, HOST_NO_PARTIAL_WILDCARDS | HOST_NEVER_CHECK_SUBJECT);
     int set = is_ip4 || is_ip6 ? call->X509_VERIFY_PARAM_set1_ip(param, ip, is_ip4 ? 4 : 16) : call->X509_VERIFY_PARAM_set1_host(param, name, size);
     return set == 1 ? 0 : tls_fail(stream, "the host to verify can't be set");
 }
@@ -208,6 +217,15 @@ static void *new_ssl(struct kn_stream *stream)
     if (epoch != stream->ticket_epoch) kn_tls_forget_ticket(stream); /* it may stand for certificates that were replaced */
     stream->ticket_epoch = epoch;
     return ssl;
+}
+
+/* A ticket stands for a certificate that was verified: for this host, and not long ago. */
+static void check_ticket(struct kn_stream *stream, const char *host)
+{
+    int is_other = strncmp(stream->ticket_host, host, sizeof stream->ticket_host - 1) != 0;
+    int is_old = stream->tls->verifies && kn_clock_us() - stream->verified_us >= KN_TLS_TICKET_MAX_S * INT64_C(1000000);
+    if (is_other || is_old) kn_tls_forget_ticket(stream);
+    snprintf(stream->ticket_host, sizeof stream->ticket_host, "%s", host);
 }
 
 static int tls_begin(struct kn_stream *stream, const char *host)
@@ -226,8 +244,22 @@ static int tls_begin(struct kn_stream *stream, const char *host)
     if (call->SSL_set_fd(session->ssl, stream->fd) != 1) return tls_fail(stream, "the socket can't be used for TLS");
     call->SSL_set_mode(session->ssl, MODE_ENABLE_PARTIAL_WRITE | MODE_ACCEPT_MOVING_WRITE_BUFFER);
     call->SSL_set_connect_state(session->ssl);
+    check_ticket(stream, host);
     if (stream->ticket) call->SSL_set_session(session->ssl, stream->ticket); /* without it, it is a whole handshake */
     return 0;
+}
+
+/* Why a handshake that OpenSSL has accepted isn't good enough, whatever it was configured with; NULL: it is. */
+static const char *handshake_flaw(const struct kn_tls *tls, void *ssl)
+{
+    const struct kn_tls_functions *call = &tls->call;
+    const void *cipher = call->SSL_get_current_cipher(ssl);
+    if (!cipher || call->SSL_CIPHER_get_bits(cipher, NULL) <= 0) return "the negotiated cipher suite has no encryption";
+    if (!tls->verifies) return NULL;
+    void *certificate = call->SSL_get_peer_certificate(ssl);
+    if (!certificate) return "the peer showed no certificate";
+    call->X509_free(certificate);
+    return call->SSL_get_verify_result(ssl) == VERIFY_OK ? NULL : "the peer's certificate wasn't verified";
 }
 
 static int tls_start(struct kn_stream *stream, const char *host)
@@ -241,6 +273,8 @@ static int tls_start(struct kn_stream *stream, const char *host)
     int result = call->SSL_do_handshake(session->ssl);
     verifying = NULL;
     if (result == 1) {
+        const char *flaw = handshake_flaw(stream->tls, session->ssl);
+        if (flaw) return tls_fail(stream, flaw);
         stream->wants = 0;
         session->is_up = 1;
         return 0;

@@ -13,6 +13,7 @@
 #include "engine/transport.h"
 
 #define KN_TLS_RECORD_BYTES 16384 /* most of a record's plain bytes */
+#define KN_TLS_TICKET_MAX_S 3600  /* how long a session is resumed before the peer's certificate is verified again */
 
 /* OpenSSL's own names and types; what is an opaque structure there is void here. (name, result, parameters) */
 #define KN_TLS_FUNCTIONS(X)                                                                                                                          \
@@ -28,6 +29,11 @@
     X(X509_VERIFY_PARAM_set1_ip, int, (void *param, const unsigned char *ip, size_t ip_bytes))                                                      \
     X(X509_VERIFY_PARAM_set_hostflags, void, (void *param, unsigned int flags))                                                                     \
     X(SSL_do_handshake, int, (void *ssl))                                                                                                           \
+    X(SSL_get_current_cipher, const void *, (const void *ssl))                                                                                      \
+    X(SSL_CIPHER_get_bits, int, (const void *cipher, int *algorithm_bits))                                                                          \
+    X(SSL_get_peer_certificate, void *, (const void *ssl))                                                                                          \
+    X(SSL_get_verify_result, long, (const void *ssl))                                                                                               \
+    X(X509_free, void, (void *certificate))                                                                                                         \
     X(SSL_read, int, (void *ssl, void *to, int size))                                                                                               \
     X(SSL_write, int, (void *ssl, const void *from, int size))                                                                                      \
     X(SSL_shutdown, int, (void *ssl))                                                                                                               \
@@ -40,6 +46,7 @@
     X(ERR_reason_error_string, const char *, (unsigned long error))                                                                                 \
     X(X509_STORE_CTX_get_error, int, (void *store))                                                                                                 \
     X(X509_STORE_CTX_get0_cert, void *, (void *store))                                                                                              \
+    X(X509_STORE_CTX_get_current_cert, void *, (void *store))                                                                                       \
     X(i2d_X509_bio, int, (void *bio, void *certificate))                                                                                            \
     X(BIO_s_mem, const void *, (void))                                                                                                              \
     X(BIO_new, void *, (const void *method))                                                                                                        \

@@ -36,9 +36,11 @@ struct kn_stream {
     /* of TLS; they outlast the descriptor */
     char text[160];     /* why the last FAILED was, "": an errno */
     int verify_error;   /* why the peer's certificate isn't believed (X509_V_ERR_...), 0: it isn't that */
-    struct kn_chunk *certificate; /* the peer's, in DER, when it isn't believed; NULL */
+    struct kn_chunk *certificate; /* the peer's, in DER, when it isn't believed, followed by the one above it that is the cause, if it is; NULL */
     void *ticket;       /* to resume the session with */
     uint32_t ticket_epoch; /* of the context under which it was got */
+    char ticket_host[256]; /* whose certificate was verified for it */
+    int64_t verified_us;   /* when that was (monotonic) */
 };
 
 extern const struct kn_transport kn_transport_tcp;

@@ -36,15 +36,23 @@ static struct {
     int (*verify)(int ok, void *store);
     const char *name;
     char host[300], ip_bytes, sni[300];
-    int sessions, tickets, contexts_used, resumed, shutdowns, bios, host_refused;
+    int sessions, tickets, contexts_used, resumed, shutdowns, bios, host_refused, certificates;
+    unsigned int host_flags;
+    int takes_up;        /* this handshake resumes a session */
+    int cipher_bits;     /* 0: a suite that doesn't encrypt */
+    int no_certificate;  /* the peer has shown none, and was accepted */
+    long verify_result;
+    void *current;       /* what a verification failed on; NULL: the peer's own certificate */
+    char der[40];        /* written to the BIO and not read yet */
     void *context;
 } lib;
 
-static int ssl_object, ticket_object, certificate_object, bio_object, param_object;
+static int ssl_object, ticket_object, certificate_object, issuer_object, cipher_object, bio_object, param_object;
 
 static void *f_SSL_new(void *context)
 {
     lib.sessions++;
+    lib.takes_up = 0;
     lib.context = context;
     return &ssl_object;
 }
@@ -67,7 +75,22 @@ static int f_X509_VERIFY_PARAM_set1_host(void *param, const char *name, size_t s
     return !lib.host_refused;
 }
 static int f_X509_VERIFY_PARAM_set1_ip(void *param, const unsigned char *ip, size_t size) { return (void)param, (void)ip, lib.ip_bytes = (char)size, 1; }
-static void f_X509_VERIFY_PARAM_set_hostflags(void *param, unsigned int flags) { (void)param, (void)flags; }
+static void f_X509_VERIFY_PARAM_set_hostflags(void *param, unsigned int flags) { (void)param, lib.host_flags = flags; }
+static const void *f_SSL_get_current_cipher(const void *ssl) { return (void)ssl, &cipher_object; }
+static int f_SSL_CIPHER_get_bits(const void *cipher, int *algorithm_bits)
+{
+    CHECK(cipher == &cipher_object && !algorithm_bits);
+    return lib.cipher_bits;
+}
+static void *f_SSL_get_peer_certificate(const void *ssl)
+{
+    (void)ssl;
+    if (lib.no_certificate) return NULL;
+    lib.certificates++;
+    return &certificate_object;
+}
+static long f_SSL_get_verify_result(const void *ssl) { return (void)ssl, lib.verify_result; }
+static void f_X509_free(void *certificate) { lib.certificates -= certificate == &certificate_object; }
 static int failed(void)
 {
     lib.error_queued = lib.outcome == SSL_FAILED;
@@ -84,6 +107,7 @@ static int f_SSL_do_handshake(void *ssl)
         }
     }
     if (lib.handshakes_left-- > 0) return failed();
+    if (lib.verify && !lib.takes_up) CHECK_EQ(lib.verify(1, NULL), 1); /* a resumed session verifies nothing */
     return 1;
 }
 static int f_SSL_read(void *ssl, void *to, int size)
@@ -118,22 +142,42 @@ static int f_SSL_write(void *ssl, const void *from, int size)
 static int f_SSL_shutdown(void *ssl) { return (void)ssl, lib.shutdowns++, 0; }
 static int f_SSL_get_error(const void *ssl, int result) { return (void)ssl, (void)result, lib.outcome; }
 static void *f_SSL_get1_session(void *ssl) { return (void)ssl, lib.tickets++, &ticket_object; }
-static int f_SSL_set_session(void *ssl, void *session) { return (void)ssl, lib.resumed += session == &ticket_object, 1; }
+static int f_SSL_set_session(void *ssl, void *session)
+{
+    (void)ssl;
+    lib.resumed += lib.takes_up = session == &ticket_object;
+    return 1;
+}
 static void f_SSL_SESSION_free(void *session) { (void)session, lib.tickets--; }
 static unsigned long f_ERR_get_error(void) { return (unsigned long)lib.error_queued; }
 static void f_ERR_clear_error(void) { lib.error_queued = 0; }
 static const char *f_ERR_reason_error_string(unsigned long error) { return (void)error, lib.reason; }
 static int f_X509_STORE_CTX_get_error(void *store) { return (void)store, 62; }
 static void *f_X509_STORE_CTX_get0_cert(void *store) { return (void)store, &certificate_object; }
-static int f_i2d_X509_bio(void *bio, void *certificate) { return (void)bio, certificate == &certificate_object; }
+static void *f_X509_STORE_CTX_get_current_cert(void *store) { return (void)store, lib.current ? lib.current : &certificate_object; }
+static int f_i2d_X509_bio(void *bio, void *certificate)
+{
+    (void)bio;
+    CHECK(certificate == &certificate_object || certificate == &issuer_object);
+    strcat(lib.der, certificate == &certificate_object ? "DER" : "CAUSE");
+    return 1;
+}
 static const void *f_BIO_s_mem(void) { return &bio_object; }
-static void *f_BIO_new(const void *method) { return (void)method, lib.bios++, &bio_object; }
-static int f_BIO_read(void *bio, void *to, int size) { return (void)bio, (void)size, memcpy(to, "DER", 3), 3; }
+static void *f_BIO_new(const void *method) { return (void)method, lib.bios++, lib.der[0] = 0, &bio_object; }
+static int f_BIO_read(void *bio, void *to, int size)
+{
+    (void)bio;
+    int got = (int)strlen(lib.der);
+    CHECK(size >= got);
+    memcpy(to, lib.der, (size_t)got);
+    return got;
+}
 static int f_BIO_free(void *bio) { return (void)bio, lib.bios--, 1; }
 
 static struct kn_tls *tls_new(int verifies, int identifies)
 {
     memset(&lib, 0, sizeof lib);
+    lib.cipher_bits = 128;
     struct kn_tls *tls = kn_tls_new(verifies, identifies);
     CHECK(tls);
     CHECK(kn_tls_missing(tls) != NULL);
@@ -161,6 +205,7 @@ static void stream_down(struct kn_stream *stream, struct kn_tls *tls)
     CHECK_EQ(lib.sessions, 0);
     CHECK_EQ(lib.tickets, 0);
     CHECK_EQ(lib.bios, 0);
+    CHECK_EQ(lib.certificates, 0);
     CHECK_EQ(kn_chunk_live(), 0);
     CHECK_EQ(kn_buffer_live(), 0);
 }
@@ -204,6 +249,19 @@ static void test_an_address_is_verified_as_an_address_and_sends_no_name(void)
     CHECK_EQ(lib.sni[0], 0);
     CHECK_EQ(lib.host[0], 0);
     stream_down(&stream, tls);
+}
+
+/* No wildcard in the middle of a label, and no common name in place of subjectAltName: for names as for addresses. */
+static void test_a_host_is_looked_for_in_the_alternative_names_alone(void)
+{
+    const char *hosts[3] = {"b1.example", "10.1.2.3", "2001:db8::1"};
+    for (int i = 0; i < 3; i++) {
+        struct kn_tls *tls = tls_new(1, 1);
+        struct kn_stream stream = {0};
+        stream_up(&stream, tls, hosts[i]);
+        CHECK_EQ(lib.host_flags, 0x4 | 0x20);
+        stream_down(&stream, tls);
+    }
 }
 
 static void test_a_host_that_cannot_be_verified_is_not_talked_to(void)
@@ -251,6 +309,42 @@ static void test_a_certificate_that_is_not_believed_is_kept_for_the_user(void)
     CHECK(stream.certificate == NULL);
     CHECK_EQ(stream.verify_error, 0);
     stream_down(&stream, tls);
+}
+
+static void test_a_certificate_above_that_is_the_cause_comes_behind_the_peers(void)
+{
+    struct kn_tls *tls = tls_new(1, 1);
+    struct kn_stream stream = {0};
+    kn_stream_init(&stream, tls);
+    kn_stream_open(&stream, socket(AF_INET, SOCK_STREAM, 0));
+    lib.verify_fails = 1;
+    lib.current = &issuer_object;
+    CHECK_EQ(stream.transport->start(&stream, "b1.example"), KN_STREAM_FAILED);
+    CHECK_EQ(stream.certificate->buffer->size_bytes, 8);
+    CHECK(memcmp(stream.certificate->buffer->data, "DERCAUSE", 8) == 0);
+    stream_down(&stream, tls);
+}
+
+/* Whatever made the library accept it: its configuration file, a suite of a later version, a mistake of ours. */
+static void test_a_handshake_that_protects_nothing_is_none(void)
+{
+    for (int flaw = 0; flaw < 3; flaw++) {
+        for (int verifies = 0; verifies < 2; verifies++) {
+            struct kn_tls *tls = tls_new(verifies, verifies);
+            struct kn_stream stream = {0};
+            kn_stream_init(&stream, tls);
+            kn_stream_open(&stream, socket(AF_INET, SOCK_STREAM, 0));
+            if (flaw == 0) lib.cipher_bits = 0;
+            if (flaw == 1) lib.no_certificate = 1;
+            if (flaw == 2) lib.verify_result = 20;
+            int is_refused = flaw == 0 || verifies;
+            CHECK_EQ(stream.transport->start(&stream, "b1.example"), is_refused ? KN_STREAM_FAILED : 0);
+            CHECK_EQ(stream.text[0] != 0, is_refused);
+            kn_stream_close(&stream);
+            CHECK_EQ(lib.tickets, !is_refused); /* and isn't resumed */
+            stream_down(&stream, tls);
+        }
+    }
 }
 
 static void test_a_peer_that_hangs_up_in_the_handshake_is_said_to(void)
@@ -420,12 +514,43 @@ static void test_a_session_is_resumed_until_the_context_is_another_one(void)
     stream_down(&stream, tls);
 }
 
+/* A resumed session shows no certificate: it stands for one that was verified for this host, and not long ago. */
+static void test_a_session_is_not_resumed_in_place_of_verifying(void)
+{
+    struct kn_tls *tls = tls_new(1, 1);
+    struct kn_stream stream = {0};
+    stream_up(&stream, tls, "b1.example");
+    kn_stream_close(&stream);
+    stream_up(&stream, tls, "b1.example");
+    CHECK_EQ(lib.resumed, 1);
+    kn_stream_close(&stream);
+    stream_up(&stream, tls, "b2.example"); /* the broker is another host's by now */
+    CHECK_EQ(lib.resumed, 1);
+    kn_stream_close(&stream);
+    stream_up(&stream, tls, "b2.example");
+    CHECK_EQ(lib.resumed, 2);
+    kn_stream_close(&stream);
+    int64_t hour_us = KN_TLS_TICKET_MAX_S * INT64_C(1000000);
+    stream.verified_us -= hour_us - 60 * 1000000;
+    stream_up(&stream, tls, "b2.example");
+    CHECK_EQ(lib.resumed, 3);
+    kn_stream_close(&stream);
+    stream.verified_us -= 60 * 1000000; /* resuming has verified nothing, so it counts from the first one */
+    stream_up(&stream, tls, "b2.example");
+    CHECK_EQ(lib.resumed, 3);
+    CHECK(kn_clock_us() - stream.verified_us < 60 * 1000000);
+    stream_down(&stream, tls);
+}
+
 int main(void)
 {
     RUN(test_the_handshake_waits_for_what_the_library_asks_for);
     RUN(test_an_address_is_verified_as_an_address_and_sends_no_name);
+    RUN(test_a_host_is_looked_for_in_the_alternative_names_alone);
     RUN(test_a_host_that_cannot_be_verified_is_not_talked_to);
     RUN(test_a_certificate_that_is_not_believed_is_kept_for_the_user);
+    RUN(test_a_certificate_above_that_is_the_cause_comes_behind_the_peers);
+    RUN(test_a_handshake_that_protects_nothing_is_none);
     RUN(test_a_peer_that_hangs_up_in_the_handshake_is_said_to);
     RUN(test_small_pieces_share_a_record_and_large_ones_are_not_copied);
     RUN(test_gathered_pieces_are_wiped);
@@ -433,5 +558,6 @@ int main(void)
     RUN(test_reading_fills_the_pieces_and_tells_when_nothing_is_left);
     RUN(test_what_came_before_an_end_is_handed_out_first);
     RUN(test_a_session_is_resumed_until_the_context_is_another_one);
+    RUN(test_a_session_is_not_resumed_in_place_of_verifying);
     return check_done();
 }
