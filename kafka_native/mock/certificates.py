@@ -6,6 +6,7 @@ They are made by trustme: ``pip install 'kafka-native[mock]'``.
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -44,12 +45,26 @@ class Identity:
     ca_pem: str | None = None
 
     def save(self, directory: str | os.PathLike[str], name: str) -> tuple[str, str]:
-        """Write ``NAME.pem`` and ``NAME.key``, the key for the owner's eyes; the two paths."""
+        """Write ``NAME.pem`` and ``NAME.key``, the key for the owner's eyes alone; the two paths.
+
+        A key file that is there already is replaced, whatever its mode and whoever has it open.
+        """
         certificate, key = (Path(directory, name + suffix) for suffix in (".pem", ".key"))
         certificate.write_text(self.certificate_pem)
-        with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(self.key_pem)
+        _write_secret(key, self.key_pem)
         return str(certificate), str(key)
+
+
+def _write_secret(path: Path, text: str) -> None:
+    """Put a new file of mode 0600 in a path's place: writing into an old one would keep its mode and its readers."""
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "w") as file:
+            file.write(text)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
 
 
 class Certificates:

@@ -211,6 +211,28 @@ def test_a_certificate_may_be_given(certificates: Certificates, tmp_path: Path) 
         MockCluster(1, security=ListenerSecurity("ssl", certificates=Identity("no", "certificate")))
 
 
+def test_key_file_that_is_there_is_replaced(certificates: Certificates, tmp_path: Path) -> None:
+    """Writing into it would keep its mode, whoever has it open, and whatever a symbolic link leads to."""
+    given, elsewhere = certificates.client("alice"), tmp_path / "elsewhere"
+    old, linked = tmp_path / "old.key", tmp_path / "linked.key"
+    for path in (old, elsewhere):
+        path.write_text("before")
+        path.chmod(0o644)
+    linked.symlink_to(elsewhere)
+    with old.open() as reader:
+        for name in ("old", "linked"):
+            key = Path(given.save(tmp_path, name)[1])
+            assert (key.read_text(), key.lstat().st_mode & 0o777) == (given.key_pem, 0o600)
+        assert reader.read() == "before"
+    assert elsewhere.read_text() == "before"
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["elsewhere", "linked.key", "linked.pem", "old.key", "old.pem"]
+    (tmp_path / "folder.key").mkdir()
+    with pytest.raises(IsADirectoryError):
+        given.save(tmp_path, "folder")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], "nothing of the key is left"
+
+
 def test_missing_trustme_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trustme", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'kafka-native\[mock\]'"):
