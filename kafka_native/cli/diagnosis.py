@@ -492,8 +492,8 @@ def _encrypted(probe: Probe, tls: TlsContext, timeout_s: float, step: Step | Non
 
 def _tls_problem(probe: Probe, tls: TlsContext, error: TlsFailed, timeout_s: float) -> Problem:
     place = probe.place
-    leaf = error.chain[0] if error.chain else b""
-    text = tls.explain(error.reason, error.verify_error, place.host, place.port, leaf)
+    certificates = error.chain[0] + error.above if error.chain else b""
+    text = tls.explain(error.reason, error.verify_error, place.host, place.port, certificates)
     facts = [certificate_facts(each) for each in error.chain]
     if error.verify_error:
         return Problem(text, cause=remedies.of_chain(facts), details={"chain": facts})

@@ -34,7 +34,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest
 from kafka_native.security.authorities import reasons
 from kafka_native.security.explaining import Peer
 from kafka_native.security.mechanisms import Mechanism
-from kafka_native.security.openssl import lib
+from kafka_native.security.openssl import expect_host
 from kafka_native.security.proxy import Proxy
 from kafka_native.security.tls import TlsContext
 from kafka_native.types import version
@@ -68,12 +68,18 @@ class Foreign(Exception):
 class TlsFailed(Exception):
     """There is no TLS; ``reason`` is OpenSSL's, ``verify_error`` its number of what is wrong with a certificate."""
 
-    def __init__(self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = ()) -> None:
-        """Make one; see the class for the arguments. ``chain``: the certificates that were shown, in DER form."""
+    def __init__(
+        self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b""
+    ) -> None:
+        """Make one; see the class for the arguments. ``chain``: the certificates that were shown, in DER form.
+
+        ``above``: the one that isn't accepted, where it isn't the broker's own.
+        """
         super().__init__(reason)
         self.reason = reason
         self.verify_error = verify_error
         self.chain = chain
+        self.above = above
 
 
 class Refused(Exception):
@@ -240,11 +246,12 @@ class Probe:
         :param identifies: It has to name the host.
         :raises TlsFailed: There is none.
         """
-        errors: list[int] = []
+        errors: list[tuple[int, bytes]] = []
 
-        def note(_connection: Any, _certificate: Any, error: int, _depth: int, ok: int) -> bool:
+        def note(_connection: Any, certificate: Any, error: int, depth: int, ok: int) -> bool:
             if not ok:
-                errors.append(error)
+                above = crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate) if depth else b""
+                errors.append((error, above))
             return True
 
         self._tls = connection = SSL.Connection(context, None)
@@ -260,7 +267,8 @@ class Probe:
             crypto.dump_certificate(crypto.FILETYPE_ASN1, each) for each in connection.get_peer_cert_chain() or []
         )
         if errors and verifies:
-            raise TlsFailed("certificate verify failed", errors[0], chain)
+            error, above = errors[0]
+            raise TlsFailed("certificate verify failed", error, chain, above)
         return Encrypted(connection.get_protocol_version_name(), connection.get_cipher_name() or "", chain)
 
     def _through_tls(self, call: Callable[..., T], *arguments: Any) -> T:
@@ -475,19 +483,11 @@ def described(received: bytes) -> str:
 
 def _expect(connection: SSL.Connection, host: str, identifies: bool) -> None:
     """Names the host to the broker (SNI), and has its certificate checked for it: as csrc/engine/tls.c does."""
-    try:
-        address = ipaddress.ip_address(host).packed
-    except ValueError:
-        address = None
     name = host.rstrip(".").encode("idna" if not host.isascii() else "ascii")  # a certificate has no trailing dot
-    if address is None:
+    expected: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address = name
+    try:
+        expected = ipaddress.ip_address(host)
+    except ValueError:
         connection.set_tlsext_host_name(name)
-    if not identifies:
-        return
-    parameters = lib.SSL_get0_param(connection._ssl)
-    if address is not None:
-        done = lib.X509_VERIFY_PARAM_set1_ip(parameters, address, len(address))
-    else:
-        done = lib.X509_VERIFY_PARAM_set1_host(parameters, name, len(name))
-    if done != 1:
+    if identifies and not expect_host(connection._ssl, expected):
         raise TlsFailed("the host to verify can't be set")

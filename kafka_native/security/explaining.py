@@ -28,6 +28,7 @@ EXPIRED, NOT_YET_VALID = 10, 9
 NO_ISSUER: Final = (2, 20, 21)  # no issuer (at all, here), no way to check the leaf's signature
 SELF_SIGNED, SELF_SIGNED_IN_CHAIN = 18, 19
 NO_CRL, REVOKED, CRL_EXPIRED = 3, 23, 12
+NO_CRL_SIGNER: Final = (8, 33)  # the list is signed with another key, with no key that is known
 OTHER_NAMES: Final = (62, 64)  # host, address
 WRONG_PURPOSE: Final = (26, 79, 24)
 TOO_WEAK: Final = (66, 67, 68)
@@ -40,13 +41,20 @@ class Failure(NamedTuple):
     verify_error: int
     host: str
     port: int
-    certificate: bytes
+    certificates: bytes
 
     @property
     def broker(self) -> str:
         """Its address, readable."""
         host = clean(self.host, 255)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def peers(self) -> tuple[Peer, Peer | None]:
+        """The broker's own certificate, and the one above it that isn't accepted, where it is that one."""
+        first = _der_bytes(self.certificates)
+        above = self.certificates[first:]
+        return Peer(self.certificates[:first]), Peer(above) if above else None
 
 
 class Peer:
@@ -59,11 +67,17 @@ class Peer:
     @property
     def names(self) -> str:
         """The hosts and addresses that it is for."""
-        nothing: list[str] = []
-        found = self._read(_names, nothing)
+        found = self._read(_names, None)
+        if found is None:
+            return "no host that could be read"
         shown = [clean(name, 64) for name in found[:NAMES_MAX]]
         more = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""
-        return ", ".join(shown) + more if shown else "no host that could be read"
+        return ", ".join(shown) + more if shown else "no host"
+
+    @property
+    def is_for_no_host(self) -> bool:
+        """It can be read, and has no host and no address among its alternative names."""
+        return self._read(_names, None) == []
 
     @property
     def issuer(self) -> str:
@@ -105,15 +119,12 @@ def explain(failure: Failure, config: Config, authorities: Authorities, own: Ide
 
 def _of_certificate(failure: Failure, config: Config, authorities: Authorities) -> str:
     """Why the broker's certificate isn't accepted."""
-    error, peer, whose = failure.verify_error, Peer(failure.certificate), f"the certificate of {failure.broker}"
-    crl = f"ssl.crl.location={config.text('ssl.crl.location')}"
+    error, whose = failure.verify_error, f"the certificate of {failure.broker}"
+    peer, above = failure.peers
     if error in OTHER_NAMES:
-        return (
-            f"{whose} is for {peer.names}, not {clean(failure.host, 255)}: connect to the broker by a name of its "
-            "certificate, or set ssl.endpoint.identification.algorithm=none if names are checked otherwise"
-        )
+        return _of_names(failure, peer, whose)
     if error in (EXPIRED, NOT_YET_VALID):
-        return _of_dates(error, peer, whose)
+        return _of_dates(error, peer, above, whose)
     if error == SELF_SIGNED:
         return (
             f"{whose}, {peer.subject}, is self-signed and none of {authorities.where()}: "
@@ -123,13 +134,12 @@ def _of_certificate(failure: Failure, config: Config, authorities: Authorities) 
         what = f"its issuer '{peer.issuer}' is none of the CAs of {authorities.where()}"
         if error == SELF_SIGNED_IN_CHAIN:
             what = f"the root above its issuer '{peer.issuer}' is none of the CAs of {authorities.where()}"
+        if above is not None and config.text("ssl.crl.check") == "chain":
+            what = f"ssl.crl.check=chain needs all CAs up to the root, and '{above.issuer}' isn't one of "
+            what += f"{authorities.where()}"
         return f"{whose} can't be verified: {what}; set ssl.ca.location to the CA's certificate"
-    if error == REVOKED:
-        return f"{whose}, {peer.subject}, is revoked, says {crl}"
-    if error == NO_CRL:
-        return f"{whose} can't be verified: {crl} has no list of its issuer '{peer.issuer}'"
-    if error == CRL_EXPIRED:
-        return f"{whose} can't be verified: the list of its issuer '{peer.issuer}' in {crl} is too old: get a new one"
+    if error in (REVOKED, NO_CRL, CRL_EXPIRED, *NO_CRL_SIGNER):
+        return _of_revocation(error, peer, above, whose, f"ssl.crl.location={config.text('ssl.crl.location')}")
     if error in WRONG_PURPOSE:
         return f"{whose}, {peer.subject}, or one above it isn't meant for servers (key usage)"
     if error in TOO_WEAK:
@@ -137,14 +147,51 @@ def _of_certificate(failure: Failure, config: Config, authorities: Authorities) 
     return f"{whose}, {peer.subject}, isn't accepted"
 
 
-def _of_dates(error: int, peer: Peer, whose: str) -> str:
-    now, first, last = datetime.now(timezone.utc), peer.from_when, peer.until_when
+def _of_names(failure: Failure, peer: Peer, whose: str) -> str:
+    """The certificate is another host's."""
+    host = clean(failure.host, 255)
+    unless = "set ssl.endpoint.identification.algorithm=none if names are checked otherwise"
+    if peer.is_for_no_host:
+        kind = "IP" if failure.verify_error == OTHER_NAMES[1] else "DNS"
+        return (
+            f"{whose}, {peer.subject}, names no host in its subjectAltName, and the common name isn't taken for one: "
+            f"give the broker a certificate with subjectAltName={kind}:{host}, or {unless}"
+        )
+    return f"{whose} is for {peer.names}, not {host}: connect to the broker by a name of its certificate, or {unless}"
+
+
+def _of_revocation(error: int, peer: Peer, above: Peer | None, whose: str, lists: str) -> str:
+    """What the revocation lists say, or don't. ``lists``: their property with its value."""
+    one = peer if above is None else above
+    if error == REVOKED:
+        what = f"{whose}, {peer.subject}," if above is None else f"{above.subject}, a CA above {whose},"
+        return f"{what} is revoked, says {lists}"
+    if error == CRL_EXPIRED:
+        what = "its issuer" if above is None else "the CA"
+        return f"{whose} can't be verified: the list of {what} '{one.issuer}' in {lists} is too old: get a new one"
+    if error in NO_CRL_SIGNER:
+        return (
+            f"{whose} can't be verified: the list of '{one.issuer}' in {lists} isn't signed by a trusted CA of this "
+            "name: ssl.ca.location needs that CA"
+        )
+    if above is None:
+        return f"{whose} can't be verified: {lists} has no list of its issuer '{peer.issuer}'"
+    return (
+        f"{whose} can't be verified: {lists} has no list of '{above.issuer}', which issued the CA '{above.subject}' "
+        "above it: add that list, or set ssl.crl.check=leaf, which checks the broker's own certificate alone"
+    )
+
+
+def _of_dates(error: int, peer: Peer, above: Peer | None, whose: str) -> str:
+    now = datetime.now(timezone.utc)
+    one, what = (peer, whose) if above is None else (above, f"a certificate above {whose}")
+    first, last = one.from_when, one.until_when
     if error == EXPIRED and last is not None and last < now:
-        return f"{whose}, {peer.subject}, expired on {last:%Y-%m-%d}"
+        return f"{what}, {one.subject}, expired on {last:%Y-%m-%d}"
     if error == NOT_YET_VALID and first is not None and first > now:
-        return f"{whose}, {peer.subject}, isn't valid before {first:%Y-%m-%d %H:%M} UTC: is this machine's clock right?"
-    what = "has expired" if error == EXPIRED else "isn't valid yet"
-    return f"a certificate above {whose}, which '{peer.issuer}' has issued, {what}"
+        return f"{what}, {one.subject}, isn't valid before {first:%Y-%m-%d %H:%M} UTC: is this machine's clock right?"
+    state = "has expired" if error == EXPIRED else "isn't valid yet"
+    return f"a certificate above {whose}, which '{peer.issuer}' has issued, {state}"
 
 
 def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
@@ -165,7 +212,12 @@ def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     if kind == "name":
         return f"{broker} has no certificate for the name {clean(failure.host, 255)}"
     if kind == "weak":
-        return f"a key of {broker} is too weak for {library_version()}: ssl.cipher.suites=DEFAULT@SECLEVEL=0 takes it"
+        return (
+            f"a key of {broker} is too weak for {library_version()}: give the broker a stronger one; until then "
+            "ssl.cipher.suites=DEFAULT@SECLEVEL=1, or 0, accepts it"
+        )
+    if kind == "unprotected":
+        return f"the TLS of {broker} protects nothing, so nothing is sent to it"
     return f"the TLS handshake with {broker} failed"
 
 
@@ -198,6 +250,8 @@ _REASONS: Final = {
         "alert illegal parameter",
     ),
     "weak": ("too small", "too weak"),
+    # csrc/engine/tls.c's own: handshake_flaw()
+    "unprotected": ("has no encryption", "showed no certificate", "wasn't verified"),
 }
 
 
@@ -222,12 +276,22 @@ def _limits(config: Config) -> str:
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
-    """Hosts and addresses; the common name only where there are no others, as nobody else looks at it then."""
+    """Hosts and addresses. The common name isn't one: it isn't looked at when a certificate is verified."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return [str(each.value) for each in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+        return []
     return names.get_values_for_type(x509.DNSName) + [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+
+
+def _der_bytes(text: bytes) -> int:
+    """How long the first element of a DER text is; all of it, where that can't be told."""
+    if len(text) < 2 or text[1] == 0x80:
+        return len(text)
+    if text[1] < 0x80:
+        return 2 + text[1]
+    size = text[1] & 0x7F
+    return 2 + size + int.from_bytes(text[2 : 2 + size], "big")
 
 
 def _verify_text(error: int) -> str:

@@ -6,6 +6,7 @@ in the process, and an upgrade of `cryptography` is the upgrade of TLS.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Final, NoReturn
@@ -51,6 +52,23 @@ def set_list(context: Any, function: str, names: Sequence[str], setting: str, al
         raise KafkaException(
             KafkaError(KafkaError._INVALID_ARG, f'{setting}: {library_version()} refuses "{shown}": {reason}')
         )
+
+
+def expect_host(connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Have a connection that isn't made yet verify its peer for a host; False if OpenSSL refuses it.
+
+    As csrc/engine/tls.c does for the transport: the alternative names count alone, not the common name, and a wildcard
+    stands for a whole label.
+
+    :param connection: SSL.
+    :param host: A name in ASCII, or an address.
+    """
+    parameters = lib.SSL_get0_param(connection)
+    flags = lib.X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | lib.X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
+    lib.X509_VERIFY_PARAM_set_hostflags(parameters, flags)
+    if isinstance(host, bytes):
+        return bool(lib.X509_VERIFY_PARAM_set1_host(parameters, host, len(host)) == 1)
+    return bool(lib.X509_VERIFY_PARAM_set1_ip(parameters, host.packed, len(host.packed)) == 1)
 
 
 def address_of(name: str) -> int:

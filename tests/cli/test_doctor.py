@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from kafka_native import KafkaError
 from kafka_native.cli.diagnosis import EXIT_CODES
 from kafka_native.cli.probing import Address, Place
 from kafka_native.cli.remedies import Problem, is_loopback, of_dns, of_listener, of_tcp
-from kafka_native.mock import ListenerSecurity, MockCluster
+from kafka_native.mock import Identity, ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.versions import ApiVersionsResponse
 from tests.cli.running import invoke, run
+from tests.security.certificates import issued, revocation_list
 
 LIMIT_S = "30"
 """Of each attempt: more than a busy machine takes."""
@@ -341,6 +343,28 @@ def test_wrong_host_is_no_matter_where_names_are_not_checked(tls_cluster: MockCl
     tls_cluster.present_certificate("wrong_host")
     options = [*tls_options(tls_cluster, tmp_path), "-X", "ssl.endpoint.identification.algorithm=none"]
     assert Found(*options).status == 0
+
+
+def test_common_name_alone_is_not_accepted(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    given = Identity(*issued(authority, "127.0.0.1", []), ca_pem=authority.cert_pem.bytes().decode())
+    with MockCluster(1, security=ListenerSecurity("ssl", certificates=given)) as cluster:
+        step = Found(*tls_options(cluster, tmp_path)).failed_at("tls")
+    assert "names no host in its subjectAltName" in step["text"]
+
+
+def test_revoked_ca_above_a_broker_is_named(tmp_path: Path) -> None:
+    root = trustme.CA(organization_name="Root")
+    below = root.create_child_ca()
+    leaf, path = below.issue_cert("127.0.0.1"), tmp_path / "crl.pem"
+    chain = "".join(each.bytes().decode() for each in leaf.cert_chain_pems)
+    given = Identity(chain, leaf.private_key_pem.bytes().decode(), root.cert_pem.bytes().decode())
+    path.write_text(revocation_list(root, below) + revocation_list(below))
+    lists = ["-X", f"ssl.crl.location={path}", "-X", "ssl.crl.check=chain"]
+    with MockCluster(1, security=ListenerSecurity("ssl", certificates=given)) as cluster:
+        step = Found(*tls_options(cluster, tmp_path), *lists).failed_at("tls")
+    assert ", a CA above the certificate of 127.0.0.1" in step["text"]
+    assert "is revoked, says ssl.crl.location=" in step["text"]
 
 
 @pytest.mark.parametrize("versions", [("TLSv1.2", "TLSv1.2"), ("TLSv1.3", "TLSv1.3")])

@@ -39,17 +39,35 @@ def keystore(leaf: trustme.LeafCert, password: str | None = PASSWORD, *, with_ke
     )
 
 
-def revocation_list(authority: trustme.CA, *revoked: trustme.LeafCert, days: int = 1) -> str:
-    """The authority's list. ``days``: until the next one is due."""
+def revocation_list(authority: trustme.CA, *revoked: trustme.LeafCert | trustme.CA, days: int = 1) -> str:
+    """The authority's list, of certificates and of authorities below it. ``days``: until the next one is due."""
     own = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     key: Any = load_pem_private_key(authority.private_key_pem.bytes(), None)
     builder = x509.CertificateRevocationListBuilder().issuer_name(own.subject)
     builder = builder.last_update(NOW - 10 * DAY).next_update(NOW + days * DAY)
-    for leaf in revoked:
-        number = x509.load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).serial_number
+    for each in revoked:
+        text = each.cert_pem if isinstance(each, trustme.CA) else each.cert_chain_pems[0]
+        number = x509.load_pem_x509_certificate(text.bytes()).serial_number
         entry = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(NOW - DAY).build()
         builder = builder.add_revoked_certificate(entry)
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+def issued(
+    authority: trustme.CA, common_name: str, names: list[x509.GeneralName], key: Any = None
+) -> tuple[str, str]:
+    """An authority's certificate with these alternative names, or without any, and its key; both as PEM."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    above = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(above.subject).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(NOW - DAY).not_valid_after(NOW + DAY)
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    signing: Any = load_pem_private_key(authority.private_key_pem.bytes(), None)
+    certificate = builder.sign(signing, hashes.SHA256())
+    own_key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return certificate.public_bytes(Encoding.PEM).decode(), own_key.decode()
 
 
 def hostile(names: list[str], common_name: str) -> bytes:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from OpenSSL import SSL, crypto
 
 from kafka_native.config import parse
-from kafka_native.security.openssl import error_reason, ffi, lib
+from kafka_native.security.openssl import error_reason, expect_host, ffi, lib
 from kafka_native.security.tls import TlsContext
 
 HOST = "b1.example"
@@ -39,17 +39,31 @@ def chain_of(leaf: trustme.LeafCert) -> str:
 
 
 def der_of(leaf: trustme.LeafCert) -> bytes:
-    return x509.load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).public_bytes(Encoding.DER)
+    return der_of_pem(leaf.cert_chain_pems[0].bytes().decode())
 
 
-def server(leaf: trustme.LeafCert, *, clients: trustme.CA | None = None) -> SSL.Context:
-    """A listener's context. ``clients``: it wants certificates of this authority."""
+def der_of_pem(text: str) -> bytes:
+    return x509.load_pem_x509_certificate(text.encode()).public_bytes(Encoding.DER)
+
+
+def server(
+    leaf: trustme.LeafCert | tuple[str, str], *, clients: trustme.CA | None = None, suites: str = ""
+) -> SSL.Context:
+    """A listener's context.
+
+    :param leaf: What it shows; or a certificate and its key as PEM.
+    :param clients: It wants certificates of this authority.
+    :param suites: Those before TLS 1.3 that it has, if need be with its security level.
+    """
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
-    own, *rest = [x509.load_pem_x509_certificate(each.bytes()) for each in leaf.cert_chain_pems]
+    if suites:
+        context.set_cipher_list(suites.encode())
+    chain, private = leaf if isinstance(leaf, tuple) else (chain_of(leaf), key_of(leaf))
+    own, *rest = x509.load_pem_x509_certificates(chain.encode())
     context.use_certificate(own)
     for each in rest:
         context.add_extra_chain_cert(each)
-    key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
+    key: Any = load_pem_private_key(private.encode(), None)
     context.use_privatekey(key)
     context.set_session_id(b"kafka")
     if clients is not None:
@@ -98,13 +112,10 @@ def shake(client: TlsContext, listener: SSL.Context | None, host: str = HOST) ->
 
 
 def _identify(near: SSL.Connection, host: str) -> None:
-    parameters = lib.SSL_get0_param(near._ssl)
     try:
-        address = ipaddress.ip_address(host).packed
+        assert expect_host(near._ssl, ipaddress.ip_address(host))
     except ValueError:
-        assert lib.X509_VERIFY_PARAM_set1_host(parameters, host.encode(), len(host)) == 1
-    else:
-        assert lib.X509_VERIFY_PARAM_set1_ip(parameters, address, len(address)) == 1
+        assert expect_host(near._ssl, host.encode())
 
 
 def _run(near: SSL.Connection, far: SSL.Connection | None) -> str:
