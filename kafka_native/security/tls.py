@@ -6,25 +6,18 @@ of Python's runs when it is used: keys are decrypted here, and there is no callb
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timezone
 from typing import Final
 
 from OpenSSL import SSL, crypto
 
 from kafka_native.config import Config
-from kafka_native.errors import KafkaException
 
-from . import explaining
+from . import cipher_suites, explaining
 from .authorities import Authorities, reasons
 from .certificates import Identity, identity, keystore, revocation_lists, subject
 from .openssl import ffi, lib, library_version, set_list
 from .sources import Files, Material, refuse
-
-_NEVER: Final = ("!aNULL", "!eNULL")
-"""Suites that nobody gets: without a certificate, or without encryption."""
-_SUITES: Final = "SSL_CTX_set_cipher_list"
-_SUITES_13: Final = "SSL_CTX_set_ciphersuites"
 
 
 class TlsContext:
@@ -63,6 +56,7 @@ class TlsContext:
             self._show(own)
         self.identity: Final = own and own._replace(key=None)
         """The client's own certificate, None where none is set. The key is in the context alone."""
+        cipher_suites.check_offered(self.context)
         if not self.verifies:
             self.remarks.append(
                 "enable.ssl.certificate.verification=false: whoever answers in the brokers' place isn't noticed"
@@ -84,7 +78,8 @@ class TlsContext:
         :param verify_error: An X509_V_ERR number, 0 if the certificate was no problem.
         :param host: What was connected to, as in the broker's address.
         :param port: Its port.
-        :param certificate: The broker's own certificate in DER form, empty if it isn't known.
+        :param certificate: The broker's own certificate in DER form, empty if it isn't known. Where the cause is one
+            above it, that one follows.
         """
         # Without verification there is a result, too, but it isn't what failed.
         failure = explaining.Failure(reason, verify_error if self.verifies else 0, host, port, certificate)
@@ -97,21 +92,7 @@ class TlsContext:
 
     def _restrict(self) -> None:
         """Cipher suites, curves and signature algorithms, where the user wants others than OpenSSL does."""
-        pointer, suites = self.context._context, self._config.text("ssl.cipher.suites")
-        names = [name for name in re.split(r"[:,\s]+", suites) if name]
-        newer = [name for name in names if name.startswith("TLS_") and "_WITH_" not in name]
-        older = [name for name in names if name not in newer]
-        if suites and not names:
-            refuse(f'ssl.cipher.suites: "{suites}" names no suite')
-        if newer:
-            set_list(pointer, _SUITES_13, newer, "ssl.cipher.suites")
-        if older:
-            set_list(pointer, _SUITES, older, "ssl.cipher.suites", always=_NEVER)
-        elif newer:
-            self.context.set_min_proto_version(SSL.TLS1_3_VERSION)
-        unknown = [*_unknown(_SUITES_13, newer), *_unknown(_SUITES, older)]
-        if unknown:
-            self.remarks.append(f"ssl.cipher.suites: {library_version()} has no {', '.join(unknown)}")
+        self.remarks.extend(cipher_suites.restrict(self.context, self._config.text(cipher_suites.PROPERTY)))
         self._offer("ssl.curves.list", "SSL_CTX_set1_curves_list")
         self._offer("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list")
 
@@ -147,19 +128,6 @@ class TlsContext:
         if not first <= now <= last:
             when = f"expired on {last:%Y-%m-%d}" if now > last else f"isn't valid before {first:%Y-%m-%d}"
             self.remarks.append(f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}")
-
-
-def _unknown(function: str, names: list[str]) -> list[str]:
-    """Those that this OpenSSL passes over in silence. Expressions (``!RC4``, ``DEFAULT@SECLEVEL=1``) aren't names."""
-    scratch = SSL.Context(SSL.TLS_CLIENT_METHOD)
-    found = []
-    for name in names:
-        try:
-            if re.fullmatch(r"[A-Za-z0-9_-]+", name):
-                set_list(scratch._context, function, [name], "")
-        except KafkaException:
-            found.append(name)
-    return found
 
 
 def _identity_of(config: Config, files: Files) -> Identity | None:
