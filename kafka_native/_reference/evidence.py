@@ -112,7 +112,7 @@ _OF_BOTH: Final = {
     "reconnect.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_connections_end_at_the_most", "csrc/engine/broker.c::reconnect_backoff_max_ms"
     ),
-    "ssl.cipher.suites": _at(f"{_HANDSHAKES}test_cipher_suites", _TLS),
+    "ssl.cipher.suites": _at(f"{_HANDSHAKES}test_cipher_suites", "kafka_native/security/cipher_suites.py"),
     "ssl.curves.list": _at(f"{_HANDSHAKES}test_curves", _TLS),
     "ssl.sigalgs.list": _at(f"{_HANDSHAKES}test_signature_algorithms", _TLS),
     "ssl.key.location": _at(f"{_HANDSHAKES}test_encrypted_key", _TLS),
@@ -123,6 +123,7 @@ _OF_BOTH: Final = {
     "ssl.ca.location": _at(f"{_HANDSHAKES}test_ca_directory_of_pem_files", "kafka_native/security/authorities.py"),
     "ssl.ca.pem": _at(f"{_HANDSHAKES}test_ca_file_and_text_add_up", "kafka_native/security/authorities.py"),
     "ssl.crl.location": _at(f"{_HANDSHAKES}test_revocation_list", _TLS),
+    "ssl.crl.check": _at(f"{_HANDSHAKES}test_revoked_intermediate", _TLS),
     "ssl.keystore.location": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "ssl.keystore.password": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "enable.ssl.certificate.verification": _at(

@@ -49,6 +49,19 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "before the host if it wants a login. TLS goes through it to the broker: docs/guide/proxies.md.",
     ),
     Property(
+        "ssl.crl.check",
+        "enum",
+        BOTH,
+        LOW,
+        default="leaf",
+        choices=("leaf", "chain"),
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc="Which certificates are looked up in the lists of ssl.crl.location. leaf: the broker's own, as librdkafka "
+        "does. chain: also those of the CAs above it; the file then needs a list of each CA up to the root, and "
+        "ssl.ca.location the root.",
+    ),
+    Property(
         "sasl.aws.region",
         "string",
         BOTH,

@@ -23,7 +23,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="Cipher suites to offer, in OpenSSL's notation; those of TLS 1.3 (TLS_...) in the same list.",
+        doc="Cipher suites to offer, in OpenSSL's notation; those of TLS 1.3 (TLS_...) in the same list. Suites "
+        "without encryption or authentication are an error.",
     ),
     Property(
         "ssl.curves.list",
@@ -228,7 +229,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         default="https",
         choices=("none", "https"),
         state=State.EFFECTIVE,
-        doc="https: the broker's certificate has to name the host, or the address, that was connected to.",
+        doc="https: the broker's certificate has to name the host, or the address, that was connected to, in its "
+        "subjectAltName. none: any certificate of a trusted authority will do.",
     ),
     Property(
         "ssl.certificate.verify_cb",

@@ -33,6 +33,7 @@ class Encryption:
         self._config = config
         self._log = log
         self._outages = Outages()  # of the files
+        self._warned: set[str] = set()
         self._context = self._made()
 
     @classmethod
@@ -45,7 +46,9 @@ class Encryption:
 
         context = TlsContext(self._config)
         for remark in context.remarks:
-            self._log.warning("%s", remark)
+            if remark not in self._warned:  # once a client: a renewed context has the same ones
+                self._warned.add(remark)
+                self._log.warning("%s", remark)
         self._log.debug("%r", context)
         return context
 

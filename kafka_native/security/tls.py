@@ -61,6 +61,11 @@ class TlsContext:
             self.remarks.append(
                 "enable.ssl.certificate.verification=false: whoever answers in the brokers' place isn't noticed"
             )
+        elif not self.identifies_hosts:
+            self.remarks.append(
+                "ssl.endpoint.identification.algorithm=none: whoever has a certificate of a trusted authority, for any "
+                "host, can take a broker's place"
+            )
 
     @property
     def pointer(self) -> int:
@@ -104,7 +109,12 @@ class TlsContext:
     def _set_store_flags(self) -> None:
         store, location = self.context.get_cert_store(), self._config.text("ssl.crl.location")
         assert store is not None, "a new context has a store"
-        flags = crypto.X509StoreFlags.PARTIAL_CHAIN
+        flags = crypto.X509StoreFlags.PARTIAL_CHAIN  # an intermediate authority needs no root above it
+        if self._config.text("ssl.crl.check") == "chain":
+            if not location:
+                refuse("ssl.crl.check=chain: there are no revocation lists to check with", "set ssl.crl.location")
+            # Up to the root: the list that an authority may be in is verified with the key of the one above it.
+            flags = crypto.X509StoreFlags.CRL_CHECK | crypto.X509StoreFlags.CRL_CHECK_ALL
         if location:
             for each in revocation_lists(self._files.read("ssl.crl.location", location)):
                 store.add_crl(each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
+from cryptography import x509
+from OpenSSL import SSL
 
 from kafka_native import KafkaError, KafkaException, Producer
-from kafka_native.mock import ListenerSecurity, MockCluster
+from kafka_native.mock import Identity, ListenerSecurity, MockCluster
+from kafka_native.mock.tls import TlsListener
+from kafka_native.security import cipher_suites
+from kafka_native.security.certificates import subject
 from tests.client.support import Client, fill, read_all
 from tests.proxy import Fates, Proxy, harmless
+from tests.security.certificates import issued, revocation_list
 from tests.waiting import WAIT_S
+
+ADVICE = "give the broker a certificate with subjectAltName=IP:127.0.0.1"
 
 
 class Secured(Client):
@@ -119,6 +129,95 @@ def test_a_wrong_host_is_let_in_where_names_are_not_checked(client: Secured) -> 
         fill(client, topic, 1, **{"ssl.endpoint.identification.algorithm": "none"})
     finally:
         client.cluster.present_certificate("good")
+
+
+def test_common_name_alone_is_refused_and_says_what_to_do() -> None:
+    authority = trustme.CA()
+    given = Identity(*issued(authority, "127.0.0.1", []), ca_pem=authority.cert_pem.bytes().decode())
+    with secured(certificates=given) as client:
+        host = client.cluster.address(1).rpartition(":")[0]
+        error = error_of(client)
+        assert f"names no host in its subjectAltName, and the common name isn't taken for one: {ADVICE}" in error.str()
+        assert host in error.str()
+        fill(client, client.topic(), 1, **{"ssl.endpoint.identification.algorithm": "none"})
+
+
+def test_revoked_intermediate_is_refused_by_name_where_the_chain_is_checked(tmp_path: Path) -> None:
+    root = trustme.CA(organization_name="Root")
+    below = root.create_child_ca()
+    leaf, ca_pem = below.issue_cert("127.0.0.1", "localhost"), root.cert_pem.bytes().decode()
+    chain = "".join(each.bytes().decode() for each in leaf.cert_chain_pems)
+    path = tmp_path / "crl.pem"
+    conf = {"ssl.crl.location": str(path), "ssl.crl.check": "chain"}
+    with secured(certificates=Identity(chain, leaf.private_key_pem.bytes().decode(), ca_pem)) as client:
+        path.write_text(revocation_list(root) + revocation_list(below))
+        fill(client, client.topic(), 1, **conf)
+        path.write_text(revocation_list(root, below) + revocation_list(below))
+        text = error_of(client, **conf).str()
+        own = subject(x509.load_pem_x509_certificate(below.cert_pem.bytes()))
+        assert f": {own}, a CA above the certificate of " in text
+        assert f"is revoked, says ssl.crl.location={path}" in text
+        path.write_text(revocation_list(below))
+        text = error_of(client, **conf).str()
+        assert f"which issued the CA '{own}' above it: add that list, or set ssl.crl.check=leaf" in text
+        fill(client, client.topic(), 1, **{**conf, "ssl.crl.check": "leaf"})
+
+
+def test_suite_that_encrypts_nothing_is_no_connection(client: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if OpenSSL had agreed to it by whatever mistake: the transport looks at the outcome, and sends nothing."""
+    suite, made = "ECDHE-ECDSA-NULL-SHA:@SECLEVEL=0", TlsListener._make
+
+    def unencrypted(listener: TlsListener, identity: Identity) -> Any:
+        context = made(listener, identity)
+        context.set_ciphers(suite)
+        return context
+
+    def demand(context: SSL.Context, _: str) -> list[str]:
+        context.set_cipher_list(suite.encode())
+        return []
+
+    monkeypatch.setattr(TlsListener, "_make", unencrypted)
+    monkeypatch.setattr(cipher_suites, "restrict", demand)
+    monkeypatch.setattr(cipher_suites, "check_offered", lambda context: None)
+    with secured(tls_versions=("TLSv1.2", "TLSv1.2")) as weak:
+        error = error_of(weak)
+        assert "protects nothing, so nothing is sent to it" in error.str()
+        assert "the negotiated cipher suite has no encryption" in error.str()
+        assert weak.cluster.handshakes[0].cipher == "ECDHE-ECDSA-NULL-SHA"
+        assert not any(seen.resumed for seen in weak.cluster.handshakes)
+
+
+def test_what_weakens_tls_is_warned_of_once_a_client(client: Secured, tmp_path: Path) -> None:
+    lines: list[str] = []
+    path = tmp_path / "ca.pem"
+    path.write_text(client.cluster.ca_pem)
+    conf: dict[str, Any] = {
+        "ssl.ca.pem": None,
+        "ssl.ca.location": str(path),
+        "ssl.endpoint.identification.algorithm": "none",
+        "ssl.cipher.suites": "DEFAULT@SECLEVEL=1",
+        "logger": _logger(lines),
+    }
+    topic = client.topic()
+    with client.producer(**conf) as producer:
+        producer.produce(topic, b"1", partition=0)
+        assert producer.flush(WAIT_S) == 0
+        path.write_text(client.cluster.ca_pem + "\n")
+        for broker in client.cluster.broker_ids:
+            client.cluster.disconnect(broker)
+        until(producer, lambda: any("certificates have changed" in line for line in lines))
+    for name in ("ssl.endpoint.identification.algorithm=none", "@SECLEVEL=1"):
+        assert len([line for line in lines if line.startswith("WARNING") and name in line]) == 1, lines
+
+
+def _logger(lines: list[str]) -> logging.Logger:
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(f"{record.levelname} {record.getMessage()}")
+
+    logger = logging.Logger("of this test", logging.INFO)
+    logger.addHandler(Collector())
+    return logger
 
 
 def test_nobody_is_verified_where_that_is_asked_for(client: Secured, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,8 +13,8 @@ import trustme
 
 from kafka_native import KafkaException
 from kafka_native.security import authorities
-from tests.security.certificates import DAY, NOW, PASSWORD, encrypted
-from tests.security.handshakes import HOST, PORT, chain_of, der_of, key_of, pem, tls
+from tests.security.certificates import DAY, NOW, PASSWORD, encrypted, issued
+from tests.security.handshakes import HOST, PORT, chain_of, der_of, der_of_pem, key_of, pem, tls
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTHORITY = trustme.CA()
@@ -24,6 +24,10 @@ YOUNG = AUTHORITY.issue_cert(HOST, not_before=NOW + timedelta(days=2), not_after
 OWN, OTHER = (AUTHORITY.issue_cert(f"{name}@example.org", common_name=name) for name in ("client", "other"))
 BY_CERTIFICATE = {62: BROKER, 10: OLD, 9: YOUNG, 20: BROKER, 18: BROKER, 23: BROKER, 3: BROKER, 12: BROKER}
 """By OpenSSL's number of what is wrong with it."""
+NAMELESS = der_of_pem(issued(AUTHORITY, HOST, [])[0])
+BELOW = AUTHORITY.create_child_ca()
+BELOW_AND_ITS_CA = der_of(BELOW.issue_cert(HOST)) + der_of_pem(pem(BELOW))
+"""A broker's certificate, and the CA above it that is the cause."""
 REASONS = (
     "wrong version number",
     "unexpected eof while reading",
@@ -57,6 +61,9 @@ def of_handshakes(properties: dict[str, Any]) -> Iterator[str]:
     context = tls(properties)
     for error, leaf in BY_CERTIFICATE.items():
         yield context.explain("certificate verify failed", error, "b3", PORT, der_of(leaf))
+    yield context.explain("certificate verify failed", 62, HOST, PORT, NAMELESS)
+    for error in (23, 3):
+        yield context.explain("certificate verify failed", error, HOST, PORT, BELOW_AND_ITS_CA)
     for reason in REASONS:
         yield context.explain(reason, 0, HOST, PORT, b"")
 
@@ -75,6 +82,7 @@ def test_table_about_tls_has_the_texts_that_are_said(tmp_path: Path, monkeypatch
     own = {"ssl.certificate.pem": chain_of(OWN), "ssl.key.pem": key_of(OWN)}
     said = [*of_handshakes(trusting), *of_handshakes({**trusting, **own})]
     said.append(of_properties({**trusting, **own, "ssl.key.pem": key_of(OTHER)}))
+    said.append(of_properties({**trusting, "ssl.cipher.suites": "eNULL"}))
     locked = {**own, "ssl.key.pem": encrypted(OWN), "ssl.key.password": f"{PASSWORD}-not"}
     said.append(of_properties({**trusting, **locked}))
     for name in authorities.ENVIRONMENT:

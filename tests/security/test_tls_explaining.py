@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 import trustme
+from cryptography import x509
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from OpenSSL import SSL
 
+from kafka_native.cleaning import clean
+from kafka_native.security.certificates import subject
 from kafka_native.security.tls import TlsContext
-from tests.security.certificates import DAY, NOW, hostile, revocation_list
-from tests.security.handshakes import HOST, PORT, chain_of, der_of, key_of, pem, server, shake, tls
+from tests.security.certificates import DAY, NOW, hostile, issued, revocation_list
+from tests.security.handshakes import HOST, PORT, chain_of, der_of, der_of_pem, key_of, pem, server, shake, tls
 
 AUTHORITY = trustme.CA(organization_name="Authority")
 SOME_CERTIFICATES = [
@@ -90,6 +93,46 @@ def test_revoked(tmp_path: Path) -> None:
     assert f"ssl.crl.location={path} has no list of its issuer" in told(trusting(ssl_crl_location=str(path)))
     path.write_text(revocation_list(AUTHORITY, days=-1))
     assert f"in ssl.crl.location={path} is too old" in told(trusting(ssl_crl_location=str(path)))
+
+
+def test_revoked_above(tmp_path: Path) -> None:
+    """The one above the broker's certificate that is the cause follows it, as the transport gives them."""
+    path, below = tmp_path / "crl.pem", AUTHORITY.create_child_ca()
+    own = x509.load_pem_x509_certificate(below.cert_pem.bytes())
+    both = der_of(below.issue_cert(HOST)) + der_of_pem(pem(below))
+    path.write_text(revocation_list(AUTHORITY))
+    context = trusting(ssl_crl_location=str(path), ssl_crl_check="chain")
+    whose = subject(own)
+    texts = {error: context.explain("", error, HOST, PORT, both) for error in (23, 3, 12, 8, 2)}
+    lists = f"ssl.crl.location={path}"
+    assert texts[23].startswith(f"{whose}, a CA above the certificate of b1.example:9093, is revoked, says {lists}")
+    assert f"{lists} has no list of '{clean(own.issuer.rfc4514_string())}', which issued the CA '{whose}'" in texts[3]
+    assert "or set ssl.crl.check=leaf, which checks the broker's own certificate alone" in texts[3]
+    assert f"the list of the CA '{clean(own.issuer.rfc4514_string())}' in {lists} is too old" in texts[12]
+    assert "isn't signed by a trusted CA of this name: ssl.ca.location needs that CA" in texts[8]
+    assert "ssl.crl.check=chain needs all CAs up to the root, and '" in texts[2]
+
+
+def test_expired_above_is_named() -> None:
+    old = chain_of(AUTHORITY.issue_cert("x", common_name="old CA", not_before=NOW - 9 * DAY, not_after=NOW - 2 * DAY))
+    both = der_of(BROKER) + der_of_pem(old)
+    text = trusting().explain("certificate verify failed", 10, HOST, PORT, both)
+    assert text.startswith("a certificate above the certificate of b1.example:9093, CN=old CA")
+    assert f" expired on {NOW - 2 * DAY:%Y-%m-%d}" in text
+
+
+def test_certificate_with_a_common_name_alone() -> None:
+    der = der_of_pem(issued(AUTHORITY, HOST, [])[0])
+    text = trusting().explain("certificate verify failed", 62, HOST, PORT, der)
+    assert text.startswith("the certificate of b1.example:9093, CN=b1.example, names no host in its subjectAltName")
+    assert "give the broker a certificate with subjectAltName=DNS:b1.example, or set ssl.endpoint" in text
+    assert "subjectAltName=IP:10.0.0.1" in trusting().explain("", 64, "10.0.0.1", PORT, der)
+
+
+@pytest.mark.parametrize("flaw", ["the negotiated cipher suite has no encryption", "the peer showed no certificate"])
+def test_handshake_that_protects_nothing(flaw: str) -> None:
+    text = trusting().explain(flaw, 0, HOST, PORT, b"")
+    assert text == f"the TLS of b1.example:9093 protects nothing, so nothing is sent to it (OpenSSL: {flaw})"
 
 
 def test_listener_without_tls() -> None:
@@ -193,4 +236,4 @@ def test_names_of_a_hostile_certificate_are_cut_and_cleaned() -> None:
     assert "evil" in text
     text = trusting().explain("certificate verify failed", 62, HOST, PORT, hostile([], common_name))
     assert text.isprintable()
-    assert "is for evil" in text
+    assert "evil" in text

@@ -181,6 +181,39 @@ def test_revocation_list(authority: trustme.CA, broker: trustme.LeafCert, tmp_pa
     assert not shake(tls(other), server(broker)).succeeded
 
 
+def test_revoked_intermediate(authority: trustme.CA, tmp_path: Path) -> None:
+    """Root, intermediate, broker: with ssl.crl.check=chain an intermediate that is revoked takes its brokers along."""
+    below = authority.create_child_ca()
+    leaf, path = below.issue_cert(HOST), tmp_path / "crl.pem"
+    chain = {"ssl.ca.pem": pem(authority), "ssl.crl.location": str(path), "ssl.crl.check": "chain"}
+    leaf_alone = {**chain, "ssl.crl.check": "leaf"}
+    path.write_text(revocation_list(authority) + revocation_list(below))
+    assert shake(tls(chain), server(leaf)).succeeded
+    path.write_text(revocation_list(authority, below) + revocation_list(below))
+    assert shake(tls(chain), server(leaf)).verify_error == 23
+    assert shake(tls(leaf_alone), server(leaf)).succeeded, "the broker's own certificate isn't revoked"
+    path.write_text(revocation_list(authority) + revocation_list(below, leaf))
+    assert shake(tls(chain), server(leaf)).verify_error == 23
+    assert shake(tls(leaf_alone), server(leaf)).verify_error == 23
+
+
+def test_list_that_is_missing_for_a_chain(authority: trustme.CA, tmp_path: Path) -> None:
+    below = authority.create_child_ca()
+    leaf, path = below.issue_cert(HOST), tmp_path / "crl.pem"
+    chain = {"ssl.ca.pem": pem(authority), "ssl.crl.location": str(path), "ssl.crl.check": "chain"}
+    path.write_text(revocation_list(below))
+    assert shake(tls(chain), server(leaf)).verify_error == 3, "no list of the root: nobody is let in"
+    assert shake(tls({**chain, "ssl.crl.check": "leaf"}), server(leaf)).succeeded
+    path.write_text(revocation_list(authority, days=-2) + revocation_list(below))
+    assert shake(tls(chain), server(leaf)).verify_error == 12
+    # An authority that is trusted without its root: nothing says whether it is revoked.
+    path.write_text(revocation_list(authority) + revocation_list(below))
+    assert shake(tls({**chain, "ssl.ca.pem": pem(below)}), server(leaf)).verify_error == 2
+    assert shake(tls({**chain, "ssl.ca.pem": pem(below) + pem(authority)}), server(leaf)).succeeded
+    with pytest.raises(KafkaException, match=r"ssl\.crl\.check=chain.*hint: set ssl\.crl\.location"):
+        tls({"ssl.ca.pem": pem(authority), "ssl.crl.check": "chain"})
+
+
 # --- versions, suites, curves, signatures ---
 
 
@@ -218,7 +251,7 @@ def test_cipher_suites(authority: trustme.CA, broker: trustme.LeafCert) -> None:
 
 
 def test_suites_without_certificates_are_never_offered(authority: trustme.CA) -> None:
-    context = tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": "ALL:eNULL@SECLEVEL=0"})
+    context = tls({"ssl.ca.pem": pem(authority), "ssl.cipher.suites": "ALL:COMPLEMENTOFDEFAULT@SECLEVEL=0"})
     offered = SSL.Connection(context.context, None).get_cipher_list()
     assert offered
     assert not [name for name in offered if "NULL" in name or name.startswith(("ADH-", "AECDH-"))]
