@@ -6,6 +6,12 @@ direction of writing show another text than there is. None of them is printable,
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+"""What `escaped` makes of a character that isn't printable."""
+
 
 def printable(text: str) -> str:
     """A text as one line without what a terminal would obey; ``?`` for each character that isn't printable."""
@@ -16,3 +22,27 @@ def clean(text: str, length_max: int = 80) -> str:
     """The same, and not too long."""
     shown = printable(text[: length_max + 1])
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    r"""A text as one line, with ``\x1b`` or ``\u202e`` for each character that isn't printable.
+
+    Different texts stay different: where a text has such a character, or already looks as if it had one, its
+    backslashes are doubled.
+    """
+    if text.isprintable() and _ESCAPE.search(text) is None:
+        return text
+    return "".join(_escape(each) for each in text.replace("\\", "\\\\"))
+
+
+def escaped_data(data: bytes) -> str:
+    r"""Bytes of a message as one line of text, with ``\xff`` for a byte that isn't UTF-8; a backslash stays one."""
+    text = data.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(_escape(each) for each in text)
+
+
+def _escape(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from kafka_native.cli import kcat
 from kafka_native.cli.errors import SIGTERM_STATUS, Terminated, told_in_a_line
+from kafka_native.cli.printing import cleaned_errors
 from kafka_native.types import version
 
 PROGRAM = "kafka-native"
@@ -66,6 +67,11 @@ class Commands(click.Group):
         """Kcat's arguments are translated first."""
         return super().parse_args(ctx, kcat.translated(args))
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Reads the command line as far as the command's name."""
+        with cleaned_errors():
+            return super().make_context(*args, **more)
+
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
         """Runs a command line, as click has it."""
         with _ended_by_sigterm():
@@ -73,7 +79,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, and makes a line and an exit status of what it fails with."""
-        with told_in_a_line():
+        with cleaned_errors(), told_in_a_line():
             return super().invoke(ctx)
 
 

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from kafka_native import KafkaException
 from kafka_native._reference.property import CONSUMER, PRODUCER
+from kafka_native.cli.printing import log_to_stderr
 from kafka_native.config import PROPERTIES, Role, read_properties
 from kafka_native.errors import KafkaError
 
@@ -90,7 +91,7 @@ def connected(*, required: bool = True) -> Callable[[Command], Command]:
             merged = _merged(bootstrap, extra, config_file)
             if debug:
                 merged["debug"] = debug
-            logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+            log_to_stderr()
             if merged.get("debug"):
                 logging.getLogger("kafka_native").setLevel(logging.DEBUG)
             connection = Connection(merged, timeout_s)

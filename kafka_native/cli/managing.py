@@ -16,6 +16,7 @@ from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
 from kafka_native.cli.connecting import Connection
 from kafka_native.cli.errors import FAILED_STATUS, Failed, line_of
+from kafka_native.cli.printing import confirm
 from kafka_native.cli.showing import Output
 from kafka_native.config import duration_ms
 
@@ -93,7 +94,7 @@ def make_sure(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Failed(f"{question} Nobody can be asked here: say --yes")
-    click.confirm(question, abort=True, err=True)
+    confirm(question)
 
 
 # Types of options and arguments: click calls them with what was written.

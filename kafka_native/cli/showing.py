@@ -1,19 +1,25 @@
-"""What commands print: results on stdout, as tables or with ``--json`` as JSON; remarks and progress on stderr."""
+"""What commands print: results on stdout, as tables or with ``--json`` as JSON; remarks and progress on stderr.
+
+Names and texts from the network are cleaned here and in `printing`, whatever a command has put into them.
+"""
 
 from __future__ import annotations
 
 import base64
 import enum
 import functools
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
+
+from kafka_native.cleaning import escaped
+from kafka_native.cli import printing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,14 +27,45 @@ UNBOUND = 10_000
 """Columns of a console that is no terminal: nothing that another program reads is cut off or wrapped."""
 
 
-def printer() -> Console:
+class CleanConsole(Console):
+    """A console that prints strings as they are: cleaned, and nothing in them is markup.
+
+    A string that comes from the network is one line: make it a `styled` text.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        """As rich's."""
+        super().__init__(**options, highlight=False, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Called for each string, in tables too. Their line ends stay: headings have some."""
+        return super().render_str("\n".join(escaped(line) for line in text.split("\n")), **options)
+
+
+def printer() -> CleanConsole:
     """Stdout: colour on a terminal only, whole lines anywhere else."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else UNBOUND)
+    return CleanConsole(width=None if sys.stdout.isatty() else UNBOUND)
 
 
-def remarks() -> Console:
+def remarks() -> CleanConsole:
     """Stderr, for what isn't the result."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return CleanConsole(stderr=True, soft_wrap=True)
+
+
+def status() -> Status:
+    """A line on stderr that is kept up to date: `Status.update` with a `styled` text."""
+    return Status(styled(""), console=remarks())
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """A line of rich's: texts, or texts with a style. Each is cleaned, whatever is in it."""
+    pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+    return Text.assemble(*((escaped(text), style) for text, style in pairs))
+
+
+def styled_lines(lines: Iterable[str]) -> Text:
+    """Several lines."""
+    return Text("\n").join(styled(line) for line in lines)
 
 
 class Output:
@@ -51,20 +88,20 @@ class Output:
 
     def document(self, data: Any) -> None:
         """One JSON document, whatever ``--json`` says."""
-        click.echo(json.dumps(data, indent=2, default=plain, ensure_ascii=False))
+        printing.print_json(data, indent=2, default=plain)
 
     def line(self, data: Any) -> None:
         """One JSON document in a line, of those that come one after the other."""
-        click.echo(json.dumps(data, default=plain, ensure_ascii=False))
+        printing.print_json(data, default=plain)
 
     def say(self, text: str) -> None:
         """A line of the result for people; with ``--json`` nothing."""
         if not self.as_json:
-            click.echo(text)
+            printing.echo(text)
 
     def remark(self, text: str) -> None:
         """A line that isn't the result, on stderr."""
-        click.echo(text, err=True)
+        printing.remark(text)
 
 
 def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> Table:
@@ -74,7 +111,7 @@ def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], 
         right = any(isinstance(record.get(key), (int, float)) for record in records)
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
     for record in records:
-        table.add_row(*(Text(shown(record.get(key))) for key in headings))
+        table.add_row(*(styled(shown(record.get(key))) for key in headings))
     return table
 
 

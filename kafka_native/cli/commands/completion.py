@@ -7,6 +7,7 @@ from click.shell_completion import get_completion_class
 
 from kafka_native.cli.app import PROGRAM
 from kafka_native.cli.errors import Failed
+from kafka_native.cli.printing import echo
 
 VARIABLE = "_KAFKA_NATIVE_COMPLETE"
 """How the script asks the program; click derives it from the program's name."""
@@ -26,4 +27,4 @@ def command(context: click.Context, shell: str) -> None:
     made = get_completion_class(shell)
     if made is None:
         raise Failed(f"this version of click has no completion for {shell}")
-    click.echo(made(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+    echo(*made(context.find_root().command, {}, PROGRAM, VARIABLE).source().splitlines())

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.diagnosis import Diagnosis, Step, diagnose
-from kafka_native.cli.showing import Output, json_option, printer
+from kafka_native.cli.showing import Output, json_option, printer, status, styled
 
 MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("FAILED", "bold red")}
 MARKS["skipped"] = ("skipped", "dim")
@@ -32,13 +31,13 @@ def command(
     Does what a client does, step by step, and says of each step what came of it, the likely cause and what to set. The
     exit status says which kind of step has failed first: see the documentation.
     """
-    with Console(stderr=True).status("") if sys.stderr.isatty() else _Silence() as status:
+    with status() if sys.stderr.isatty() else nullcontext() as line:
         found = diagnose(
             connection.properties,
             topics=tuple(dict.fromkeys(topics)),
             groups=tuple(dict.fromkeys(groups)),
             timeout_s=connection.timeout_s,
-            tell=status.update,
+            tell=lambda text: None if line is None else line.update(styled(text)),
         )
     if output.as_json:
         output.document(
@@ -54,46 +53,35 @@ def command(
     raise click.exceptions.Exit(found.exit_code)
 
 
-class _Silence:
-    """In the place of a display of what is being tried."""
-
-    def __enter__(self) -> _Silence:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        return None
-
-    def update(self, _text: str) -> None:
-        """Nobody sees it."""
-
-
 def _show(found: Diagnosis, quiet: bool) -> None:
     console = printer()
     for step in found.steps:
         if quiet and step.status in ("ok", "skipped"):
             continue
-        console.print(_line(step), soft_wrap=True)
+        console.print(styled(*_parts(step)), soft_wrap=True)
         indent = " " * (STATUS_WIDTH + 1)
         if step.cause:
-            console.print(Text(f"{indent}cause: {step.cause}"), soft_wrap=True)
+            console.print(styled(f"{indent}cause: {step.cause}"), soft_wrap=True)
         if step.advice:
-            console.print(Text(f"{indent}to do: {step.advice}"), soft_wrap=True)
+            console.print(styled(f"{indent}to do: {step.advice}"), soft_wrap=True)
     warnings = sum(step.status == "warning" for step in found.steps)
+    console.print()
     if found.failed is not None:
-        console.print(Text(f"\nThis connection fails at: {found.failed} (exit status {found.exit_code})", "bold red"))
+        text = f"This connection fails at: {found.failed} (exit status {found.exit_code})"
+        console.print(styled((text, "bold red")))
     elif warnings:
-        console.print(Text(f"\nClients can connect; {warnings} warnings", "yellow"))
+        console.print(styled((f"Clients can connect; {warnings} warnings", "yellow")))
     else:
-        console.print(Text("\nClients can connect", "green"))
+        console.print(styled(("Clients can connect", "green")))
 
 
-def _line(step: Step) -> Text:
+def _parts(step: Step) -> list[str | tuple[str, str]]:
     word, style = MARKS[step.status]
     took = "" if step.status == "skipped" else f"  ({step.seconds * 1000:.0f} ms)"
     target = f"{step.target}: " if step.target else ""
-    return Text.assemble(
+    return [
         (f"{word:<{STATUS_WIDTH}} ", style),
         (f"{step.kind:<{KIND_WIDTH}} ", "bold"),
         f"{target}{step.text}",
         (took, "dim"),
-    )
+    ]

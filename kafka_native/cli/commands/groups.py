@@ -30,7 +30,7 @@ from kafka_native.cli.managing import (
     topic_partitions,
     yes_option,
 )
-from kafka_native.cli.showing import Output, json_option, printer, table_of
+from kafka_native.cli.showing import Output, json_option, printer, styled_lines, table_of
 
 STATES = {
     "preparing-rebalance": ConsumerGroupState.PREPARING_REBALANCING,
@@ -239,16 +239,19 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
             now, behind = time.time(), total(records)
             change = "" if before is None else f", {(behind - before[1]) / (now - before[0]):+.0f}/s"
             moment = time.strftime("%H:%M:%S", time.localtime(now))
-            problems = "".join(f"\nError: {name}: {why}" for name, why in errors.items())
-            line = f"{moment} total lag: {behind}{change}{problems}"
+            lines = [
+                f"{moment} total lag: {behind}{change}",
+                *(f"Error: {name}: {why}" for name, why in errors.items()),
+            ]
             if isinstance(screen, Live):
                 made = table_of(records, LAG_HEADINGS)
-                made.caption, made.caption_justify = line, "left"
+                made.caption, made.caption_justify = styled_lines(lines), "left"
                 screen.update(made, refresh=True)
             elif output.as_json:
                 output.line({"time": now, "total": behind, "partitions": records, "errors": errors})
             else:
-                output.say(line)
+                for line in lines:
+                    output.say(line)
             before = now, behind
             time.sleep(every_s)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kafka_native import KafkaException
@@ -21,6 +20,7 @@ from kafka_native.cli.connecting import properties
 from kafka_native.cli.defaulting import Defaulting
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
+from kafka_native.cli.showing import CleanConsole, Output, printer, remarks
 from kafka_native.cli.topics import create_topic, delete_topic
 from kafka_native.types import version
 
@@ -32,7 +32,7 @@ LAST_TIMEOUT_S = 3.0
 
 
 @contextmanager
-def cluster(bootstrap: str | None, console: Console) -> Iterator[str]:
+def cluster(bootstrap: str | None, console: CleanConsole) -> Iterator[str]:
     """The cluster to measure: the one that was named, or a mock cluster of our own."""
     if bootstrap:
         console.print(f"Using the cluster at {bootstrap}")
@@ -88,7 +88,7 @@ def everything(
     Produced with produce() in a loop, consumed with consume(10000) and value(). Ends with status 1 when a message is
     missing, out of order or changed.
     """
-    console = Console(stderr=as_json)
+    console = remarks() if as_json else printer()
     drawn = None if output is None else _chart_function()  # what is missing is said before a minute has gone
     values = job.payloads(messages, size)
     wanted = {"acks": acks, "batch.size": batch_size, "linger.ms": linger}
@@ -105,14 +105,14 @@ def everything(
     console.print("Every message came back, once, in order and unchanged.")
     described = {"messages": messages, "size": size, "partitions": partitions, "acks": acks, "cpus": os.cpu_count()}
     described |= {"version": version(), "cluster": bootstrap or "mock", "properties": extra}
-    text = json.dumps({**described, "results": [asdict(outcome) for outcome in outcomes]}, indent=2) + "\n"
+    figures = {**described, "results": [asdict(outcome) for outcome in outcomes]}
     if output is not None and drawn is not None:
         output.mkdir(parents=True, exist_ok=True)
-        (output / "perf.json").write_text(text)
+        (output / "perf.json").write_text(json.dumps(figures, indent=2) + "\n")
         drawn(outcomes, f"kafka-native {version()}: {title}", output / "perf.png")
         console.print(f"Chart: {output / 'perf.png'}   Figures: {output / 'perf.json'}")
     if as_json:
-        click.echo(text, nl=False)
+        Output(as_json=True).document(figures)
 
 
 def _chart_function() -> Callable[[list[job.Outcome], str, Path], None]:
@@ -131,7 +131,7 @@ class Plan:
     keep: bool = False
 
 
-def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: Console) -> list[job.Outcome]:
+def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole) -> list[job.Outcome]:
     """One round a codec: make the topic, produce, consume, check, measure latency, delete the topic."""
     outcomes = []
     columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -16,6 +16,7 @@ from kafka_native.admin import (
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.managing import Outcomes, administration, make_sure, report, settled, tell_errors, yes_option
+from kafka_native.cli.printing import ask_secret
 from kafka_native.cli.showing import Output, json_option
 
 MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
@@ -106,8 +107,7 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
         return found
     if not sys.stdin.isatty():
         raise Failed("nobody can be asked for the password here: --password-stdin or --password-env")
-    asked: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
-    return asked
+    return ask_secret(f"Password of {user}")
 
 
 @command.command("delete")

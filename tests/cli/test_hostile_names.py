@@ -1,0 +1,501 @@
+"""Names and texts from the network never act on a terminal, a log or a program that reads JSON."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from rich.table import Table
+
+from kafka_native import Consumer, Message, Producer, ShareConsumer
+from kafka_native.cleaning import escaped, escaped_data
+from kafka_native.cli import envelope, formats, printing, showing
+from kafka_native.cli.app import COMMANDS
+from kafka_native.cli.reference import find
+from kafka_native.mock import MockCluster
+from kafka_native.mock.access import ALLOW, LITERAL, Acl, Credential
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.streams import StreamsGroupDescribeResponse, TaskIds
+from tests.cli.running import ROOT, environment, invoke
+from tests.cli.terminal import terminal
+from tests.waiting import WAIT_S
+
+MARKS = "\x1b[35m\x1b]0;title\x07\x7f\x9b2J\u202e\u200b\U000e0041[red][/]\r\nforged"
+"""ESC, BEL, DEL, a C1 control, a bidi mark, one without width, a tag, rich's markup, and a line of its own."""
+GROUP, LIVE, SHARE, STREAMS = (f"{name}{MARKS}" for name in ("group", "live", "share", "streams"))
+TOPIC, CLIENT, TRANSACTION, VALUE = (f"{name}{MARKS}" for name in ("topic", "client", "transaction", "value"))
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+OWN_COLOURS = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[32m", "\x1b[33m", "\x1b[1;31m", "\x1b[1;32m"}
+EVER = 1_000_000
+
+
+def unprintable(text: str) -> set[str]:
+    """What a terminal would obey, or wouldn't show as it is."""
+    return {each for each in text if not each.isprintable() and each != "\n"}
+
+
+# --- the functions ---
+
+
+def test_escaped_texts_are_printable_and_stay_different() -> None:
+    assert escaped("\x1b\x9b\u202e\n\U000e0041 é") == r"\x1b\x9b\u202e\x0a\U000e0041 é"
+    assert escaped(r"DOMAIN\user") == r"DOMAIN\user"
+    assert escaped("\ud83d") == r"\ud83d"
+    parts = ["", "a", "\\", "\\\\", "\x1b", r"\x1b", r"\\x1b", "\u202e", r"\u202e", "\U000e0041", r"\U000e0041"]
+    texts = {first + second + third for first in parts for second in parts for third in parts}
+    assert len({escaped(each) for each in texts}) == len(texts)
+    assert all(escaped(each).isprintable() for each in texts)
+
+
+def test_every_character_is_escaped_unless_it_is_printable() -> None:
+    for code in (*range(0x3000), *range(0xD800, 0xE010), *range(0xFE00, 0x10000), *range(0xE0000, 0xE0200)):
+        text = escaped(chr(code))
+        assert text.isprintable()
+        assert (text == chr(code)) == chr(code).isprintable()
+
+
+def test_escaped_data_shows_bytes() -> None:
+    assert escaped_data(b"\xff\x1b\xc2\x9b\n") == r"\xff\x1b\x9b\x0a"
+    assert escaped_data(rb'{"a": "\u00e9\n"}') == r'{"a": "\u00e9\n"}', "JSON can be copied"
+    assert escaped_data("€".encode()) == "€"
+
+
+def test_json_has_every_unprintable_character_as_an_escape() -> None:
+    data = {MARKS: [MARKS, "\ud800", "\U000e0041", "é", "\x7f\x80"]}
+    for indent in (None, 2):
+        text = printing.json_text(data, indent=indent)
+        assert not unprintable(text)
+        assert json.loads(text) == data
+        assert "é" in text
+
+
+# --- every command, of a cluster in which every name is hostile ---
+
+
+def poison(*names: str) -> Callable[[Any], None]:
+    """Gives these fields of a response a hostile value, wherever they are in it."""
+
+    def walk(found: Any) -> None:
+        if isinstance(found, list):
+            for each in found:
+                walk(each)
+        elif hasattr(found, "__dataclass_fields__") or hasattr(type(found), "__slots__"):
+            for name in fields(found):
+                value = getattr(found, name)
+                if name in names and (value is None or isinstance(value, str)):
+                    setattr(found, name, VALUE)
+                else:
+                    walk(value)
+
+    return walk
+
+
+def fields(found: Any) -> list[str]:
+    declared = getattr(found, "__dataclass_fields__", None)
+    return list(declared if declared is not None else type(found).__slots__)
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[MockCluster]:
+    with pytest.MonkeyPatch.context() as patch, MockCluster(brokers=2) as cluster, ExitStack() as stack:
+        for module in ("cluster", "handlers.metadata"):
+            patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
+        with cluster.lock:
+            cluster.add_topic(TOPIC, [[1, 2]], {"retention.ms": VALUE, VALUE: VALUE})
+            acl = Acl(2, f"acl{MARKS}", LITERAL, f"User:{MARKS}", VALUE, 3, ALLOW)
+            cluster.access.acls[acl] = None
+            cluster.access.users[f"user{MARKS}"] = {1: Credential(4096, b"salt", b"password")}
+            cluster.quorum.levels[f"feature{MARKS}"] = 1
+        cluster.set_committed(GROUP, {(TOPIC, 0): 0})
+        kind = StreamsGroupDescribeResponse.Group
+        tasks = kind.Member.Assignment(active_tasks=[TaskIds(subtopology_id=f"task{MARKS}", partitions=[0])])
+        member = kind.Member(member_id=VALUE, client_id=VALUE, client_host=VALUE, process_id=VALUE, assignment=tasks)
+        streams = kind(group_id=STREAMS, group_state="Stable", members=[member])
+        cluster.set_streams_group(streams)
+        cluster.edit_responses(ApiKey.DESCRIBE_CLUSTER, poison("host", "rack", "cluster_id"), count=EVER)
+        cluster.edit_responses(ApiKey.METADATA, poison("rack", "cluster_id"), count=EVER)
+        cluster.edit_responses(ApiKey.DESCRIBE_GROUPS, poison("client_host", "error_message"), count=EVER)
+        own = {"bootstrap.servers": cluster.bootstrap_servers, "client.id": CLIENT}
+        producer = stack.enter_context(Producer({**own, "transactional.id": TRANSACTION}))
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        producer.produce(TOPIC, MARKS.encode(), key=MARKS.encode(), headers=[(MARKS, MARKS.encode())], timestamp=1)
+        assert producer.flush(WAIT_S) == 0
+        live = {**own, "group.id": LIVE, "group.instance.id": f"instance{MARKS}"}
+        consumer = stack.enter_context(Consumer(live))
+        consumer.subscribe([TOPIC])
+        share = stack.enter_context(ShareConsumer({**own, "group.id": SHARE}))
+        share.subscribe([TOPIC])
+        with Serving(consumer, share):
+            yield cluster
+
+
+class Serving:
+    """Members that stay in their groups."""
+
+    def __init__(self, consumer: Consumer, share: ShareConsumer) -> None:
+        self._over, self._joined = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(consumer, share))
+
+    def _serve(self, consumer: Consumer, share: ShareConsumer) -> None:
+        while not self._over.is_set():
+            consumer.poll(0.05)
+            share.poll(0.05)
+            if consumer.assignment():
+                self._joined.set()
+
+    def __enter__(self) -> None:
+        self._thread.start()
+        assert self._joined.wait(WAIT_S)
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        self._thread.join(WAIT_S)
+
+
+LISTINGS: dict[str, list[str]] = {
+    "acls list": [],
+    "cluster describe": ["--fenced"],
+    "cluster features": [],
+    "configs describe": ["topic", TOPIC, "--all"],
+    "doctor": ["-t", TOPIC, "-G", GROUP],
+    "groups describe": [GROUP, LIVE, SHARE, STREAMS],
+    "groups lag": [GROUP, LIVE],
+    "groups list": ["--type", "classic", "--type", "share", "--type", "streams"],
+    "groups reset-offsets": [GROUP, "--to-latest"],
+    "metadata": [],
+    "topics describe": [TOPIC],
+    "topics list": [],
+    "topics offsets": [TOPIC],
+    "transactions describe": [TRANSACTION],
+    "transactions hanging": ["--max-transaction-timeout", "1s"],
+    "transactions list": [],
+    "users list": [],
+}
+"""Commands that change nothing, with what they are about."""
+
+OTHERS: dict[str, list[str]] = {
+    "acls create": ["-t", TOPIC, "--principal", VALUE, "--operation", "nosuch"],
+    "acls delete": ["--all"],
+    "cluster update-features": [f"{VALUE}=1", "--dry-run"],
+    "configs set": ["topic", TOPIC, f"retention.ms={VALUE}", "--dry-run"],
+    "configs unset": ["topic", TOPIC, VALUE, "--dry-run"],
+    "groups delete": [LIVE, "-y"],
+    "groups delete-offsets": [LIVE, "-t", TOPIC, "-y"],
+    "topics alter": [TOPIC, "-p", "2", "--dry-run"],
+    "topics create": [TOPIC, f"new{MARKS}", "--dry-run"],
+    "topics delete": [f"nosuch{MARKS}", "-y"],
+    "topics delete-records": [TOPIC, "--before", "0", "-y"],
+    "transactions abort": [TOPIC, "0", "--start-offset", "77"],
+    "transactions fence": [TRANSACTION],
+    "users delete": [f"nosuch{MARKS}", "-y"],
+    "users set": [f"user{MARKS}"],
+    "perf produce": ["-t", f"nosuch{MARKS}"],
+    "perf consume": ["-t", f"nosuch{MARKS}"],
+    "perf latency": ["-t", f"nosuch{MARKS}"],
+    "produce": ["-t", f"nosuch{MARKS}", "-p", "77"],
+    "consume": [TOPIC, "-o", "77"],
+}
+"""Those that change something or show messages: what they say of it, or why they don't."""
+
+NAMELESS = {"completion", "mock", "perf all"}
+"""Commands that are told no names."""
+
+
+def leaves(command: click.Command, path: str) -> list[str]:
+    if not isinstance(command, click.Group):
+        return [path]
+    context = click.Context(command)
+    return [
+        leaf
+        for name in command.list_commands(context)
+        if (each := command.get_command(context, name)) is not None
+        for leaf in leaves(each, f"{path} {name}")
+    ]
+
+
+def test_every_command_is_tried() -> None:
+    everything = {leaf for name in COMMANDS for leaf in leaves(find(name), name)}
+    assert everything == {*LISTINGS, *OTHERS, *NAMELESS}
+
+
+def run(cluster: MockCluster, name: str, *more: str) -> Any:
+    words = (LISTINGS | OTHERS)[name]
+    return invoke(*name.split(), *words, *more, "-b", cluster.bootstrap_servers, "-m", "5")
+
+
+def check(text: str) -> None:
+    assert not unprintable(text), text
+    lines = text.splitlines()
+    assert not [line for line in lines if line.lstrip().startswith("forged")], "a name has begun a line"
+
+
+@pytest.mark.parametrize("name", sorted(LISTINGS | OTHERS))
+def test_no_command_prints_what_a_terminal_obeys(hostile: MockCluster, name: str) -> None:
+    done = run(hostile, name)
+    assert not isinstance(done.exception, Exception), done.exception
+    assert done.output
+    check(done.stdout)
+    check(done.stderr)
+
+
+@pytest.mark.parametrize("name", sorted(LISTINGS))
+def test_listings_show_hostile_names_so_that_they_can_be_told_apart(hostile: MockCluster, name: str) -> None:
+    done = run(hostile, name)
+    if name == "transactions hanging":
+        assert done.exit_code == 0
+        return
+    shown = done.stdout + done.stderr
+    marks = r"\x1b[35m\x1b]0;title\x07\x7f\x9b2J\u202e\u200b\U000e0041[red][/]\x0d\x0aforged"
+    assert marks in shown or (name == "doctor" and "?" in shown)
+    told = json.loads(run(hostile, name, "--json").stdout)
+    assert name == "doctor" or MARKS in "".join(strings(told))
+
+
+def strings(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from (*strings(key), *strings(value))
+    elif isinstance(data, list):
+        for each in data:
+            yield from strings(each)
+
+
+@pytest.mark.parametrize("name", sorted((LISTINGS | OTHERS).keys() - {"consume"}))
+def test_json_is_printable_too(hostile: MockCluster, name: str) -> None:
+    done = run(hostile, name, "--json")
+    check(done.stdout)
+    check(done.stderr)
+
+
+TERMINALS = ["groups describe", "groups list", "topics describe", "doctor", "metadata", "acls delete"]
+
+
+@pytest.mark.parametrize("name", TERMINALS)
+def test_on_a_terminal_there_are_our_own_colours_and_no_others(hostile: MockCluster, name: str) -> None:
+    words = [*name.split(), *(LISTINGS | OTHERS)[name], "-b", hostile.bootstrap_servers]
+    with terminal(*words, columns=4000) as screen:
+        if name == "acls delete":
+            screen.wait_for("[y/N]")
+            screen.type("n\n")
+        screen.end()
+        shown = screen.shown.replace("\r\n", "\n")
+    assert "\x1b[35m" not in shown
+    if name == "doctor":  # its line of progress is drawn over
+        shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", shown)
+    else:
+        assert set(COLOURS.findall(shown)) <= OWN_COLOURS
+    check(COLOURS.sub("", shown))
+
+
+def test_the_table_of_lag_that_changes(hostile: MockCluster) -> None:
+    words = ["groups", "lag", GROUP, f"nosuch{MARKS}", "--watch", "0.2", "-b", hostile.bootstrap_servers]
+    with terminal(*words, columns=4000) as screen:
+        shown = screen.wait_for("total lag", 3)
+    shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", COLOURS.sub("", shown))
+    assert "Error: nosuch" in shown
+    check(shown[: shown.rfind("total lag")])
+
+
+# --- errors, questions, logs, tracebacks ---
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [f"nosuch{MARKS}"],
+        ["topics", f"nosuch{MARKS}"],
+        ["topics", "list", f"--no{MARKS}"],
+        ["-F", f"nosuch{MARKS}", "-L"],
+        ["metadata", "-F", f"nosuch{MARKS}"],
+        ["metadata", "-b", f"nosuch{MARKS}:1", "-m", "0.5"],
+        ["metadata", "-b", "127.0.0.1:1", "-X", f"no{MARKS}=1"],
+        ["topics", "alter", "a", "-p", MARKS],
+        ["topics", "delete", MARKS, "-b", "127.0.0.1:1"],
+        ["consume", "a", "-p", MARKS, "-b", "127.0.0.1:1"],
+        [f"-P{MARKS}"],
+    ],
+)
+def test_errors_are_printable(words: list[str]) -> None:
+    done = invoke(*words)
+    assert done.exit_code in (1, 2)
+    assert done.stderr
+    check(done.stderr)
+
+
+def test_what_a_broker_says_of_an_error_is_printable(cluster: MockCluster) -> None:
+    def refuse(reply: Any) -> None:
+        for topic in reply.topics:
+            topic.error_code, topic.error_message = 44, MARKS
+
+    for words in ([], ["--json"]):
+        cluster.edit_responses(ApiKey.CREATE_TOPICS, refuse)
+        done = invoke("topics", "create", "a", "-b", cluster.bootstrap_servers, *words)
+        assert done.exit_code == 1
+        check(done.stdout)
+        check(done.stderr)
+
+
+def test_log_lines_are_printable() -> None:
+    formatter = printing.LogFormatter("%(levelname)s %(name)s: %(message)s")
+    try:
+        raise ValueError(MARKS)
+    except ValueError:
+        record = logging.LogRecord("name", logging.ERROR, "", 1, f"text {MARKS}", (), sys.exc_info())
+    lines = formatter.format(record).split("\n")
+    assert not unprintable("\n".join(lines))
+    assert lines[0].startswith(r"ERROR name: text \x1b[35m")
+    assert lines[0].endswith(r"\x0aforged")
+    assert lines[1].startswith("Traceback")
+
+
+def test_the_program_logs_with_it(cluster: MockCluster) -> None:
+    words = ["metadata", "-b", cluster.bootstrap_servers, "-d", "all", "-X", f"client.id={MARKS}"]
+    with terminal(*words, columns=4000) as screen:
+        assert screen.end() == 0
+    check(COLOURS.sub("", screen.shown.replace("\r\n", "\n")))
+
+
+def test_tracebacks_are_printable() -> None:
+    program = "import kafka_native.cli.app as app, kafka_native.cli as cli\n"
+    program += f"def broken(**_): raise RuntimeError({MARKS!r})\napp.cli = broken\ncli.main()\n"
+    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, check=False)
+    assert done.returncode == 1
+    assert "RuntimeError" in done.stderr.decode()
+    assert not unprintable(done.stderr.decode())
+
+
+def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(title="[red]title", caption=f"caption{MARKS}")
+    table.add_column("[red]\x1b")
+    table.add_row("[link=https://example.invalid]:smile:\x9b")
+    console = showing.printer()
+    console.print(table)
+    console.print(f"[bold]{MARKS.replace(chr(10), '')}")
+    shown = capsys.readouterr().out
+    assert not unprintable(shown)
+    for text in ("[red]title", r"[red]\x1b", r"[link=https://example.invalid]:smile:\x9b", r"[bold]\x1b[35m"):
+        assert text in shown
+
+
+PRINTS = {"echo", "secho", "echo_via_pager", "confirm", "prompt", "print", "Console", "StreamHandler"}
+RICH = {"rich", "rich.console", "rich.text", "rich.markup"}
+
+
+def test_nothing_is_printed_anywhere_else() -> None:
+    """One module prints lines, one prints with rich: what they print is cleaned there."""
+    wrong = []
+    for path in sorted((ROOT / "kafka_native" / "cli").rglob("*.py")):
+        if path.name not in ("printing.py", "showing.py"):
+            wrong += [f"{path.name}:{line}" for line in printing_lines(ast.parse(path.read_text()))]
+    assert not wrong
+
+
+def printing_lines(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            if node.module in RICH or (node.module in ("click", "logging") and names & PRINTS):
+                yield node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "print":
+                yield node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = ast.unparse(node.func.value)
+            writes = node.func.attr in ("write", "writelines") and of in ("sys.stdout", "sys.stderr")
+            if writes or (node.func.attr in PRINTS and of in ("click", "logging", *RICH)):
+                yield node.lineno
+
+
+def test_the_search_for_printing_finds_it() -> None:
+    for text in (
+        "click.echo(1)",
+        "print(1)",
+        "rich.console.Console()",
+        "sys.stderr.write('')",
+        "from rich.text import Text",
+        "from click import echo",
+    ):
+        assert list(printing_lines(ast.parse(text))), text
+
+
+# --- messages ---
+
+
+SENT = {"key": b"k\x1b[1m\xff", "value": "v\x1b]0;t\x07\x9b\u202e\n\r\t".encode()}
+HEADERS = [("h\x1b", b"\x1bh")]
+
+
+@pytest.fixture
+def sent(cluster: MockCluster) -> MockCluster:
+    cluster.create_topic("t")
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        producer.produce("t", **SENT, headers=HEADERS)
+        assert producer.flush(WAIT_S) == 0
+    return cluster
+
+
+def consumed(cluster: MockCluster, *words: str) -> str:
+    with terminal("consume", "t", "-e", "-q", "-b", cluster.bootstrap_servers, *words) as screen:
+        assert screen.end() == 0, screen.shown
+    return screen.shown
+
+
+def test_messages_on_a_terminal_are_escaped(sent: MockCluster) -> None:
+    assert consumed(sent, "-K", "=") == r"k\x1b[1m\xff=v\x1b]0;t\x07\x9b\u202e\x0a\x0d\x09" + "\r\n"
+    everything = consumed(sent, "-f", "%t %p %o %k %s %h %R %K\\n|\\n")
+    assert everything.endswith("\r\n|\r\n")
+    assert not unprintable(everything.replace("\r\n", "\n"))
+    assert r"h\x1b=\x1bh" in everything
+    assert r"\x00\x00\x00" in everything, "%R has four bytes"
+    line = consumed(sent, "-J")
+    assert not unprintable(line.replace("\r\n", "\n"))
+    assert json.loads(line)["value"].encode() == SENT["value"]
+
+
+def test_raw_is_raw(sent: MockCluster) -> None:
+    assert consumed(sent, "--raw", "-f", "%s").encode("utf-8", "surrogateescape").startswith(SENT["value"][:-3])
+    assert "\x1b[1m" in consumed(sent, "--raw", "-f", "%k")
+    assert "\u202e" in consumed(sent, "--raw", "-J")
+
+
+def test_pipes_and_files_get_the_bytes_as_they_are(sent: MockCluster, tmp_path: Path) -> None:
+    words = ["consume", "t", "-e", "-q", "-b", sent.bootstrap_servers]
+    assert invoke(*words, "-K", "=", "-D", "").stdout_bytes == SENT["key"] + b"=" + SENT["value"]
+    assert invoke(*words, "-f", "%h").stdout_bytes == b"h\x1b=\x1bh"
+    assert "\u202e" in invoke(*words, "-J").stdout
+    file = tmp_path / "out"
+    with file.open("wb") as out:
+        program = [sys.executable, "-m", "kafka_native.cli", *words]
+        subprocess.run(program, stdout=out, env=environment(), check=True)
+    assert file.read_bytes() == SENT["value"] + b"\n"
+
+
+def test_columns_are_not_written_to_a_terminal(sent: MockCluster) -> None:
+    with terminal("consume", "t", "-e", "--arrow", "-", "-b", sent.bootstrap_servers) as screen:
+        assert screen.end() == 2
+    assert "--raw" in screen.shown
+
+
+def test_all_that_comes_from_a_message_is_escaped_by_every_letter() -> None:
+    data = MARKS.encode()
+    message = Message(MARKS, 0, 0, key=data, value=data, headers=[(MARKS, data)], timestamp=(1, 27))
+    text = "".join(f"%{letter} " for letter in formats.LETTERS.split())
+    shown = formats.render_of(text, escapes=True)([message]).decode()
+    assert not unprintable(shown)
+    for form in ("raw", "json"):
+        assert not unprintable(envelope.writer(value_as=form, escapes=True)(message))
+    assert unprintable(formats.render_of(text)([message]).decode())
