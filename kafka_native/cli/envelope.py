@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafka_native import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
+from kafka_native.cli.printing import escaped_json
 from kafka_native.cli.texts import FROM_FORM, TO_FORM
 
 Header = tuple[str, bytes | None]
@@ -43,12 +44,13 @@ class Row(NamedTuple):
     value: bytes | None
 
 
-def writer(key_as: str = "raw", value_as: str = "raw") -> Callable[[Message], str]:
+def writer(key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False) -> Callable[[Message], str]:
     """What makes an envelope of a message.
 
     :param key_as: ``raw``: a string, or base64 where it is no UTF-8; ``hex``, ``base64``: that form in any case.
     :param value_as: The same; or ``json``: a value that is a JSON object or array is put in as such. Reading it back
         gives the same JSON, perhaps with other blanks in it.
+    :param escapes: What isn't printable is written as an escape of JSON; it is the same envelope.
     """
     name_of = lru_cache(_encode)
     key_of = _forms(key_as)
@@ -67,7 +69,7 @@ def writer(key_as: str = "raw", value_as: str = "raw") -> Callable[[Message], st
             f'"key":{key_of(message.key())},"value":{value_of(message.value())}}}'
         )
 
-    return write
+    return (lambda message: escaped_json(write(message))) if escapes else write
 
 
 def _text(data: bytes | None) -> Any:

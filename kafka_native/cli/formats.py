@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from kafka_native import TIMESTAMP_NOT_AVAILABLE, Message
+from kafka_native.cleaning import escaped_data
 from kafka_native.cli.texts import TO_FORM, unescaped
 
 Render = Callable[[list[Message]], bytes]
@@ -23,11 +24,14 @@ EPOCH = datetime(1970, 1, 1)
 LETTERS = "s v S R k K t p o T I h"
 
 
-def render_of(text: str, *, null: bytes = b"", key_as: str = "raw", value_as: str = "raw") -> Render:
+def render_of(
+    text: str, *, null: bytes = b"", key_as: str = "raw", value_as: str = "raw", escapes: bool = False
+) -> Render:
     r"""What makes lines of messages.
 
     :param text: A format: ``%s`` and its kin, and escapes such as ``\n``.
     :param null: What a null value, key or header is shown as.
+    :param escapes: What isn't printable in a message is written as an escape; what the format itself has stays.
     :raises click.BadParameter: There is no such letter.
     """
     key, value = _data_of(Message.key, key_as), _data_of(Message.value, value_as)
@@ -59,7 +63,7 @@ def render_of(text: str, *, null: bytes = b"", key_as: str = "raw", value_as: st
             columns.append(numbers[match[1]])
         elif match[1] in fields:
             template += b"%b"
-            columns.append(fields[match[1]])
+            columns.append(_escaped(fields[match[1]]) if escapes else fields[match[1]])
         else:
             letters = ", ".join(f"%{letter}" for letter in LETTERS.split())
             raise click.BadParameter(f"-f: there is no %{match[1]}, only {letters} and %%")
@@ -95,6 +99,10 @@ def _data_of(take: Callable[[Message], bytes | None], form: str) -> _Data:
         return [None if data is None else write(data) for data in taken]
 
     return converted
+
+
+def _escaped(column: _Column) -> _Column:
+    return lambda messages: [escaped_data(each).encode() for each in column(messages)]
 
 
 def _shown(data: _Data, null: bytes) -> _Column:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from kafka_native import Consumer, Message
 from kafka_native.cli import column_files, completing, envelope, formats, places, texts
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import ended_by_signals
+from kafka_native.cli.printing import remark
 from kafka_native.cli.reading import Reader
 
 VALUE_FORMS = (*texts.FORMS, "json")
@@ -66,6 +66,9 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
     "--value-as", type=click.Choice(VALUE_FORMS), default="raw", show_default=True,
     help="How to print values; json (with -J): JSON inside of the envelope.",
 )  # fmt: skip
+@click.option(
+    "--raw", "is_raw", is_flag=True, help="Print to a terminal as to a file: control characters of messages, too."
+)
 @click.option("-u", "--unbuffered", is_flag=True, help="A write for each message.")
 @click.option("-E", "--keep-going", is_flag=True, help="A partition's error doesn't end it.")
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on stderr.")
@@ -92,7 +95,7 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
             timeout_s=connection.timeout_s,
         )
         if not options["quiet"]:
-            reader.warn = partial(click.echo, err=True)
+            reader.warn = remark
             reader.remark = reader.warn if sys.stderr.isatty() else reader.remark
         if options["group"]:
             reader.subscribe(names)
@@ -134,6 +137,8 @@ def _check(names: list[str], options: dict[str, Any], begin: places.Place | None
     outputs = ("as_envelopes", "text", "arrow", "parquet")
     if sum(bool(options[name]) for name in outputs) > 1:
         raise click.UsageError("one of -J, -f, --arrow and --parquet")
+    if options["arrow"] == column_files.STDOUT and _escapes(options):
+        raise click.UsageError("--arrow - isn't for a terminal: send it to a file or a pipe, or say --raw")
     if options["value_as"] == "json" and not options["as_envelopes"]:
         raise click.UsageError("--value-as json is for -J")
 
@@ -154,8 +159,13 @@ def _writer(options: dict[str, Any]) -> Callable[[list[Message]], None]:
     return write_each if options["unbuffered"] else write
 
 
+def _escapes(options: dict[str, Any]) -> bool:
+    """Whether what comes from a message is printed with escapes: files and pipes get the bytes that it has."""
+    return sys.stdout.isatty() and not options["is_raw"]
+
+
 def _render(options: dict[str, Any]) -> formats.Render:
-    forms = {"key_as": options["key_as"], "value_as": options["value_as"]}
+    forms = {"key_as": options["key_as"], "value_as": options["value_as"], "escapes": _escapes(options)}
     if options["as_envelopes"]:
         encode, end = envelope.writer(**forms), texts.unescaped(options["delimiter"])
         return lambda messages: b"".join([encode(message).encode() + end for message in messages])
