@@ -2,11 +2,14 @@
 
 Which cluster is said by the words that are there already, the environment and the user's file. Whoever has pressed a
 key waits: the time is short, and where nobody answers there is nothing to complete, and nothing said.
+
+A shell puts what it is offered into the command line as it is, and runs it with Enter. So only plain names are offered.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 
 import click
@@ -19,6 +22,8 @@ from kafka_native.cli.connecting import connection_of
 TIMEOUT_S = 1.5
 MOST = 1000
 """Names are given to the shell."""
+_PLAIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")
+"""No shell has a meaning for these characters, and no name begins as an option does."""
 
 
 def topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -38,6 +43,11 @@ def groups(context: click.Context, _parameter: click.Parameter, incomplete: str)
     return _names(context, incomplete, ask)
 
 
+def is_offered(name: str) -> bool:
+    """Whether a name may be put into a command line."""
+    return _PLAIN.fullmatch(name) is not None
+
+
 def _names(
     context: click.Context, incomplete: str, ask: Callable[[AdminClient], Iterable[str]]
 ) -> list[CompletionItem]:
@@ -47,7 +57,7 @@ def _names(
         if not connection.servers:
             return []
         with AdminClient(connection.config("producer")) as admin:
-            found = sorted(name for name in ask(admin) if name.startswith(incomplete))
+            found = sorted(name for name in ask(admin) if name.startswith(incomplete) and is_offered(name))
     except (KafkaException, click.ClickException, OSError):
         return []  # no cluster, no names: there is nobody who could be told
     finally:
