@@ -278,6 +278,29 @@ def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytes
 # --- before the start ---
 
 
+@pytest.mark.parametrize("topic", ["x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"])
+def test_progress_stays_in_its_folder_whatever_a_topic_is_called(tmp_path: Path, topic: str) -> None:
+    """The names of topics are those that the files say."""
+    write(tmp_path / "files/a.parquet", [{"topic": topic, "partition": 0, "offset": 0, "value": b"v"}])
+    [lane] = lanes_of(tmp_path / "files")
+    checkpoint = tmp_path / "checkpoint"
+    progress = Progress(Folder(checkpoint))
+    progress.prepare({"source": "x"})
+    before = {*tmp_path.rglob("*")}
+    progress.write(lane, 7, 7)
+    assert progress.read(lane) == 7
+    [made] = {*tmp_path.rglob("*")} - before
+    assert made.parent == checkpoint
+    assert made.name.isprintable()
+
+
+def test_lanes_of_different_topics_have_different_names() -> None:
+    topics = ["€", " ac", "a/b", "a%2Fb", "a%2fb", "a b", "a-0", "a", "é", "e\u0301"]
+    assert len({Lane(topic, 0, (), ()).name for topic in topics}) == len(topics)
+    for topic in ("orders.eu_1-x", "or ders"):
+        assert Lane(topic, 3, (), ()).name == f"{topic}-3", "checkpoints that are there go on"
+
+
 def test_checkpoint_of_another_replay_is_refused(tmp_path: Path) -> None:
     progress = Progress(Folder(tmp_path))
     progress.prepare({"source": "/a", "topic": None})

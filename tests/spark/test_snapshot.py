@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from kafka_native.mock import MockCluster
 from kafka_native.spark import fetching
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
+from kafka_native.spark.pipelines import snapshot as snapshots
+from kafka_native.spark.pipelines.lake import partition_folder
 from kafka_native.spark.pipelines.latest import Form, Latest, NullKeyError, merge_task, part_task
 from kafka_native.spark.pipelines.session import PipelineError
 from kafka_native.spark.pipelines.snapshot import plan_snapshot, snapshot
@@ -126,6 +128,41 @@ def test_parts_of_a_partition_come_together_as_compacted_table_has_it(cluster: M
     assert merged["keys"] == table.num_rows == len(found)
     assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
     assert str(table.schema.field("key").type) == "binary"
+
+
+BAD_TOPICS = ["x/../../y", "../y", "..", ".", "", "a/b", "a\\b", "a\n", "a\0", "a b", "x" * 250, "\u202e"]
+
+
+@pytest.mark.parametrize("topic", BAD_TOPICS)
+def test_no_path_is_made_of_what_is_no_topic_name(topic: str) -> None:
+    """A broker could name a topic so that its files are outside of the folder."""
+    makers: list[Callable[[], str]] = [
+        lambda: snapshots.file_of("/lake", topic, 0),
+        lambda: latest.part_path("/lake", OffsetRange(topic, 0, 0, 1)),
+        lambda: latest.final_path("/lake", topic, 0),
+        lambda: partition_folder(topic, "2026-01-01"),
+    ]
+    for make in makers:
+        with pytest.raises(PipelineError, match="no folder or file can be named so"):
+            make()
+
+
+def test_a_topic_that_would_be_outside_of_the_folder_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_native.mock.cluster.is_valid_name", bool)
+    monkeypatch.setattr("kafka_native.mock.handlers.metadata.is_valid_name", bool)
+    with MockCluster(brokers=1, auto_create_topics=False) as hostile:
+        hostile.create_topic("x/../../y", 1)
+        conf = {"bootstrap.servers": hostile.bootstrap_servers}
+        session: Any = None  # it isn't asked
+        output = tmp_path / "a" / "b"
+        for call in (lambda: plan_snapshot(conf, str(output), pattern=".*"),
+                     lambda: snapshot(session, conf, str(output), pattern=".*")):  # fmt: skip
+            with pytest.raises(PipelineError, match=r"'x/\.\./\.\./y': no folder or file can be named so"):
+                call()
+        fetching.close_idle()
+    assert not list(tmp_path.rglob("*"))
 
 
 def test_strings_and_headers(cluster: MockCluster, tmp_path: Path) -> None:

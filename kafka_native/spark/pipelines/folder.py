@@ -7,13 +7,15 @@ import os
 import re
 import shutil
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.fs
 
 from kafka_native.spark.pipelines.session import PipelineError
 
-__all__ = ["Folder", "loaded"]
+__all__ = ["Folder", "checked_topic", "loaded"]
+
+_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 class Folder:
@@ -109,6 +111,16 @@ class Folder:
             shutil.rmtree(self.full(path), ignore_errors=True)
         elif self.exists(path):
             self.fs.delete_dir(self.full(path))
+
+
+def checked_topic(topic: str) -> str:
+    """The name of a topic as a part of a path: all paths of topics that a cluster names are made with it.
+
+    :raises PipelineError: Apache Kafka has no topic of this name, and a path with it might lead elsewhere.
+    """
+    if not _TOPIC.fullmatch(topic):
+        raise PipelineError(f"topic {topic!r}: no folder or file can be named so")
+    return topic
 
 
 def loaded(data: bytes, name: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kafka_native.spark.pipelines.folder import Folder, loaded
+from kafka_native.spark.pipelines.folder import Folder, checked_topic, loaded
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The date of records without a timestamp, as Hive calls it: readers make null of it."""
 
 _QUERY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|" + NO_DATE)
 
 Key = tuple[str, int]
@@ -323,9 +322,9 @@ def staging_of(query: str) -> str:
 
 def partition_folder(topic: str, date: str) -> str:
     """Where the records of a topic and a date are, below the lake's folder."""
-    if not _TOPIC.fullmatch(topic) or not _DATE.fullmatch(date):
-        raise PipelineError(f"topic {topic!r}, date {date!r}: no folder can be named so")
-    return f"topic={topic}/date={date}"
+    if not _DATE.fullmatch(date):
+        raise PipelineError(f"date {date!r}: no folder can be named so")
+    return f"topic={checked_topic(topic)}/date={date}"
 
 
 def _checked_query(query: str) -> str:

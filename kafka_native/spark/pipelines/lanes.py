@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +63,7 @@ class Lane:
     def name(self) -> str:
         """Unique in its source, and fit for a file's name."""
         if self.partition >= 0:
-            return f"{self.topic or '_'}-{self.partition}"
+            return f"{_in_file_name(self.topic) or '_'}-{self.partition}"
         return "file-" + re.sub(r"[^A-Za-z0-9._=-]", lambda found: f"%{ord(found[0]):02x}", self.pieces[0].path)
 
     @property
@@ -75,6 +75,11 @@ class Lane:
     def rows(self) -> int:
         """How many records it has; with mixed files, at most."""
         return sum(each.rows for each in self.pieces)
+
+
+def _in_file_name(topic: str) -> str:
+    """A topic as files name it, which may be anything: with escapes for what would lead to another folder."""
+    return "".join(each if each.isprintable() and each not in "/\\%" else quote(each, safe="") for each in topic)
 
 
 def lanes_of(

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from kafka_native.spark.fetching import read_range
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.folder import Folder
+from kafka_native.spark.pipelines.folder import Folder, checked_topic
 from kafka_native.spark.planning import OffsetRange
 
-__all__ = ["Form", "Latest", "NullKeyError", "final_path", "merge_task", "part_task", "write_final"]
+__all__ = ["Form", "Latest", "NullKeyError", "final_path", "merge_task", "part_path", "part_task", "write_final"]
 
 Parts = Mapping[tuple[str, int], Sequence[str]]
 
@@ -148,7 +148,7 @@ def part_task(source: SourceOptions, form: Form, folder: str, range_: OffsetRang
     for batch in read_range(source, range_, form.columns):
         latest.add(batch, f"{range_.topic} [{range_.partition}]")
         size += batch.nbytes
-    file = f"{path}/part-{range_.topic}-{range_.partition}-{range_.start}.parquet"
+    file = part_path(path, range_)
     _write(fs, file, latest.table(tombstones=True))
     return {
         "topic": range_.topic,
@@ -179,9 +179,14 @@ def merge_task(form: Form, folder: str, parts: Parts, range_: OffsetRange) -> di
     return {"topic": key[0], "partition": key[1], "keys": count, "path": file}
 
 
+def part_path(path: str, range_: OffsetRange) -> str:
+    """Where the newest rows of a range are put for `merge_task()`."""
+    return f"{path}/part-{checked_topic(range_.topic)}-{range_.partition}-{range_.start}.parquet"
+
+
 def final_path(path: str, topic: str, partition: int) -> str:
     """Where the file of a partition is made; the driver moves it to its place."""
-    return f"{path}/final-{topic}-{partition}.parquet"
+    return f"{path}/final-{checked_topic(topic)}-{partition}.parquet"
 
 
 def _tables(fs: pafs.FileSystem, path: str, form: Form) -> Iterator[pa.Table]:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from kafka_native.spark.offsets import Key, OffsetReader, flat, nested, offsets_json
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
-from kafka_native.spark.pipelines.folder import Folder, loaded
+from kafka_native.spark.pipelines.folder import Folder, checked_topic, loaded
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     Tally,
@@ -136,7 +136,8 @@ def plan_snapshot(
 ) -> list[PartitionRange]:
     """What `snapshot()` would read of each partition; reads nothing.
 
-    :raises PipelineError: ``update``, and the snapshot that is there has other columns.
+    :raises PipelineError: A topic's name can't be that of a folder; or ``update``, and the snapshot that is there has
+        other columns.
     """
     options = SourceOptions.parse(topic_options(config, topics, pattern))
     with OffsetReader(options) as cluster:
@@ -146,6 +147,7 @@ def plan_snapshot(
     before, ids_before = _before(output, form) if update else ({}, {})
     found = []
     for key in keys:
+        checked_topic(key[0])
         topic_id = topic_ids.get(key[0], "")
         is_same = "" in (topic_id, ids_before.get(key[0], "")) or topic_id == ids_before[key[0]]
         # behind what is there by now, with a gap to it, or of another topic: the table has to be made anew
@@ -199,7 +201,7 @@ def _make(
             results = map_ranges(frame, partial(latest.part_task, source, form, unfinished), tally)
         path = Folder(made.output).root
         parts: dict[Key, list[str]] = {
-            (each.topic, each.partition): [_file(path, each.topic, each.partition)] if each.updates else []
+            (each.topic, each.partition): [file_of(path, each.topic, each.partition)] if each.updates else []
             for each in busy
         }
         for result in sorted(results, key=lambda each: int(each["start"])):
@@ -220,7 +222,7 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
     wanted: dict[str, set[str]] = {}
     for each in made.partitions:
         key = each.topic, each.partition
-        file = _file(path, *key)
+        file = file_of(path, *key)
         folder, _, name = file.rpartition("/")
         wanted.setdefault(folder, set()).add(name)
         fs.create_dir(folder, recursive=True)
@@ -241,9 +243,9 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
     home.write(MANIFEST, told)
 
 
-def _file(path: str, topic: str, partition: int) -> str:
+def file_of(path: str, topic: str, partition: int) -> str:
     """The place of a partition's file."""
-    return f"{path}/topic={topic}/part-{partition:05}.parquet"
+    return f"{path}/topic={checked_topic(topic)}/part-{partition:05}.parquet"
 
 
 def _before(output: str, form: latest.Form | None) -> tuple[dict[Key, int], dict[str, str]]:
