@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
 from kafka_native import TIMESTAMP_NOT_AVAILABLE, Message
 from kafka_native.cleaning import escaped_data
-from kafka_native.cli.texts import TO_FORM, unescaped
+from kafka_native.cli.texts import TO_FORM, time_text, unescaped
 
 Render = Callable[[list[Message]], bytes]
 _Column = Callable[[list[Message]], Iterable[Any]]
 _Data = Callable[[list[Message]], list[bytes | None]]
 
 _FIELD = re.compile(r"%(.)", re.S)
-EPOCH = datetime(1970, 1, 1)
-"""Without a zone: all times are UTC."""
 LETTERS = "s v S R k K t p o T I h"
 
 
@@ -128,13 +125,7 @@ def _milliseconds(message: Message) -> int:
 
 
 def _iso(milliseconds: int) -> bytes:
-    if milliseconds == -1:  # none; times before 1970 are other negative numbers
-        return b"-"
-    try:
-        time = EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:  # a producer may write any number
-        return b"%d" % milliseconds
-    return time.isoformat(timespec="milliseconds").encode() + b"Z"
+    return (time_text(milliseconds, "Z") or "-").encode()
 
 
 def _headers(message: Message, null: bytes) -> bytes:

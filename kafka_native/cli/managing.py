@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -46,9 +46,6 @@ class Outcomes(dict[K, T]):
                 self[key] = future.result()
             except KafkaException as error:
                 self.errors[key] = line_of(error)
-
-
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def report(output: Output, what: str, outcomes: Mapping[str, str | None], done: str, *, dry_run: bool = False) -> None:
@@ -138,16 +135,6 @@ def span(text: str) -> int:
     if found is None:
         raise click.BadParameter(f"{text!r} is no duration: write 90m, 2h, 7d or PT1H30M")
     return found
-
-
-def moment_text(milliseconds: int) -> str | None:
-    """A timestamp of a record as ISO-8601 in UTC; None where there is none."""
-    if milliseconds == -1:
-        return None
-    try:
-        return (EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
-    except OverflowError:  # a producer may write any number
-        return f"{milliseconds} ms"
 
 
 def numbers(partitions: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""Text in options and bytes in messages: escapes in delimiters and formats, and forms for bytes that aren't text."""
+"""Text in options and of messages: escapes in delimiters and formats, forms for bytes that aren't text, times."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
 _SIMPLE = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))", re.S)
+
+_EPOCH = datetime(1970, 1, 1)
 
 FORMS = ("raw", "hex", "base64")
 """How bytes are written, ``--key-as`` and ``--value-as``: as they are, or in an alphabet that any terminal has."""
@@ -61,6 +64,21 @@ def headers(_context: click.Context, _parameter: click.Parameter, texts: tuple[s
             raise click.BadParameter("write NAME=VALUE, or NAME for a null")
         found.append((name, _bytes(value) if equals else None))
     return found
+
+
+def time_text(milliseconds: int, utc: str = "+00:00") -> str | None:
+    """A timestamp of a record as ISO-8601 in UTC; None where there is none.
+
+    A producer may write any number: one before the year 1 or after 9999 stays the number.
+
+    :param utc: How the zone is written.
+    """
+    if milliseconds == -1:  # times before 1970 are other negative numbers
+        return None
+    try:
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + utc
+    except OverflowError:
+        return str(milliseconds)
 
 
 def count(number: int, what: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 import pytest
 
-from kafka_native import Consumer, KafkaError, Producer
+from kafka_native import Consumer, KafkaError, Message, Producer
 from kafka_native.admin import ConfigEntry
-from kafka_native.cli import managing
+from kafka_native.cli import formats, managing, texts
 from kafka_native.cli.commands import configs
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -442,6 +442,21 @@ def test_refusals_are_told_in_a_line(cli: Cli, cluster: MockCluster) -> None:
 
 
 # --- what is written ---
+
+
+def test_times_are_told_in_one_way() -> None:
+    for milliseconds, told in (
+        (0, "1970-01-01T00:00:00.000"),
+        (-2, "1969-12-31T23:59:59.998"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999"),
+    ):
+        assert texts.time_text(milliseconds) == f"{told}+00:00"
+        assert texts.time_text(milliseconds, "Z") == f"{told}Z"
+    assert texts.time_text(-1) is None
+    for milliseconds in (253_402_300_800_000, 2**63 - 1, -(2**63), -62_135_596_800_001):
+        assert texts.time_text(milliseconds) == texts.time_text(milliseconds, "Z") == str(milliseconds)
+        message = Message("t", 0, 0, timestamp=(1, milliseconds))
+        assert formats.render_of("%I")([message]) == str(milliseconds).encode()
 
 
 def test_moments_and_spans() -> None:

@@ -26,13 +26,13 @@ from kafka_native.cli.managing import (
     assignment,
     make_sure,
     moment,
-    moment_text,
     report,
     settled,
     tell_errors,
     yes_option,
 )
 from kafka_native.cli.showing import Output, json_option
+from kafka_native.cli.texts import time_text
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Kafka's own topics."""
@@ -253,7 +253,7 @@ def offsets(connection: Connection, output: Output, topics: tuple[str, ...], sin
             "first": None if low is None else low.offset,
             "end": None if high is None else high.offset,
             "messages": None if low is None or high is None else high.offset - low.offset,
-            "newest": None if newer is None else moment_text(newer.timestamp),
+            "newest": None if newer is None else time_text(newer.timestamp),
         }
         if asked.has_times:
             found = at.get(place)

@@ -16,7 +16,6 @@ from kafka_native.cli.managing import (
     Outcomes,
     administration,
     make_sure,
-    moment_text,
     numbers,
     report,
     span,
@@ -25,6 +24,7 @@ from kafka_native.cli.managing import (
     yes_option,
 )
 from kafka_native.cli.showing import Output, json_option
+from kafka_native.cli.texts import time_text
 
 LONGEST_TIMEOUT = "15m"
 """``transaction.max.timeout.ms`` of brokers, unless it is set."""
@@ -131,7 +131,7 @@ def _record(name: str, found: TransactionDescription) -> dict[str, Any]:
         "producer_id": found.producer_id,
         "producer_epoch": found.producer_epoch,
         "timeout_ms": found.transaction_timeout_ms,
-        "started": None if started is None else moment_text(started),
+        "started": None if started is None else time_text(started),
         "partitions": [{"topic": each.topic, "partition": each.partition} for each in found.topic_partitions],
     }
 
@@ -169,7 +169,7 @@ def hanging(
             "producer_epoch": each.producer.producer_epoch,
             "coordinator_epoch": each.producer.coordinator_epoch,
             "start_offset": each.producer.current_transaction_start_offset,
-            "last_write": moment_text(each.producer.last_timestamp),
+            "last_write": time_text(each.producer.last_timestamp),
         }
         for each in found.valid
     ]

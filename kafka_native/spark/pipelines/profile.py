@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from kafka_native import Consumer, TopicPartition
+from kafka_native.cleaning import escaped_data
 from kafka_native.spark.offsets import Key, OffsetReader
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.measuring import PARTS, Measured, Sizes, measure_task, width_of
@@ -222,19 +223,9 @@ def _keys(measured: Measured) -> dict[str, Any]:
         "without_key": keys.nulls,
         "distinct": keys.distinct if keys.slack == 0 else None,
         "too_low_by": keys.slack,
-        "top": [{"key": _text(key), "hex": key.hex(), "count": count} for key, count in top[:TOP_KEYS]],
+        "top": [{"key": escaped_data(key), "hex": key.hex(), "count": count} for key, count in top[:TOP_KEYS]],
         "top_shares": {str(number): round(sum(count for _, count in top[:number]) / total, 6) for number in TOP_SHARES},
     }
-
-
-def _text(key: bytes) -> str:
-    """A key to look at; bytes that are no text, and control characters, as escapes."""
-    return printable(key.decode("utf-8", "backslashreplace"))
-
-
-def printable(text: str) -> str:
-    """A text without control characters and the like: they become escapes."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _times(measured: Measured) -> dict[str, Any]:

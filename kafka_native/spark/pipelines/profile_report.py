@@ -8,7 +8,8 @@ from datetime import datetime, timedelta, timezone
 from html import escape as escape_html
 from typing import Any, Final
 
-from kafka_native.spark.pipelines.profile import PartitionProfile, Profile, TopicProfile, printable
+from kafka_native.cleaning import escaped
+from kafka_native.spark.pipelines.profile import PartitionProfile, Profile, TopicProfile
 
 __all__ = ["html_of"]
 
@@ -220,7 +221,7 @@ def _bars(axes: Any, partitions: Sequence[PartitionProfile]) -> None:
 
 def escape(text: str) -> str:
     """Text for a page; what isn't printable, such as marks that turn the direction of writing, as escapes."""
-    return escape_html(printable(text))
+    return escape_html(text if text.isprintable() else escaped(text))  # the profile's keys are escaped already
 
 
 def _figure(draw: Callable[[Any], None]) -> str:
