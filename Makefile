@@ -91,6 +91,7 @@ check-all: ## everything that can be checked: all tests, the linters, all saniti
 
 .PHONY: ready-to-test kafka-jars
 ready-to-test: apt-build apt-broker $(VENV)/.demo-ready
+	@.ci/debian-packages zsh=zsh fish=fish # for the tests of completion
 	@$(MAKE) --no-print-directory -j2 build $(VENV)/.test-ready # a compilation beside downloads
 	@$(MAKE) --no-print-directory -j2 kafka-jars $(VENV)/.tests-compiled
 
