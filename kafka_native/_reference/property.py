@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -13,6 +14,10 @@ CONSUMER: Final = "C"
 HIGH: Final = "high"
 MEDIUM: Final = "medium"
 LOW: Final = "low"
+
+REDACTED: Final = "[redacted]"
+_LOGIN: Final = re.compile(r"(?<=://).*@|[^\s,@/]+:(?!//)[^\s,@]*@", re.DOTALL)
+_QUERY: Final = re.compile(r"(://[^?]*\?).+", re.DOTALL)
 
 
 class State(Enum):
@@ -61,3 +66,28 @@ class Property:
     """Its value is never shown."""
     python_only: bool = False
     """confluent_kafka or this package has it, librdkafka's own list doesn't."""
+
+    def shown(self, value: object) -> object:
+        """The value as it may be shown: logs, reprs and errors have no other form of it."""
+        if self.sensitive:
+            return REDACTED
+        if isinstance(value, str):
+            return without_secrets(value)
+        if isinstance(value, tuple):
+            return tuple(map(self.shown, value))
+        if self.kind in ("callable", "object") or not isinstance(value, (int, float, type(None))):
+            return None if value is None else _named(value)
+        return value
+
+
+def _named(value: object) -> str:
+    """A function or an object, without what its repr might say: a partial's has its arguments."""
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else type(value).__qualname__
+
+
+def without_secrets(text: str) -> str:
+    """A text without what is secret in it though the property isn't: a URL's log-in and query, a private key."""
+    if "PRIVATE KEY-----" in text:
+        return REDACTED
+    return _QUERY.sub(rf"\1{REDACTED}", _LOGIN.sub(f"{REDACTED}@", text))

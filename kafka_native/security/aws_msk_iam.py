@@ -14,17 +14,25 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from kafka_native.security.mechanisms import REDACTED, Exchange, Mechanism, SaslError, shown
+from kafka_native.security import time_limit
+from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
+from kafka_native.security.redaction import REDACTED, Secrets
+from kafka_native.security.time_limit import LimitedCalls
 
 VERSION = "2020_10_22"
 SERVICE = "kafka-cluster"
 ALGORITHM = "AWS4-HMAC-SHA256"
 VALID_S = 900
+EXPOSES = f"sees the signed request, which is good for everybody for {VALID_S // 60} minutes"
 RESPONSE_MAX = 65536
 HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
+_SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN")
+_SECRET_FILES = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
+_FILE_MAX = 1 << 20
 _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?", re.ASCII)
 
 
@@ -50,14 +58,16 @@ def chain() -> Callable[[], AwsCredentials]:
     except ImportError:
         return from_environment
 
-    def from_botocore() -> AwsCredentials:
+    calls = LimitedCalls("botocore's search for AWS credentials")  # a role's come over HTTP
+
+    def find() -> AwsCredentials:
         found = session.get_credentials()
         if found is None:
             raise SaslError(f"botocore finds no AWS credentials: {HINT}")
         frozen = found.get_frozen_credentials()
         return AwsCredentials(frozen.access_key, frozen.secret_key, frozen.token)
 
-    return from_botocore
+    return lambda: calls.run(find, time_limit.FETCH_S)
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> AwsCredentials:
@@ -77,10 +87,21 @@ def region_of(host: str, environment: Mapping[str, str] = os.environ) -> str:
     return region
 
 
+def environment_secrets(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What botocore may send for credentials, and whoever it asks may repeat in an error: keys and tokens."""
+    found = [environment.get(name, "") for name in _SECRET_VARIABLES]
+    for name in _SECRET_FILES:
+        # botocore says what is wrong with the file
+        with suppress(OSError, ValueError), open(environment.get(name, ""), encoding="utf-8") as file:
+            found.append(file.read(_FILE_MAX).strip())
+    return [each for each in found if each]
+
+
 class AwsMskIam(Mechanism):
     """The mechanism AWS_MSK_IAM."""
 
     name = "AWS_MSK_IAM"
+    exposes = EXPOSES
 
     def __init__(
         self,
@@ -95,6 +116,7 @@ class AwsMskIam(Mechanism):
         self.region = region
         self.clock = clock
         self.last: AwsCredentials | None = None
+        self._sent = Secrets()
 
     @property
     def user(self) -> str:
@@ -102,8 +124,12 @@ class AwsMskIam(Mechanism):
         return "" if self.last is None else self.last.access_key
 
     def secrets(self) -> Iterable[str]:
-        """Of the last exchange."""
-        return () if self.last is None else (self.last.secret_key, self.last.session_token or "")
+        """Of the last exchanges: keys, session tokens, and signatures, which are good for some minutes."""
+        return self._sent
+
+    def remember(self, *secrets: str) -> None:
+        """They have been used."""
+        self._sent.add(*secrets)
 
     def exchange(self, host: str, port: int) -> Exchange:
         """A new authentication."""
@@ -122,8 +148,10 @@ class AwsMskIamExchange(Exchange):
         """The request and its signature, as JSON."""
         ours = self._mechanism
         region = ours.region or region_of(self._host)
+        ours.remember(*environment_secrets())
         ours.last = ours.credentials()
         payload = signed_payload(ours.last, self._host, region, ours.user_agent, ours.clock())
+        ours.remember(ours.last.secret_key, ours.last.session_token or "", payload["x-amz-signature"])
         return json.dumps(payload, separators=(",", ":")).encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
@@ -133,7 +161,8 @@ class AwsMskIamExchange(Exchange):
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict) or said.get("version") != VERSION:
-            raise SaslError(f"the broker's answer isn't Amazon MSK's: {shown(challenge.decode('utf-8', 'replace'))}")
+            text = shown(challenge[:RESPONSE_MAX].decode("utf-8", "replace"), self._mechanism.secrets())
+            raise SaslError(f"the broker's answer isn't Amazon MSK's: {text}")
         self.done = True
         return None
 

@@ -10,12 +10,17 @@ import importlib
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kafka_native.security import time_limit
+from kafka_native.security.aws_msk_iam import environment_secrets
+from kafka_native.security.http_request import ANSWER_MAX, READ_MAX, Url
 from kafka_native.security.mechanisms import SaslError, shown
 from kafka_native.security.oauthbearer import Token
-from kafka_native.security.oidc import ANSWER_S, CONNECT_S, Provider
+from kafka_native.security.oidc import Provider, readable_by_others
+from kafka_native.security.redaction import Secrets
+from kafka_native.security.time_limit import LimitedCalls
 
 AZURE_URL = "http://169.254.169.254/metadata/identity/oauth2/token"
 """Of Azure's Instance Metadata Service, which only the machine itself reaches."""
@@ -25,6 +30,8 @@ AWS_NAMES = ("region", "audience", "duration_seconds", "signing_algorithm", "sts
 DURATIONS_S = range(60, 3601)
 ALGORITHMS = ("ES384", "RS256")
 TAGS_MAX = 50
+CONNECT_S, READ_S = 10.0, 20.0
+"""botocore's own time limits, of a connection and of each read."""
 _PAIRS = re.compile(r"(?:\\.|[^,\\])+")
 
 
@@ -85,40 +92,110 @@ def _aws_request(found: Mapping[str, str]) -> dict[str, Any]:
     return request | ({"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {})
 
 
+def aws_remarks(config: str) -> list[str]:
+    """Warnings about this configuration; SaslError if the endpoint can't be one."""
+    endpoint = pairs(config).get("sts_endpoint", "")
+    url = Url("sts_endpoint in sasl.oauthbearer.config", endpoint) if endpoint else None
+    return [readable_by_others("sts_endpoint", url)] if url is not None and url.is_readable_by_others else []
+
+
+class _Botocore:
+    """As much of botocore as is needed; SaslError if it isn't installed."""
+
+    def __init__(self) -> None:
+        try:
+            load = importlib.import_module
+            self.session = load("botocore.session").Session()
+            self.settings = load("botocore.config").Config(
+                connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"total_max_attempts": 2}
+            )
+            failures = load("botocore.exceptions")
+            self.failures = (failures.BotoCoreError, failures.ClientError, load("botocore.parsers").ResponseParserError)
+            self._environ_proxies = load("botocore.utils").get_environ_proxies
+            self._http_class = load("botocore.httpsession").URLLib3Session
+            self._response_class = load("botocore.awsrequest").AWSResponse
+        except ImportError:
+            raise SaslError(AWS_MISSING) from None
+
+    def client(self, region: str, endpoint: str | None) -> Any:
+        """A client of STS that reads no more of an answer than ANSWER_MAX bytes."""
+        client = self.session.create_client("sts", region, endpoint_url=endpoint, config=self.settings)
+        if hasattr(client, "get_web_identity_token"):  # else somebody is told so
+            client.meta.events.register("before-send.sts", self._sender(client.meta.endpoint_url))
+        return client
+
+    def _sender(self, endpoint: str) -> Callable[..., Any]:
+        """What botocore lets answer its requests in place of its own session, with the same settings."""
+        http = self._http_class(
+            verify=self.session.get_config_variable("ca_bundle") or True,
+            proxies=self._environ_proxies(endpoint),
+            timeout=(CONNECT_S, READ_S),
+        )
+
+        def send(request: Any, **_: Any) -> Any:
+            request.stream_output = True
+            response = http.send(request)
+            content = b""
+            for more in response.raw.stream(READ_MAX):
+                content += more
+                if len(content) > ANSWER_MAX:
+                    response.raw.close()
+                    raise SaslError(f"it answers with more than {ANSWER_MAX} bytes")
+            return self._response_class(request.url, response.status_code, response.headers, _Whole(content))
+
+        return send
+
+
+class _Whole:
+    """A body that has been read, as botocore wants it."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def stream(self) -> Iterator[bytes]:
+        """All of it."""
+        yield self._content
+
+
 def aws_iam(
-    config: str, extensions: Mapping[str, str], decode: Callable[[str], tuple[str, float | None]]
+    config: str, extensions: Mapping[str, str], decode: Callable[[str], tuple[str, float | None]], secrets: Secrets
 ) -> Callable[[], Token]:
     """Tokens of AWS's Security Token Service, for the role that this machine or process has; credentials by botocore.
 
-    ``decode`` tells a token's subject and when it expires.
+    ``decode`` tells a token's subject and when it expires. ``secrets`` gets what is sent.
     """
     found = pairs(config)
     request = _aws_request(found)
-    try:
-        session_class = importlib.import_module("botocore.session").Session
-        settings = importlib.import_module("botocore.config").Config(
-            connect_timeout=CONNECT_S, read_timeout=ANSWER_S, retries={"total_max_attempts": 2}
-        )
-        failures = importlib.import_module("botocore.exceptions")
-    except ImportError:
-        raise SaslError(AWS_MISSING) from None
-    session = session_class()
+    botocore = _Botocore()
     if found.get("aws_debug") == "console":
-        session.set_stream_logger("botocore", logging.DEBUG)
+        botocore.session.set_stream_logger("botocore", logging.DEBUG)
+    calls = LimitedCalls("AWS STS")
     client: Any = None
 
-    def source() -> Token:
+    def ask() -> Any:
         nonlocal client
+        if client is None:
+            client = botocore.client(found["region"], found.get("sts_endpoint") or None)
+        if not hasattr(client, "get_web_identity_token"):
+            raise SaslError(AWS_OLD)
+        secrets.add(*environment_secrets())
+        credentials = botocore.session.get_credentials()
+        if credentials is not None:
+            frozen = credentials.get_frozen_credentials()
+            secrets.add(frozen.secret_key, frozen.token or "")
+        return client.get_web_identity_token(**request)
+
+    def source() -> Token:
         try:
-            if client is None:
-                endpoint = found.get("sts_endpoint") or None
-                client = session.create_client("sts", found["region"], endpoint_url=endpoint, config=settings)
-            if not hasattr(client, "get_web_identity_token"):
-                raise SaslError(AWS_OLD)
-            answer = client.get_web_identity_token(**request)
-        except (failures.BotoCoreError, failures.ClientError) as error:
-            raise SaslError(f"AWS STS gives no token: {shown(str(error))}") from None
-        subject, expires = decode(answer["WebIdentityToken"])
-        return Token(answer["WebIdentityToken"], expires or answer["Expiration"].timestamp(), subject, extensions)
+            answer = calls.run(ask, time_limit.FETCH_S)
+            value, expiration = answer["WebIdentityToken"], answer["Expiration"].timestamp()
+        except KeyError:
+            raise SaslError("AWS STS answers without a token") from None
+        except botocore.failures as error:
+            text = shown(str(error), secrets)
+        else:
+            subject, expires = decode(value)
+            return Token(value, expires or expiration, subject, extensions)
+        raise SaslError(f"AWS STS gives no token: {text}")  # not within except: the cause's text isn't redacted
 
     return source

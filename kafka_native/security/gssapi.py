@@ -11,7 +11,7 @@ import importlib
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
@@ -19,13 +19,17 @@ from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, sho
 MISSING = "GSSAPI needs the package gssapi: pip install 'kafka-native[gssapi]'"
 NO_LAYER = 1
 COMMAND_S = 60.0
+WORD_MIN = 4
 _VARIABLE = re.compile(r"%\{([a-z.]+)\}")
+_WORD = re.compile(r"[^\s'\"|;&<>()=]+")
+_PROGRAM_OR_OPTION = re.compile(r"(?:.*/)?kinit|-{1,2}[A-Za-z-]+")
 
 
 class Gssapi(Mechanism):
     """The mechanism GSSAPI."""
 
     name = "GSSAPI"
+    exposes = ""
 
     def __init__(
         self,
@@ -35,8 +39,12 @@ class Gssapi(Mechanism):
         command: str,
         relogin_s: float,
         clock: Callable[[], float] = time.time,
+        *,
+        secrets: Iterable[str] = (),
     ) -> None:
         """``principal`` empty: whose tickets there are; ``keytab`` and ``command`` empty: there are tickets already.
+
+        ``secrets`` are what nothing may show of the command.
 
         :raises SaslError: The package is missing.
         """
@@ -49,6 +57,7 @@ class Gssapi(Mechanism):
         self.keytab = keytab
         self.problem: Any = self.gssapi.exceptions.GSSError
         self._command = command
+        self._secrets = (command, *secrets)
         self._relogin_s = relogin_s
         self._clock = clock
         self._refresh_at = 0.0 if command else float("inf")
@@ -57,6 +66,10 @@ class Gssapi(Mechanism):
     def user(self) -> str:
         """The principal, if it was named."""
         return self.principal
+
+    def secrets(self) -> Iterable[str]:
+        """The command and what it names: a password or a keytab may be in it."""
+        return self._secrets
 
     def exchange(self, host: str, port: int) -> Exchange:
         """A new authentication."""
@@ -76,7 +89,7 @@ class Gssapi(Mechanism):
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SaslError(f"sasl.kerberos.kinit.cmd: {type(error).__name__}") from None
         if done.returncode:
-            said = shown(done.stderr.decode("utf-8", "replace"))
+            said = shown(done.stderr.decode("utf-8", "replace"), self._secrets)
             raise SaslError(f"sasl.kerberos.kinit.cmd ended with {done.returncode}: {said}")
         self._refresh_at = self._clock() + self._relogin_s if self._relogin_s > 0 else float("inf")
 
@@ -143,3 +156,9 @@ def expanded(command: str, values: Mapping[str, str]) -> str:
         return values[match[1]]
 
     return _VARIABLE.sub(value, command)
+
+
+def words_of(command: str) -> list[str]:
+    """What a command that fails may repeat of itself, but for kinit, options, and properties by their names."""
+    words = _WORD.findall(_VARIABLE.sub(" ", command))
+    return [word for word in words if len(word) >= WORD_MIN and not _PROGRAM_OR_OPTION.fullmatch(word)]

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from kafka_native.cleaning import printable
+from kafka_native.security.redaction import REDACTED, Secrets, redacted
 
 TEXT_MAX = 500
-REDACTED = "[redacted]"
 
 
 class SaslError(Exception):
@@ -64,12 +64,29 @@ class Mechanism(ABC):
     def user(self) -> str:
         """Who authenticates, for errors and the log; empty if that isn't known."""
 
+    @property
+    @abstractmethod
+    def exposes(self) -> str:
+        """What whoever reads an exchange without TLS can use, as "sees the password"; empty: nothing.
+
+        A hash that can be guessed at (SCRAM) is no such thing; what is accepted again as it was sent is.
+        """
+
     @abstractmethod
     def exchange(self, host: str, port: int) -> Exchange:
         """A new authentication with the broker at this address."""
 
+    def remarks(self, encrypted: bool) -> list[str]:
+        """What the client's user is warned of, once. ``encrypted``: the connections to brokers have TLS."""
+        if encrypted or not self.exposes:
+            return []
+        return [f"SASL {self.name} without TLS: whoever sees the network's traffic {self.exposes}"]
+
     def secrets(self) -> Iterable[str]:
-        """What may not be shown, wherever it comes from: a broker may repeat it in an error message."""
+        """What may not be shown, wherever it comes from: a broker may repeat it in an error message.
+
+        As they are: `shown()` finds them in every spelling.
+        """
         return ()
 
     def on_refused(self) -> None:  # noqa: B027 - most mechanisms have nothing else to say
@@ -93,6 +110,8 @@ class PasswordMechanism(Mechanism):
     def __init__(self, credentials: Credentials) -> None:
         """Authenticates with these until there are others."""
         self._credentials = credentials
+        self._secrets = Secrets()
+        self._secrets.add(credentials.password)
 
     @property
     def user(self) -> str:
@@ -100,17 +119,19 @@ class PasswordMechanism(Mechanism):
         return self._credentials.username
 
     def secrets(self) -> Iterable[str]:
-        """The password."""
-        return (self._credentials.password,)
+        """The password, and the last ones before it."""
+        return self._secrets
 
     def set_credentials(self, credentials: Credentials) -> None:
         """These from the next exchange on."""
+        self._secrets.add(credentials.password)
         self._credentials = credentials
 
 
 def shown(text: str, secrets: Iterable[str] = ()) -> str:
-    """What somebody else said, fit for a log: one line of printable characters, cut, without these secrets."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, REDACTED)
-    text = printable(text)
+    """What somebody else said, fit for a log: one line of printable characters, cut.
+
+    These secrets aren't in it, however they are spelled (`redaction`).
+    """
+    text = printable(redacted(text, secrets))
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."

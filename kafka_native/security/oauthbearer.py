@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
+from kafka_native.security.redaction import Secrets
 
 LIFETIME_PART = 0.8
 """Of a token's lifetime: after that there is a new one."""
 FAILURE_S = 1.0
 """How long connections are told of a failure rather than asking again."""
 CHALLENGE_MAX = 65536
+EXPOSES = "sees the token, which is good for everybody until it expires"
+EXTENSION_MIN = 8
+"""Characters of an extension's value that may be a secret; a shorter one is found in too many words."""
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 _KEY = re.compile(r"[A-Za-z]+", re.ASCII)
 _VALUE = re.compile(r"[\x20-\x7e\t\r\n]+")
@@ -59,10 +63,18 @@ class OAuthBearer(Mechanism):
         source: Callable[[], Token],
         secrets: Iterable[str] = (),
         clock: Callable[[], float] = time.time,
+        *,
+        exposes: str = EXPOSES,
+        remarks: Iterable[str] = (),
     ) -> None:
-        """``source`` gets a token and may take its time; it knows these ``secrets``."""
+        """``source`` gets a token and may take its time.
+
+        It knows these ``secrets``, and adds more to them where they are a `Secrets`. ``remarks`` are its warnings.
+        """
         self._source = source
-        self._secrets = tuple(secrets)
+        self._secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
+        self._exposes = exposes
+        self._remarks = tuple(remarks)
         self._clock = clock
         self._token: Token | None = None
         self._refresh_at = 0.0
@@ -76,9 +88,17 @@ class OAuthBearer(Mechanism):
         return "" if token is None else token.principal
 
     def secrets(self) -> Iterable[str]:
-        """The token, and what it is got with."""
-        token = self._token
-        return self._secrets if token is None else (token.value, *self._secrets)
+        """The last tokens, and what they are got with."""
+        return self._secrets
+
+    @property
+    def exposes(self) -> str:
+        """The token."""
+        return self._exposes
+
+    def remarks(self, encrypted: bool) -> list[str]:
+        """Also those about where tokens come from."""
+        return [*super().remarks(encrypted), *self._remarks]
 
     @property
     def refresh_at(self) -> float:
@@ -90,6 +110,8 @@ class OAuthBearer(Mechanism):
         now = self._clock()
         try:
             token = self._source()
+            extensions = (value for value in token.extensions.values() if len(value) >= EXTENSION_MIN)
+            self._secrets.add(*extensions, token.value)
             if token.expires <= now:
                 raise SaslError(f"the token has expired {now - token.expires:.0f} s ago")
         except Exception as error:
@@ -140,20 +162,20 @@ class OAuthBearerExchange(Exchange):
             return None
         if self.problem:
             raise SaslError(f"the broker says {self.problem}")
-        self.problem = _problem(challenge[:CHALLENGE_MAX])
+        self.problem = _problem(challenge[:CHALLENGE_MAX], self._mechanism.secrets())
         return b"\x01"
 
 
-def _problem(challenge: bytes) -> str:
+def _problem(challenge: bytes, secrets: Iterable[str]) -> str:
     """What the broker has against the token: RFC 7628's JSON, or whatever else it is."""
     text = challenge.decode("utf-8", "replace")
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
-        return shown(text)
+        return shown(text, secrets)
     if not isinstance(said, dict) or not said:
-        return shown(text)
-    return shown(", ".join(f"{key}: {value}" for key, value in said.items()))
+        return shown(text, secrets)
+    return shown(", ".join(f"{key}: {value}" for key, value in said.items()), secrets)
 
 
 def callback_source(oauth_cb: Callable[[Any], Any], config: str | None) -> Callable[[], Token]:

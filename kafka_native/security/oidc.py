@@ -1,11 +1,13 @@
 """Tokens of an OpenID Connect provider: client_credentials (KIP-768) and jwt-bearer (KIP-1139), over HTTPS.
 
-HTTP is urllib3's and signing is PyJWT's, which the extra ``oauth`` installs. Everything here may take long.
+Signing is PyJWT's, which the extra ``oauth`` installs. Everything here may take long, but a token no longer than
+`time_limit.FETCH_S`.
 """
 
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import ssl
 import time
@@ -13,16 +15,20 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+from kafka_native.security.http_request import Answer, HttpClient, Url
 from kafka_native.security.mechanisms import SaslError, shown
 from kafka_native.security.oauthbearer import Token
+from kafka_native.security.redaction import Secrets
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-CONNECT_S, ANSWER_S = 10.0, 20.0
-ANSWER_MAX = 1 << 20
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 FILE_MAX = 1 << 20
-MISSING = "OpenID Connect needs urllib3 and PyJWT: pip install 'kafka-native[oauth]'"
+MISSING = "OpenID Connect needs PyJWT: pip install 'kafka-native[oauth]'"
+PARAMETER_MIN = 8
+PUBLIC_PARAMETERS = ("api-version", "resource", "client_id", "object_id", "principal_id", "mi_res_id", "msi_res_id")
+"""Of a URL's query: Azure's, which are worth seeing in its errors."""
 
 
 def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
@@ -47,60 +53,71 @@ class Provider:
         """SaslError if this can't be an endpoint, or a library is missing."""
         try:
             import jwt  # noqa: F401 - for claims_of()
-            import urllib3
         except ImportError:
             raise SaslError(MISSING) from None
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SaslError("sasl.oauthbearer.token.endpoint.url has to be an http or https URL")
-        self._url = url
-        self.shown_url = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        found = Url(ENDPOINT, url)
+        hidden = (
+            value
+            for name, value in found.parameters
+            if len(value) >= PARAMETER_MIN and name.lower() not in PUBLIC_PARAMETERS
+        )
+        self.secrets = Secrets(hidden)
+        """What the provider knows and nothing may show: who asks with something secret adds it."""
+        self.remarks = [readable_by_others(ENDPOINT, found)] if found.is_readable_by_others else []
+        self._url = found
         self._subject_claim = subject_claim
         self._extensions = extensions
-        timeout = urllib3.Timeout(connect=CONNECT_S, read=ANSWER_S)
-        self._http = urllib3.PoolManager(ssl_context=context, timeout=timeout, retries=False)
-        self._failures = (urllib3.exceptions.HTTPError, OSError)
+        self._http = HttpClient(found, context)
 
     def ask(self, fields: Mapping[str, str], authorization: str | None, now: float) -> Token:
         """Posts a form; SaslError with the provider's own words if it has no token."""
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         if authorization is not None:
             headers["Authorization"] = authorization
-        return self._call("POST", urlencode({name: value for name, value in fields.items() if value}), headers, now)
+        body = urlencode({name: value for name, value in fields.items() if value}).encode()
+        return self._call("POST", body, headers, now)
 
     def get(self, headers: Mapping[str, str], now: float) -> Token:
         """Asks without a form; SaslError as for `ask()`."""
         return self._call("GET", None, headers, now)
 
-    def _call(self, method: str, body: str | None, headers: Mapping[str, str], now: float) -> Token:
-        headers = {"Accept": "application/json", **headers}
+    def _call(self, method: str, body: bytes | None, headers: Mapping[str, str], now: float) -> Token:
+        answer = self._answer(method, body, {"Accept": "application/json", **headers})
         try:
-            response = self._http.request(
-                method, self._url, body=body, headers=headers, redirect=False, preload_content=False
-            )
-            answer = response.read(ANSWER_MAX + 1, decode_content=True)
-            response.close()
-        except self._failures as error:
-            raise SaslError(f"{self.shown_url}: {_cause(error)}") from None
-        if len(answer) > ANSWER_MAX:
-            raise SaslError(f"{self.shown_url} answers with more than {ANSWER_MAX} bytes")
-        try:
-            said = json.loads(answer)
+            said = json.loads(answer.body)
         except (ValueError, RecursionError):
             said = None
-        if response.status != 200 or not isinstance(said, dict):
-            raise SaslError(f"{self.shown_url} answers {response.status}{_reason(said)}")
+        if answer.status != 200 or not isinstance(said, dict):
+            raise SaslError(f"{self._url.shown} answers {answer.status}{self._reason(said)}")
         return self._token(said, now)
+
+    def _answer(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        try:
+            return self._http.request(method, body, headers)
+        except (OSError, UnicodeError, http.client.HTTPException, SaslError) as error:
+            text = shown(str(error), self.secrets) or type(error).__name__
+        raise SaslError(f"{self._url.shown}: {text}")  # not within except: the cause's text isn't redacted
 
     def _token(self, said: dict[str, Any], now: float) -> Token:
         value = said.get("access_token")
         if not isinstance(value, str):
-            raise SaslError(f"{self.shown_url} answers without an access_token")
+            raise SaslError(f"{self._url.shown} answers without an access_token")
         principal, expires = claims_of(value, self._subject_claim)
         lifetime = _seconds(said.get("expires_in"))
         if expires is None and lifetime is None:
-            raise SaslError(f"{self.shown_url}: the token doesn't say when it expires: no exp, no expires_in")
+            raise SaslError(f"{self._url.shown}: the token doesn't say when it expires: no exp, no expires_in")
         return Token(value, expires or now + (lifetime or 0.0), principal, self._extensions)
+
+    def _reason(self, said: object) -> str:
+        if not isinstance(said, dict):
+            return ""
+        words = [str(said[name]) for name in ("error", "error_description") if said.get(name)]
+        return f": {shown(', '.join(words), self.secrets)}" if words else ""
+
+
+def readable_by_others(name: str, url: Url) -> str:
+    """A warning about a URL."""
+    return f"{name} is {url.shown}, without TLS: whoever sees the network's traffic sees the log-in and the token"
 
 
 def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
@@ -130,25 +147,12 @@ def _seconds(value: object) -> float | None:
     return seconds if 0 < seconds < 1e12 else None
 
 
-def _cause(error: BaseException) -> str:
-    """What urllib3 has met, without the objects that it names."""
-    while error.__cause__ is not None or error.__context__ is not None:
-        error = error.__cause__ or error.__context__ or error
-    return shown(str(error)) or type(error).__name__
-
-
-def _reason(said: object) -> str:
-    if not isinstance(said, dict):
-        return ""
-    words = [str(said[name]) for name in ("error", "error_description") if said.get(name)]
-    return f": {shown(', '.join(words))}" if words else ""
-
-
 def client_credentials(
     provider: Provider, client_id: str, client_secret: str, scope: str, clock: Callable[[], float] = time.time
 ) -> Callable[[], Token]:
     """Tokens for who knows the client's secret."""
     login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
+    provider.secrets.keep(client_secret, f"{client_id}:{client_secret}")
     fields = {"grant_type": "client_credentials", "scope": scope}
     return lambda: provider.ask(fields, f"Basic {login}", clock())
 
@@ -160,7 +164,9 @@ def jwt_bearer(
 
     def source() -> Token:
         now = clock()
-        fields = {"grant_type": JWT_BEARER, "assertion": assertion(now), "scope": scope}
+        shown_once = assertion(now)
+        provider.secrets.add(shown_once)
+        fields = {"grant_type": JWT_BEARER, "assertion": shown_once, "scope": scope}
         return provider.ask(fields, None, now)
 
     return source

@@ -10,6 +10,7 @@ class Plain(PasswordMechanism):
 
     name = "PLAIN"
     slow = False
+    exposes = "sees the password"
 
     def exchange(self, host: str, port: int) -> Exchange:
         """A new authentication."""

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 from kafka_native.config import Config
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.security.aws_msk_iam import AwsMskIam, chain
-from kafka_native.security.cloud_tokens import aws_iam, azure_imds, azure_url
-from kafka_native.security.gssapi import Gssapi, expanded
+from kafka_native.security.cloud_tokens import aws_iam, aws_remarks, azure_imds, azure_url
+from kafka_native.security.gssapi import Gssapi, expanded, words_of
 from kafka_native.security.mechanisms import Credentials, Mechanism, SaslError
 from kafka_native.security.oauthbearer import OAuthBearer, callback_source, parsed_extensions
 from kafka_native.security.oidc import (
@@ -26,6 +26,7 @@ from kafka_native.security.oidc import (
     read,
 )
 from kafka_native.security.plain import Plain
+from kafka_native.security.redaction import Secrets
 from kafka_native.security.scram import HASHES, Scram
 from kafka_native.security.unsecured_jwt import unsecured_source
 from kafka_native.types import version
@@ -76,9 +77,9 @@ def _oauthbearer(config: Config) -> Mechanism:
     oauth_cb = config.function("oauth_cb")
     own: Any = config["sasl.oauthbearer.config"]
     if oauth_cb is not None:
-        return OAuthBearer(callback_source(oauth_cb, own))
+        return OAuthBearer(callback_source(oauth_cb, own), [own or ""])
     if unsecured:
-        return OAuthBearer(unsecured_source(own or ""))
+        return OAuthBearer(unsecured_source(own or ""), exposes="")  # everybody can make such tokens
     _fail(config, "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, unsecured tokens")
 
 
@@ -88,10 +89,13 @@ def _oidc(config: Config) -> Mechanism:
         extensions = parsed_extensions(config.text("sasl.oauthbearer.extensions"))
         subject_claim = config.text("sasl.oauthbearer.sub.claim.name")
         own = config.text("sasl.oauthbearer.config")
-        return OAuthBearer(aws_iam(own, extensions, partial(claims_of, subject_claim=subject_claim)))
+        secrets = Secrets()
+        source = aws_iam(own, extensions, partial(claims_of, subject_claim=subject_claim), secrets)
+        return OAuthBearer(source, secrets, remarks=aws_remarks(own))
     if cloud == "azure_imds":
         endpoint = config.text("sasl.oauthbearer.token.endpoint.url")
-        return OAuthBearer(azure_imds(_provider(config, azure_url(endpoint, config.text("sasl.oauthbearer.config")))))
+        provider = _provider(config, azure_url(endpoint, config.text("sasl.oauthbearer.config")))
+        return OAuthBearer(azure_imds(provider), provider.secrets, remarks=provider.remarks)
     grant = config.text("sasl.oauthbearer.grant.type")
     url, client_id, secret = (
         config.text("sasl.oauthbearer.token.endpoint.url"),
@@ -108,8 +112,10 @@ def _oidc(config: Config) -> Mechanism:
     scope = config.text("sasl.oauthbearer.scope")
     if grant == JWT_BEARER:
         source = jwt_bearer(provider, _assertion(config), scope)
-        return OAuthBearer(source, [config.text("sasl.oauthbearer.assertion.private.key.passphrase")])
-    return OAuthBearer(client_credentials(provider, client_id, secret, scope), [secret])
+        provider.secrets.keep(config.text("sasl.oauthbearer.assertion.private.key.passphrase"))
+    else:
+        source = client_credentials(provider, client_id, secret, scope)
+    return OAuthBearer(source, provider.secrets, remarks=provider.remarks)
 
 
 def _provider(config: Config, url: str) -> Provider:
@@ -178,6 +184,7 @@ def _gssapi(config: Config) -> Mechanism:
         keytab,
         expanded(command, values) if config.is_set("sasl.kerberos.kinit.cmd") else "",
         config.integer("sasl.kerberos.min.time.before.relogin") / 1000,
+        secrets=words_of(command) if config.is_set("sasl.kerberos.kinit.cmd") else (),
     )
 
 

@@ -53,6 +53,8 @@ def forms(credentials: Credentials) -> list[tuple[str, str]]:
 class Scram(PasswordMechanism):
     """The mechanisms SCRAM-SHA-256 and SCRAM-SHA-512."""
 
+    exposes = ""
+
     def __init__(
         self,
         name: str,

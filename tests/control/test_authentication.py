@@ -53,6 +53,7 @@ class Talk(Mechanism):
 
     name = "TALK"
     user = "talker"
+    exposes = ""
 
     def __init__(self) -> None:
         self.refusals = 0

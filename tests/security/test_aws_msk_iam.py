@@ -144,4 +144,4 @@ def test_nothing_shows_a_secret() -> None:
     for each in (mechanism, ours, mechanism.last):
         assert SECRET not in f"{each!r} {each}"
         assert "t0ken" not in f"{each!r} {each}"
-    assert set(mechanism.secrets()) == {SECRET, "t0ken"}
+    assert {SECRET, "t0ken"} < set(mechanism.secrets()), "and the signature"

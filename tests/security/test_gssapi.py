@@ -127,10 +127,22 @@ def test_the_command_is_run_where_it_is_set_and_again_in_time(tmp_path: Path) ->
     assert once.refresh_at == float("inf")
 
 
-def test_a_command_that_fails_is_quoted() -> None:
-    ours = mechanism(**{"sasl.kerberos.kinit.cmd": "echo no such principal >&2; exit 3"})
-    with pytest.raises(SaslError, match="ended with 3: no such principal"):
+def test_a_command_that_fails_is_quoted_but_for_its_own_words(tmp_path: Path) -> None:
+    """A password may be among them. What the command names by its property is no secret."""
+    script = tmp_path / "kinit"
+    script.write_text("#!/bin/sh\necho no such principal of $1 >&2\necho $2 isn\\'t right >&2\nexit 3\n")
+    script.chmod(0o755)
+    command = f"{script} %{{sasl.kerberos.principal}} 's3cret=word'"
+    ours = mechanism(**{"sasl.kerberos.kinit.cmd": command, "sasl.kerberos.principal": "app@EXAMPLE"})
+    with pytest.raises(SaslError, match="ended with 3: no such principal of app@EXAMPLE") as caught:
         ours.refresh()
+    assert "s3cret" not in str(caught.value)
+    assert "word" not in str(caught.value)
+    ours = mechanism(**{"sasl.kerberos.kinit.cmd": "/nowhere/s3cret-word"})
+    with pytest.raises(SaslError, match=r"ended with 127: .*not found") as caught:
+        ours.refresh()
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret-word" in ours.secrets() or "/nowhere/s3cret-word" in ours.secrets()
     with pytest.raises(SaslError, match=r"there is no property foo\.bar"):
         expanded("kinit %{foo.bar}", {})
 

@@ -140,7 +140,7 @@ def test_answers_without_a_token_are_errors_in_the_providers_words(
 
 def test_an_endpoint_that_is_not_there_is_named_without_what_its_url_hides() -> None:
     with pytest.raises(SaslError) as caught:
-        token_of(f"http://user:{SECRET}@127.0.0.1:1/token?key={SECRET}")
+        token_of(f"http://127.0.0.1:1/token?key={SECRET}")
     assert "http://127.0.0.1:1/token" in str(caught.value)
     assert "refused" in str(caught.value)
     assert SECRET not in str(caught.value)
@@ -200,7 +200,7 @@ def test_configuration_that_cannot_be_right_is_refused_at_construction(conf: dic
 def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "urllib3", None)
+    monkeypatch.setitem(sys.modules, "jwt", None)
     with pytest.raises(KafkaException, match=r"pip install 'kafka-native\[oauth\]'") as caught:
         mechanism("http://h/token", **CLIENT)
     assert MISSING in caught.value.args[0].str()

@@ -1,0 +1,236 @@
+"""A token is there within a time limit or not at all, whatever the provider, the network or the resolver does."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from kafka_native import Producer
+from kafka_native.config import parse
+from kafka_native.mock import ListenerSecurity, MockCluster
+from kafka_native.security import aws_msk_iam, http_request, time_limit
+from kafka_native.security.mechanisms import SaslError
+from kafka_native.security.sasl import mechanism_of
+from tests.waiting import wait_for
+
+from . import slow_server
+from .slow_server import END_S, SlowServer
+from .token_endpoint import TokenEndpoint
+
+LIMIT_S = 0.7
+LATE_S = 4.0
+"""Less than the scripts take, and enough for a busy machine."""
+OIDC = {
+    "bootstrap.servers": "h:1",
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+}
+CLIENT = {"sasl.oauthbearer.client.id": "app", "sasl.oauthbearer.client.secret": "s3cret-word"}
+URL, TYPE, CONFIG = (
+    f"sasl.oauthbearer.{name}" for name in ("token.endpoint.url", "metadata.authentication.type", "config")
+)
+assert LATE_S < END_S
+
+
+@pytest.fixture(autouse=True)
+def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "FETCH_S", LIMIT_S)
+
+
+@contextmanager
+def in_time(least_s: float = LIMIT_S) -> Iterator[None]:
+    """What is done within fails when the limit is over, not before and not much later."""
+    began = time.monotonic()
+    with pytest.raises(SaslError, match=r"in 0\.7 s"):
+        yield
+    took_s = time.monotonic() - began
+    assert least_s - 0.1 <= took_s < LATE_S
+
+
+def fetch(**conf: Any) -> None:
+    mechanism_of(parse({**OIDC, **CLIENT, **conf}, "producer")).refresh()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        slow_server.silent,
+        slow_server.dripping_status,
+        slow_server.dripping_headers,
+        slow_server.dripping_body,
+        slow_server.dripping_chunks,
+        slow_server.continuing,
+    ],
+    ids=lambda script: script.__name__,
+)
+@pytest.mark.parametrize("kind", ["http", "https", "azure"])
+def test_an_answer_that_does_not_end(kind: str, script: slow_server.Script, tmp_path: Path) -> None:
+    context, ca_file = None, tmp_path / "ca.pem"
+    conf: dict[str, Any] = {TYPE: "azure_imds"} if kind == "azure" else {}
+    if kind == "https":
+        authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        authority.cert_pem.write_to_path(ca_file)
+        conf = {"https.ca.location": str(ca_file)}
+    url = f"{'http' if context is None else 'https'}://127.0.0.1"
+    with SlowServer(script, context) as server, in_time():
+        fetch(**{URL: f"{url}:{server.port}/token", **conf})
+
+
+def test_a_tls_handshake_that_does_not_end() -> None:
+    with SlowServer(slow_server.dripping_handshake) as server, in_time():
+        fetch(**{URL: f"https://127.0.0.1:{server.port}/token"})
+
+
+@contextmanager
+def full_listener() -> Iterator[int]:
+    """The port of a listener that takes no further connection and refuses none."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def test_addresses_that_do_not_answer_share_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    with full_listener() as port:
+        address = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [address] * 9)
+        with in_time():
+            fetch(**{URL: f"http://provider.example:{port}/token"})
+
+
+def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: time.sleep(END_S))
+    with in_time():
+        fetch(**{URL: "http://provider.example/token"})
+
+
+def test_a_resolver_that_hangs_gets_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that never answers is given up again and again."""
+    release = threading.Event()
+    monkeypatch.setattr(time_limit, "FETCH_S", 0.02)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: release.wait(60) and [])
+    before = threading.active_count()
+    mechanism = mechanism_of(parse({**OIDC, **CLIENT, URL: "http://provider.example/token"}, "producer"))
+    try:
+        for _ in range(20):
+            with pytest.raises(SaslError):
+                mechanism.refresh()
+        assert threading.active_count() - before <= 4
+        with pytest.raises(SaslError, match="haven't ended"):
+            mechanism.refresh()
+    finally:
+        release.set()
+    wait_for(lambda: threading.active_count() == before)
+    with pytest.raises(SaslError, match=r"provider\.example/token"):
+        mechanism.refresh()  # asked again as soon as there is a thread
+
+
+@pytest.mark.parametrize("script", [slow_server.silent, slow_server.dripping_headers, slow_server.dripping_body])
+def test_awss_token_service(script: slow_server.Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
+    with SlowServer(script) as server:
+        config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{server.port}"
+        with in_time():
+            fetch(**{TYPE: "aws_iam", CONFIG: config})
+
+
+def test_a_proxy_on_the_way_to_awss_token_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """botocore takes it from the environment."""
+    pytest.importorskip("botocore")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
+    with SlowServer(slow_server.dripping_headers) as server:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
+        with in_time():
+            fetch(**{TYPE: "aws_iam", CONFIG: "region=eu-north-1,audience=x,sts_endpoint=http://sts.example"})
+        assert server.connections == 1
+
+
+def test_awss_token_service_answers_with_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore")
+    monkeypatch.setattr(time_limit, "FETCH_S", 20.0)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
+    with TokenEndpoint(lambda asked: (200, b"x" * (http_request.ANSWER_MAX + 1))) as server:
+        config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{server.port}"
+        with pytest.raises(SaslError, match="more than 1048576 bytes"):
+            fetch(**{TYPE: "aws_iam", CONFIG: config})
+        assert len(server.asked) == 1
+
+
+def test_aws_credentials_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role's credentials come over HTTP, too, from the machine or the container."""
+    pytest.importorskip("botocore")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+    with SlowServer(slow_server.dripping_body) as server:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.port}/credentials")
+        exchange = aws_msk_iam.AwsMskIam(aws_msk_iam.chain(), "agent", "eu-north-1").exchange("h", 1)
+        with in_time():
+            exchange.begin()
+        config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{server.port}"
+        with in_time():
+            fetch(**{TYPE: "aws_iam", CONFIG: config})
+
+
+def test_a_body_that_does_not_end_is_not_read_to_its_end() -> None:
+    """Chunk after chunk, as fast as it can."""
+
+    def endless(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        end = time.monotonic() + END_S
+        while time.monotonic() < end:
+            connection.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+
+    with SlowServer(endless) as server, pytest.raises(SaslError, match="more than 1048576 bytes"):
+        fetch(**{URL: f"http://127.0.0.1:{server.port}/token"})
+
+
+def test_compressed_answers_are_not_unpacked() -> None:
+    """A few bytes may become gigabytes."""
+    import gzip
+
+    packed = gzip.compress(b'{"access_token": "opaque", "expires_in": 300}')
+
+    def answer(connection: socket.socket) -> None:
+        asked.append(connection.recv(65536))
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
+        connection.sendall(head.encode() + packed)
+
+    asked: list[bytes] = []
+    with SlowServer(answer) as server, pytest.raises(SaslError, match="answers 200"):
+        fetch(**{URL: f"http://127.0.0.1:{server.port}/token"})
+    assert b"accept-encoding: identity\r\n" in asked[0].lower()
+
+
+def test_a_client_is_closed_while_its_provider_drips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "FETCH_S", 30.0)
+    security = ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])
+    with SlowServer(slow_server.dripping_headers) as server, MockCluster(1, security=security) as cluster:
+        conf = {**OIDC, **CLIENT, URL: f"http://127.0.0.1:{server.port}/token"}
+        producer = Producer({**conf, "bootstrap.servers": cluster.bootstrap_servers, "error_cb": lambda error: None})
+        wait_for(lambda: server.connections == 1)
+        began = time.monotonic()
+        producer.close(0)
+        assert time.monotonic() - began < LATE_S
