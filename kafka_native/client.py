@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
-from kafka_native.config import PROPERTIES, Config, parse_bootstrap
+from kafka_native.config import Config, parse_bootstrap
 from kafka_native.control.authentication import Aside, Authenticator
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.calls import ANY_BROKER, Call, Reply
@@ -142,8 +142,8 @@ class Client:
         mechanism, log = self._mechanism, self.logs["security"]
         if mechanism is None:
             return None
-        if mechanism.name == "PLAIN" and self.config["security.protocol"] == "sasl_plaintext":
-            log.warning("SASL PLAIN without TLS: whoever sees the network's traffic sees the password")
+        for remark in mechanism.remarks(encrypted=self.config["security.protocol"] == "sasl_ssl"):
+            log.warning("%s", remark)
         return Authenticator(
             pool, mechanism, self._aside, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
         )
@@ -252,8 +252,7 @@ class Client:
         if self.logs["conf"].on:
             for name in sorted(self.config):
                 if self.config.is_set(name):
-                    shown = "[redacted]" if PROPERTIES[name].sensitive else self.config[name]
-                    self.logs["conf"].debug("%s = %s", name, shown)
+                    self.logs["conf"].debug("%s = %s", name, self.config.shown(name))
 
     def on_error(self, error: KafkaError, level: int = ERROR) -> None:
         """Control thread: takes an error to ``error_cb``, in the application's next poll(), or else to the log."""

@@ -70,7 +70,6 @@ _STRATEGY: Final = "partition.assignment.strategy"
 _STRATEGIES: Final = {"range": "EAGER", "roundrobin": "EAGER", "sticky": "EAGER", "cooperative-sticky": "COOPERATIVE"}
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
-_REDACTED: Final = "[redacted]"
 
 _warned: Final[set[str]] = set()  # INERT properties that this process was told about
 
@@ -195,8 +194,12 @@ class Config(Mapping[str, object]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        shown = {n: _REDACTED if PROPERTIES[n].sensitive else self._values[n] for n in sorted(self._given)}
+        shown = {name: self.shown(name) for name in sorted(self._given)}
         return f"Config({self._role}, {shown})"
+
+    def shown(self, name: str) -> object:
+        """Return the value of a property as it may be shown, without secrets."""
+        return PROPERTIES[name].shown(self[name])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Config, (self._role, self._values, self._given))
@@ -312,7 +315,7 @@ def _check_state(declared: Property, value: object, remarks: list[Remark]) -> No
     """Refuse what this version may not ignore; remark, once a process, on what is deprecated or does nothing."""
     name = declared.name
     if declared.state is State.REFUSED and value != declared.default:
-        shown = "" if declared.sensitive or declared.kind == "callable" else f' value "{value}"'
+        shown = "" if declared.sensitive or declared.kind == "callable" else f' value "{declared.shown(value)}"'
         _fail(
             f'Configuration property "{name}"{shown} is not supported by this version',
             f"{declared.note}; remove it to go on without it" if declared.note else None,
@@ -661,6 +664,9 @@ _SERVER: Final = re.compile(
 
 def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
     """Read one bootstrap server."""
+    if "@" in entry:  # the entry isn't shown: there may be a password in it
+        text = "Invalid bootstrap server: it has a user or a password before its host"
+        _fail(text, "a server is host:port; sasl.username and sasl.password are properties of their own")
     if _is_ipv6(entry):
         return entry, DEFAULT_PORT
     match = _SERVER.fullmatch(entry)

@@ -288,7 +288,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
         state=State.EFFECTIVE,
         note="run only where it is set: a keytab is used in the process itself",
-        doc="Command that gets or renews the Kerberos ticket.",
+        sensitive=True,
+        doc="Command that gets or renews the Kerberos ticket. It isn't shown: a password may be in it.",
     ),
     Property(
         "sasl.kerberos.keytab",
@@ -421,7 +422,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="The provider's token endpoint.",
+        doc="The provider's token endpoint, without a user or password. http:// to another machine is warned of.",
     ),
     Property(
         "sasl.oauthbearer.sub.claim.name",

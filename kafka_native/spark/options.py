@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from kafka_native import KafkaError, KafkaException
+from kafka_native._reference.property import REDACTED, without_secrets
 from kafka_native.config import parse
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.offsets import (
@@ -118,7 +119,7 @@ def lowered(options: Mapping[str, str]) -> dict[str, str]:
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
     """The options as they may be shown."""
-    return {name: "[redacted]" if is_sensitive(name) else value for name, value in options.items()}
+    return {name: REDACTED if is_sensitive(name) else without_secrets(value) for name, value in options.items()}
 
 
 @dataclass(frozen=True)
