@@ -9,6 +9,7 @@ Thread: any.
 
 from __future__ import annotations
 
+import _socket
 import http.client
 import io
 import ipaddress
@@ -23,6 +24,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from kafka_native.security import time_limit
 from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.time_limit import LimitedCalls, left_s
+from kafka_native.threads import is_patched
 
 ANSWER_MAX = 1 << 20
 """Bytes of an answer's body."""
@@ -115,7 +117,9 @@ class HttpClient:
 
     def _connected(self, deadline: float) -> socket.socket:
         host, port = self._url.host, self._url.port
-        found = self._look_ups.run(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), left_s(deadline))
+        # gevent's would make a hub for each thread that it is called in, and nobody would end it
+        look_up = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
+        found = self._look_ups.run(lambda: look_up(host, port, type=socket.SOCK_STREAM), left_s(deadline))
         failure = OSError("the name has no address")
         for family, kind, protocol, _, address in found:
             connection = socket.socket(family, kind, protocol)

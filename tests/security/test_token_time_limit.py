@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -234,3 +236,47 @@ def test_a_client_is_closed_while_its_provider_drips(monkeypatch: pytest.MonkeyP
         began = time.monotonic()
         producer.close(0)
         assert time.monotonic() - began < LATE_S
+
+
+GREEN = """
+from gevent import monkey
+
+monkey.patch_all()
+import sys
+from kafka_native.config import parse
+from kafka_native.security import time_limit
+from kafka_native.security.sasl import mechanism_of
+from kafka_native.threads import Event, Thread
+
+time_limit.FETCH_S = 0.7
+conf = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
+conf |= {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.token.endpoint.url": sys.argv[1]}
+conf |= {"sasl.oauthbearer.client.id": "app", "sasl.oauthbearer.client.secret": "s3cret-word"}
+mechanism, ended = mechanism_of(parse(conf, "producer")), Event()
+
+def fetch():
+    try:
+        mechanism.refresh()
+        print("token", flush=True)
+    except Exception as error:
+        print(error, flush=True)
+    finally:
+        ended.set()
+
+Thread(fetch, "security").start()
+ended.wait(10)
+"""
+
+
+def test_under_gevent() -> None:
+    """The security thread is one of the system's there, too."""
+    pytest.importorskip("gevent")
+
+    def fetched(port: int) -> str:
+        command = [sys.executable, "-c", GREEN, f"http://localhost:{port}/token"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    with TokenEndpoint(lambda asked: (200, {"access_token": "opaque", "expires_in": 300})) as endpoint:
+        assert fetched(endpoint.port) == "token\n"
+    with SlowServer(slow_server.dripping_headers) as server:
+        assert "no whole answer in 0.7 s" in fetched(server.port)
