@@ -251,7 +251,7 @@ def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client
                 fork_once()
                 return "token", time.time() + 60
             sasl = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": oauth}
-            producer = Producer({**conf, **sasl})
+            producer = Producer({**conf, **sasl, "log_level": 3})  # without TLS is a warning
             while child is None: producer.poll(0.01)
             """,
     }.items(),
