@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+ERROR_TEXT_MAX: Final = 1000
+"""Characters of a broker's text that an error shows. Kafka's own are sentences."""
+NAME_MAX: Final = 255
+"""Characters of a name that an error shows: a topic's has 249 at most, a host's 255."""
 _ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
 """What `escaped` makes of a character that isn't printable."""
 
@@ -22,6 +26,14 @@ def clean(text: str, length_max: int = 80) -> str:
     """The same, and not too long."""
     shown = printable(text[: length_max + 1])
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "…"
+
+
+def error_text(text: str) -> str:
+    """A broker's text for an error: one printable line of at most `ERROR_TEXT_MAX` characters, whitespace as spaces."""
+    start = text[: ERROR_TEXT_MAX + 1]
+    if not start.isprintable():
+        start = "".join(" " if each.isspace() else each for each in start)
+    return clean(start, ERROR_TEXT_MAX)
 
 
 def escaped(text: str) -> str:

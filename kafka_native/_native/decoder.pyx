@@ -37,6 +37,8 @@ from kafka_native._native.wire cimport (
 
 from collections.abc import Sequence
 
+from kafka_native.cleaning import error_text
+
 from kafka_native._native.layout import ProtocolError
 from kafka_native._native.wire import KINDS as _KINDS
 
@@ -586,7 +588,8 @@ cdef inline object _read_value(_Reader r, Op* op):
             if not present:
                 return None
         return _decode_struct(r, <Plan> op.sub)
-    return _read_blob(r, op.kind, op.compact, op.nullable)
+    value = _read_blob(r, op.kind, op.compact, op.nullable)
+    return error_text(value) if op.cleaned and value is not None else value
 
 
 cdef int _read_tags(_Reader r, Plan plan, PyObject* obj) except -1:

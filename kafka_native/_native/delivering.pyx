@@ -22,6 +22,8 @@ from kafka_native._native.message cimport (
     message_of,
 )
 
+from kafka_native.cleaning import error_text
+
 
 cdef enum:
     FIRST_SLOTS = 8
@@ -167,7 +169,7 @@ cdef class Report:
         topic = (<bytes>batch.topic.name[:batch.topic.name_bytes]).decode()
         error = None
         if batch.status != KN_OK or batch.error_code != 0:
-            text = None if batch.error_text == NULL else (<bytes>batch.error_text).decode("utf-8", "replace")
+            text = None if batch.error_text == NULL else error_text((<bytes>batch.error_text).decode("utf-8", "replace"))
             error = core.engine.error_of(batch.status, batch.error_code, text)
             if self.ready or self.batch == NULL:
                 return 0  # making it has let another thread in, which was faster: the batch may be gone

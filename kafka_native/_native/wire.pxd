@@ -56,6 +56,7 @@ cdef struct Op:
     bint nullable
     bint compact         # flexible-version lengths: unsigned varint of the length plus one
     bint ignorable       # an absent field that may lose its value
+    bint cleaned         # a broker's text for an error
     Py_ssize_t item_size  # the least bytes that an array element takes
     Py_ssize_t slot      # its index in the layout
     Py_ssize_t offset

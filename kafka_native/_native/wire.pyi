@@ -19,7 +19,7 @@ class Plan:
         name: str,
         version: int,
         flexible: bool,
-        fields: list[tuple[str, str, str | None, Plan | None, int, bool, bool, bool, bool]],
+        fields: list[tuple[str, str, str | None, Plan | None, int, bool, bool, bool, bool, bool]],
     ) -> Plan: ...
 
 def encode(plan: Plan, message: Any, prefix: bytes = b"") -> bytes: ...

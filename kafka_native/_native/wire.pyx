@@ -54,7 +54,7 @@ cdef class Plan:
     """One version of a struct class.
 
     ``fields`` are tuples in wire order, every field of the class among them: (name, kind, item kind or None, plan or
-    None, tag or -1, compact, nullable, present, ignorable).
+    None, tag or -1, compact, nullable, present, ignorable, cleaned).
     """
 
     def __cinit__(self, Layout layout, str name, int version, bint flexible, list fields):
@@ -85,7 +85,7 @@ cdef class Plan:
         self.table.least_size = max(self.table.least_size, 1)
 
     cdef int _compile(self, Op* op, tuple field) except -1:
-        name, kind, item, sub, tag, compact, nullable, _, ignorable = field
+        name, kind, item, sub, tag, compact, nullable, _, ignorable, cleaned = field
         self._kept.append((name, sub))
         op.kind = kind_numbers[kind]
         op.item = -1 if item is None else kind_numbers[item]
@@ -93,6 +93,7 @@ cdef class Plan:
         op.compact = compact
         op.nullable = nullable
         op.ignorable = ignorable
+        op.cleaned = cleaned
         op.slot = self.layout.names.index(name)
         op.offset = self.layout.slots[op.slot].offset
         op.name = self.layout.slots[op.slot].name

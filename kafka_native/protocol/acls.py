@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from kafka_native.protocol.schema import Request, Response, Struct, array, error_text, int8, int16, int32, string
 
 LITERAL = 3
 """As a pattern type: the name is the resource's own, as it always was in version 0."""
@@ -42,7 +42,7 @@ class DescribeAclsResponse(Response, api_key=ApiKey.DESCRIBE_ACLS, versions="0-3
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = error_text("0+", nullable="0+")
     resources: list[Resource] = array(Resource, "0+")
 
 
@@ -70,7 +70,7 @@ class CreateAclsResponse(Response, api_key=ApiKey.CREATE_ACLS, versions="0-3", f
         """The outcome for one permission."""
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
 
     throttle_time_ms: int = int32("0+")
     results: list[Result] = array(Result, "0+")
@@ -103,7 +103,7 @@ class DeleteAclsResponse(Response, api_key=ApiKey.DELETE_ACLS, versions="0-3", f
             """A permission that fits, and whether it was deleted."""
 
             error_code: int = int16("0+")
-            error_message: str | None = string("0+", nullable="0+")
+            error_message: str | None = error_text("0+", nullable="0+")
             resource_type: int = int8("0+")
             resource_name: str = string("0+")
             pattern_type: int = int8("1+", default=LITERAL)
@@ -113,7 +113,7 @@ class DeleteAclsResponse(Response, api_key=ApiKey.DELETE_ACLS, versions="0-3", f
             permission_type: int = int8("0+")
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
         matching_acls: list[MatchingAcl] = array(MatchingAcl, "0+")
 
     throttle_time_ms: int = int32("0+")

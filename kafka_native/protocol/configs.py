@@ -9,6 +9,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     int8,
     int16,
     int32,
@@ -58,7 +59,7 @@ class DescribeConfigsResponse(Response, api_key=ApiKey.DESCRIBE_CONFIGS, version
             documentation: str | None = string("3+", nullable="0+", ignorable=True)
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
         resource_type: int = int8("0+")
         resource_name: str = string("0+")
         configs: list[Config] = array(Config, "0+")
@@ -94,7 +95,7 @@ class AlterConfigsResponse(Response, api_key=ApiKey.ALTER_CONFIGS, versions="0-2
         """The outcome for one resource."""
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
         resource_type: int = int8("0+")
         resource_name: str = string("0+")
 
@@ -132,7 +133,7 @@ class IncrementalAlterConfigsResponse(
         """The outcome for one resource."""
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
         resource_type: int = int8("0+")
         resource_name: str = string("0+")
 

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    int8,
-    int16,
-    int32,
-    string,
-)
+from kafka_native.protocol.schema import Request, Response, Struct, array, error_text, int8, int16, int32, string
 
 
 class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
@@ -34,11 +25,11 @@ class FindCoordinatorResponse(Response, api_key=ApiKey.FIND_COORDINATOR, version
         host: str = string("4+")
         port: int = int32("4+")
         error_code: int = int16("4+")
-        error_message: str | None = string("4+", nullable="4+", ignorable=True)
+        error_message: str | None = error_text("4+", nullable="4+", ignorable=True)
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")
-    error_message: str | None = string("1-3", nullable="1-3", ignorable=True)
+    error_message: str | None = error_text("1-3", nullable="1-3", ignorable=True)
     node_id: int = int32("0-3")
     host: str = string("0-3")
     port: int = int32("0-3")

@@ -10,6 +10,7 @@ from kafka_native.protocol.schema import (
     array,
     boolean,
     data,
+    error_text,
     int8,
     int16,
     int32,
@@ -43,7 +44,7 @@ class DescribeGroupsResponse(Response, api_key=ApiKey.DESCRIBE_GROUPS, versions=
             member_assignment: bytes = data("0+")
 
         error_code: int = int16("0+")
-        error_message: str | None = string("6+", nullable="6+", default=None)
+        error_message: str | None = error_text("6+", nullable="6+", default=None)
         group_id: str = string("0+")
         group_state: str = string("0+")
         protocol_type: str = string("0+")
@@ -139,7 +140,7 @@ class ConsumerGroupDescribeResponse(Response, api_key=ApiKey.CONSUMER_GROUP_DESC
             member_type: int = int8("1+", default=-1, ignorable=True)
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+", default=None)
+        error_message: str | None = error_text("0+", nullable="0+", default=None)
         group_id: str = string("0+")
         group_state: str = string("0+")
         group_epoch: int = int32("0+")
@@ -177,7 +178,7 @@ class ShareGroupDescribeResponse(Response, api_key=ApiKey.SHARE_GROUP_DESCRIBE, 
             assignment: MemberAssignment = struct(MemberAssignment, "0+")
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+", default=None)
+        error_message: str | None = error_text("0+", nullable="0+", default=None)
         group_id: str = string("0+")
         group_state: str = string("0+")
         group_epoch: int = int32("0+")

@@ -10,6 +10,7 @@ from kafka_native.protocol.schema import (
     array,
     boolean,
     data,
+    error_text,
     int16,
     int32,
     string,
@@ -169,7 +170,7 @@ class ConsumerGroupHeartbeatResponse(Response, api_key=ApiKey.CONSUMER_GROUP_HEA
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     member_id: str | None = string("0+", nullable="0+", default=None)
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")

@@ -9,6 +9,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     int8,
     int16,
     int32,
@@ -97,7 +98,7 @@ class DescribeClusterResponse(Response, api_key=ApiKey.DESCRIBE_CLUSTER, version
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     endpoint_type: int = int8("1+", default=1)
     cluster_id: str = string("0+")
     controller_id: int = int32("0+", default=-1)

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, int64, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    error_text,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+)
 
 
 class ElectLeadersRequest(Request, api_key=ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+"):
@@ -31,7 +43,7 @@ class ElectLeadersResponse(Response, api_key=ApiKey.ELECT_LEADERS, versions="0-2
 
             partition_id: int = int32("0+")
             error_code: int = int16("0+")
-            error_message: str | None = string("0+", nullable="0+")
+            error_message: str | None = error_text("0+", nullable="0+")
 
         topic: str = string("0+")
         partition_result: list[Partition] = array(Partition, "0+")
@@ -76,7 +88,7 @@ class AlterPartitionReassignmentsResponse(
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
-            error_message: str | None = string("0+", nullable="0+")
+            error_message: str | None = error_text("0+", nullable="0+")
 
         name: str = string("0+")
         partitions: list[Partition] = array(Partition, "0+")
@@ -84,7 +96,7 @@ class AlterPartitionReassignmentsResponse(
     throttle_time_ms: int = int32("0+")
     allow_replication_factor_change: bool = boolean("1+", default=True, ignorable=True)
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = error_text("0+", nullable="0+")
     responses: list[Topic] = array(Topic, "0+")
 
 
@@ -124,7 +136,7 @@ class ListPartitionReassignmentsResponse(
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = error_text("0+", nullable="0+")
     topics: list[Topic] = array(Topic, "0+")
 
 

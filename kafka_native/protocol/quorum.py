@@ -9,6 +9,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     int8,
     int16,
     int32,
@@ -43,11 +44,11 @@ class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions=
 
         feature: str = string("0+")
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = error_text("0+", nullable="0+")
     results: list[Result] = array(Result, "0-1", ignorable=True)
 
 
@@ -62,7 +63,7 @@ class UnregisterBrokerResponse(Response, api_key=ApiKey.UNREGISTER_BROKER, versi
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = error_text("0+", nullable="0+")
 
 
 class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
@@ -102,7 +103,7 @@ class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions=
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
-            error_message: str | None = string("2+", nullable="2+", ignorable=True)
+            error_message: str | None = error_text("2+", nullable="2+", ignorable=True)
             leader_id: int = int32("0+")
             leader_epoch: int = int32("0+")
             high_watermark: int = int64("0+")
@@ -126,7 +127,7 @@ class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions=
         listeners: list[Listener] = array(Listener, "2+")
 
     error_code: int = int16("0+")
-    error_message: str | None = string("2+", nullable="2+", ignorable=True)
+    error_message: str | None = error_text("2+", nullable="2+", ignorable=True)
     topics: list[Topic] = array(Topic, "0+")
     nodes: list[Node] = array(Node, "2+")
 
@@ -154,7 +155,7 @@ class AddRaftVoterResponse(Response, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", ignorable=True)
+    error_message: str | None = error_text("0+", nullable="0+", ignorable=True)
 
 
 class RemoveRaftVoterRequest(Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
@@ -170,4 +171,4 @@ class RemoveRaftVoterResponse(Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versio
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", ignorable=True)
+    error_message: str | None = error_text("0+", nullable="0+", ignorable=True)

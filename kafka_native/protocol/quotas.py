@@ -9,6 +9,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     float64,
     int8,
     int16,
@@ -54,7 +55,7 @@ class DescribeClientQuotasResponse(Response, api_key=ApiKey.DESCRIBE_CLIENT_QUOT
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = error_text("0+", nullable="0+")
     entries: list[Entry] | None = array(Entry, "0+", nullable="0+")
 
 
@@ -97,7 +98,7 @@ class AlterClientQuotasResponse(Response, api_key=ApiKey.ALTER_CLIENT_QUOTAS, ve
             entity_name: str | None = string("0+", nullable="0+")
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
         entity: list[Entity] = array(Entity, "0+")
 
     throttle_time_ms: int = int32("0+")

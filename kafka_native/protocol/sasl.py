@@ -37,6 +37,6 @@ class SaslAuthenticateResponse(Response, api_key=ApiKey.SASL_AUTHENTICATE, versi
     """One step of the SASL exchange, from the broker."""
 
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = string("0+", nullable="0+")  # may repeat a secret: hidden before it is cut
     auth_bytes: bytes = data("0+")
     session_lifetime_ms: int = int64("1+", ignorable=True)

@@ -71,7 +71,10 @@ class Versions(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One declared field, as ``Struct.fields`` lists them. ``item`` is the kind of an array's elements."""
+    """One declared field, as ``Struct.fields`` lists them. ``item`` is the kind of an array's elements.
+
+    ``cleaned``: decoding makes the string fit to be shown in an error (`kafka_native.cleaning.error_text`).
+    """
 
     name: str
     kind: str
@@ -83,6 +86,7 @@ class Field(NamedTuple):
     default: Any
     ignorable: bool
     flexible: bool
+    cleaned: bool
 
     def with_name(self, name: str) -> Field:
         """The same field under the name of the attribute that it was assigned to."""
@@ -118,10 +122,10 @@ def _field(
     item: str | None = None,
     struct: type[Struct] | None = None,
     flexible: bool = True,
+    cleaned: bool = False,
 ) -> Any:
-    return Field(
-        "", kind, item, struct, Versions.parse(versions), Versions.parse(nullable), tag, default, ignorable, flexible
-    )
+    present, may_be_null = Versions.parse(versions), Versions.parse(nullable)
+    return Field("", kind, item, struct, present, may_be_null, tag, default, ignorable, flexible, cleaned)
 
 
 def boolean(versions: str = "0+", *, default: bool = False, tag: int | None = None, ignorable: bool = False) -> Any:
@@ -180,6 +184,13 @@ def string(
 ) -> Any:
     """Declare a UTF-8 string; ``flexible=False`` keeps the old length even in flexible versions."""
     return _field("string", versions, default, nullable=nullable, tag=tag, ignorable=ignorable, flexible=flexible)
+
+
+def error_text(
+    versions: str = "0+", *, nullable: str = "none", default: str | None = "", ignorable: bool = False
+) -> Any:
+    """Declare a broker's text for an error: a string that is cleaned and cut when it is decoded, sent as it is."""
+    return _field("string", versions, default, nullable=nullable, ignorable=ignorable, cleaned=True)
 
 
 def data(
@@ -279,7 +290,9 @@ def compile_plan(cls: type[Struct], version: int, flexible: Versions) -> wire.Pl
         tag = -1 if field.tag is None else field.tag
         compact = is_flexible and field.flexible
         nullable = field.nullable.has(version)
-        rows.append((field.name, field.kind, field.item, sub, tag, compact, nullable, present, field.ignorable))
+        rows.append(
+            (field.name, field.kind, field.item, sub, tag, compact, nullable, present, field.ignorable, field.cleaned)
+        )
     return wire.Plan(cls.__layout__, cls.__qualname__, version, is_flexible, rows)
 
 

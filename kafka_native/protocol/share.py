@@ -12,6 +12,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     int8,
     int16,
     int32,
@@ -49,7 +50,7 @@ class ShareGroupHeartbeatResponse(Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     member_id: str | None = string("0+", nullable="0+", default=None)
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
@@ -134,9 +135,9 @@ class ShareFetchResponse(Response, api_key=ApiKey.SHARE_FETCH, versions="1-2", f
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
-            error_message: str | None = string("0+", nullable="0+", default=None)
+            error_message: str | None = error_text("0+", nullable="0+", default=None)
             acknowledge_error_code: int = int16("0+")
-            acknowledge_error_message: str | None = string("0+", nullable="0+", default=None)
+            acknowledge_error_message: str | None = error_text("0+", nullable="0+", default=None)
             current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "0+")
             records: bytes | memoryview | None = record_batches("0+", nullable="0")
             acquired_records: list[AcquiredRecords] = array(AcquiredRecords, "0+")
@@ -146,7 +147,7 @@ class ShareFetchResponse(Response, api_key=ApiKey.SHARE_FETCH, versions="1-2", f
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = int32("1+")
     responses: list[ShareFetchableTopicResponse] = array(ShareFetchableTopicResponse, "0+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "0+")
@@ -185,7 +186,7 @@ class ShareAcknowledgeResponse(Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versi
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
-            error_message: str | None = string("0+", nullable="0+", default=None)
+            error_message: str | None = error_text("0+", nullable="0+", default=None)
             current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "0+")
 
         topic_id: bytes = uuid("0+")
@@ -193,7 +194,7 @@ class ShareAcknowledgeResponse(Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versi
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = int32("2+", ignorable=True)
     responses: list[ShareAcknowledgeTopicResponse] = array(ShareAcknowledgeTopicResponse, "0+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "0+")
@@ -238,7 +239,7 @@ class DescribeShareGroupOffsetsResponse(
                 leader_epoch: int = int32("0+")
                 lag: int = int64("1+", default=-1, ignorable=True)
                 error_code: int = int16("0+")
-                error_message: str | None = string("0+", nullable="0+", default=None)
+                error_message: str | None = error_text("0+", nullable="0+", default=None)
 
             topic_name: str = string("0+")
             topic_id: bytes = uuid("0+")
@@ -247,7 +248,7 @@ class DescribeShareGroupOffsetsResponse(
         group_id: str = string("0+")
         topics: list[Topic] = array(Topic, "0+")
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+", default=None)
+        error_message: str | None = error_text("0+", nullable="0+", default=None)
 
     throttle_time_ms: int = int32("0+")
     groups: list[Group] = array(Group, "0+")
@@ -283,7 +284,7 @@ class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
-            error_message: str | None = string("0+", nullable="0+", default=None)
+            error_message: str | None = error_text("0+", nullable="0+", default=None)
 
         topic_name: str = string("0+")
         topic_id: bytes = uuid("0+")
@@ -291,7 +292,7 @@ class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     responses: list[Topic] = array(Topic, "0+")
 
 
@@ -318,9 +319,9 @@ class DeleteShareGroupOffsetsResponse(
         topic_name: str = string("0+")
         topic_id: bytes = uuid("0+")
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+", default=None)
+        error_message: str | None = error_text("0+", nullable="0+", default=None)
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     responses: list[Topic] = array(Topic, "0+")

@@ -12,6 +12,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     int8,
     int16,
     int32,
@@ -130,7 +131,7 @@ class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEART
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
+    error_message: str | None = error_text("0+", nullable="0+", default=None)
     member_id: str = string("0+")
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
@@ -201,7 +202,7 @@ class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRI
             is_classic: bool = boolean("0+")
 
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+", default=None)
+        error_message: str | None = error_text("0+", nullable="0+", default=None)
         group_id: str = string("0+")
         group_state: str = string("0+")
         group_epoch: int = int32("0+")

@@ -9,6 +9,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     int8,
     int16,
     int32,
@@ -64,7 +65,7 @@ class CreateTopicsResponse(Response, api_key=ApiKey.CREATE_TOPICS, versions="0-7
         name: str = string("0+")
         topic_id: bytes = uuid("7+", ignorable=True)
         error_code: int = int16("0+")
-        error_message: str | None = string("1+", nullable="0+", ignorable=True)
+        error_message: str | None = error_text("1+", nullable="0+", ignorable=True)
         topic_config_error_code: int = int16("5+", tag=0, ignorable=True)
         num_partitions: int = int32("5+", default=-1, ignorable=True)
         replication_factor: int = int16("5+", default=-1, ignorable=True)
@@ -97,7 +98,7 @@ class DeleteTopicsResponse(Response, api_key=ApiKey.DELETE_TOPICS, versions="0-6
         name: str | None = string("0+", nullable="6+")
         topic_id: bytes = uuid("6+", ignorable=True)
         error_code: int = int16("0+")
-        error_message: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+        error_message: str | None = error_text("5+", nullable="5+", default=None, ignorable=True)
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     responses: list[Topic] = array(Topic, "0+")
@@ -131,7 +132,7 @@ class CreatePartitionsResponse(Response, api_key=ApiKey.CREATE_PARTITIONS, versi
 
         name: str = string("0+")
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+", default=None)
+        error_message: str | None = error_text("0+", nullable="0+", default=None)
 
     throttle_time_ms: int = int32("0+")
     results: list[Topic] = array(Topic, "0+")

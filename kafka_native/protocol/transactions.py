@@ -9,6 +9,7 @@ from kafka_native.protocol.schema import (
     Struct,
     array,
     boolean,
+    error_text,
     int8,
     int16,
     int32,
@@ -253,7 +254,7 @@ class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, ver
 
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
-            error_message: str | None = string("0+", nullable="0+", default=None)
+            error_message: str | None = error_text("0+", nullable="0+", default=None)
             active_producers: list[Producer] = array(Producer, "0+")
 
         name: str = string("0+")

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, data, int8, int16, int32, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    data,
+    error_text,
+    int8,
+    int16,
+    int32,
+    string,
+)
 
 
 class DescribeUserScramCredentialsRequest(
@@ -35,12 +46,12 @@ class DescribeUserScramCredentialsResponse(
 
         user: str = string("0+")
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
         credential_infos: list[CredentialInfo] = array(CredentialInfo, "0+")
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
+    error_message: str | None = error_text("0+", nullable="0+")
     results: list[Result] = array(Result, "0+")
 
 
@@ -81,7 +92,7 @@ class AlterUserScramCredentialsResponse(
 
         user: str = string("0+")
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+")
+        error_message: str | None = error_text("0+", nullable="0+")
 
     throttle_time_ms: int = int32("0+")
     results: list[Result] = array(Result, "0+")
