@@ -18,6 +18,7 @@ from kafka_native.admin._partitions import (
     TopicPartitionsPage,
 )
 from kafka_native.admin._topic_errands import NOT_ASKED, allowed, told
+from kafka_native.cleaning import clean
 from kafka_native.control.errands import Errand, Settle, Steps
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -272,7 +273,7 @@ def _page_of(
     following = reply.next_cursor
     beyond = None if following is None else TopicPartitionsCursor(following.topic_name, following.partition_index)
     if beyond is not None and cursor is not None and beyond <= cursor:  # the pages would never end
-        return KafkaError(KafkaError._BAD_MSG, f"behind the page at {cursor} the broker names {beyond}")
+        return KafkaError(KafkaError._BAD_MSG, clean(f"behind the page at {cursor} the broker names {beyond}", 600))
     return TopicPartitionsPage(tuple(_topic_of(each) for each in reply.topics), beyond)
 
 

@@ -22,6 +22,7 @@ from kafka_native.admin._transactions import (
     TransactionListing,
     TransactionState,
 )
+from kafka_native.cleaning import clean
 from kafka_native.control.errands import Errand, Same, Settle, Steps
 from kafka_native.errors import ErrorCode, KafkaError, KafkaException
 from kafka_native.protocol.schema import Request
@@ -77,7 +78,7 @@ def find_transactions(make: Make, items: dict[Any, Any], settle: Settle, errand:
             errors.append(KafkaException(reply))
             continue
         if reply.unknown_state_filters:
-            text = f"broker {node_id} knows no such state: {', '.join(reply.unknown_state_filters)}"
+            text = f"broker {node_id} knows no such state: {clean(', '.join(reply.unknown_state_filters))}"
             errors.append(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text)))
         listings += _listings(reply)
     for key in items:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_native._native.engine import fork_count
+from kafka_native.cleaning import clean
 from kafka_native.control.calls import NEVER
 from kafka_native.control.outages import Outages
 from kafka_native.control.versions import ApiRanges
@@ -49,6 +50,8 @@ SESSION_LEAST_S = 1.05
 RETRY_S = (1.0, 30.0)
 """Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest."""
 END_S = 2.0
+MECHANISM_NAME_MAX = 32
+"""Characters of a mechanism's name in an error; RFC 4422 allows 20."""
 REFRESH = "refresh"
 """What fails, as the subject of an outage: getting what expires."""
 NAMES = {ApiKey.SASL_HANDSHAKE: "SaslHandshake", ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate"}
@@ -267,7 +270,7 @@ class Authenticator:
             return
         name = self.mechanism.name
         if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(shown(each) for each in reply.mechanisms[:20]) or "nothing"
+            offered = ", ".join(clean(each, MECHANISM_NAME_MAX) for each in reply.mechanisms[:20]) or "nothing"
             text = f"it has no SASL mechanism {name}: it offers {offered} (sasl.mechanism)"
         elif reply.error_code == KafkaError.ILLEGAL_SASL_STATE:
             text = "its listener doesn't take SASL: security.protocol should be plaintext or ssl, or the port another"

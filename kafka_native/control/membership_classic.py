@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.assignors import Assignor, Range, wire
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers import COORDINATORS
@@ -350,7 +351,8 @@ class ClassicMembership:
             return
         assignor = self._assignors.get(reply.protocol_name or "")
         if assignor is None or reply.protocol_type not in (None, self._settings.protocol_type):
-            text = f"the group chose {reply.protocol_type or 'consumer'}/{reply.protocol_name}, which wasn't offered"
+            chosen = clean(f"{reply.protocol_type or 'consumer'}/{reply.protocol_name}")
+            text = f"the group chose {chosen}, which wasn't offered"
             self._failed("JoinGroup", KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL, text))
             return
         self._coordinator.answered()
@@ -476,7 +478,8 @@ class ClassicMembership:
             self._assignor.name,
         ):
             return None
-        text = f"the group synchronizes {reply.protocol_type}/{reply.protocol_name}, but chose {self._assignor.name}"
+        synchronized = clean(f"{reply.protocol_type}/{reply.protocol_name}")
+        text = f"the group synchronizes {synchronized}, but chose {self._assignor.name}"
         return KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL, text)
 
     def _checked(self, keys: Iterable[Key]) -> set[Key]:
@@ -485,7 +488,8 @@ class ClassicMembership:
         keys = set(keys)
         foreign = {key for key in keys if key[0] not in asked}
         if foreign:
-            text = f"the leader has assigned what this member doesn't subscribe to: {sorted(foreign)[:3]}"
+            shown = ", ".join(f"{clean(topic, NAME_MAX)} [{number}]" for topic, number in sorted(foreign)[:3])
+            text = f"the leader has assigned what this member doesn't subscribe to: {shown}"
             self._reports.tell("assignment", KafkaError(KafkaError._INCONSISTENT, text))
         return {key for key in keys - foreign if key[0] in wanted}
 

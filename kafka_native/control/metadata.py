@@ -25,6 +25,8 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 
 NO_ID = b"\0" * 16
 NO_LEADER = -1
+TOPIC_NAME_MAX = 249
+"""Characters of a topic's name, as brokers allow them."""
 
 # What passes by itself: the topic or its leader is about to be there.
 PASSING = frozenset(
@@ -45,6 +47,14 @@ CREATED_CONFIRM_S = 0.75
 """The same for a topic that brokers may make when they are asked for it (``allow.auto.create.topics``)."""
 VANISHED_CONFIRM_S = 5.0
 """The same for a topic that was there: a broker that has just started may not know it yet."""
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a name that a broker tells may be a topic's. Others aren't read: errors and logs would show them.
+
+    Brokers allow letters, digits, dots, dashes and underscores. This allows whatever can be shown.
+    """
+    return 0 < len(name) <= TOPIC_NAME_MAX and name.isprintable()
 
 
 @dataclass(slots=True)
@@ -236,8 +246,9 @@ class Metadata:
     def _on_names(self, reply: Reply) -> None:
         if not isinstance(reply, KafkaError):
             for topic in reply.topics:
-                if topic.name and not topic.error_code and topic.topic_id in self._unnamed:
-                    self._names[topic.topic_id] = topic.name
+                named = is_topic_name(topic.name or "") and not topic.error_code
+                if named and topic.topic_id in self._unnamed:
+                    self._names[topic.topic_id] = topic.name or ""
         found = self._unnamed & self._names.keys()
         self._unnamed -= found
         if self._unnamed:

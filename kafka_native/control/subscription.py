@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
-from kafka_native.control.metadata import Metadata, Topic
+from kafka_native.control.metadata import Metadata, Topic, is_topic_name
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest
 
@@ -111,8 +111,9 @@ class Subscription:
         self._match_at = now + self._refresh_s if self._patterns else NEVER
         if not self._patterns:
             return
-        there = [topic.name for topic in reply.topics if topic.name and not topic.error_code and not topic.is_internal]
-        changed = self._set_topics({name for name in there if self._is_matched(name)} | set(self.names), now)
+        there = [topic.name or "" for topic in reply.topics if not topic.error_code and not topic.is_internal]
+        matched = {name for name in there if is_topic_name(name) and self._is_matched(name)}
+        changed = self._set_topics(matched | set(self.names), now)
         if changed or not self.ready:
             self.ready = True
             self._tell()

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import ANY_VERSION, NEVER, Call, Reply
 from kafka_native.control.positions import Key, Place
@@ -705,7 +706,7 @@ class Transactions:
 
     def _on_offsets(self, reply: TxnOffsetCommitResponse) -> KafkaError | None:
         codes = [
-            (each.error_code, f"TxnOffsetCommit {topic.name} [{each.partition_index}]")
+            (each.error_code, f"TxnOffsetCommit {clean(topic.name, NAME_MAX)} [{each.partition_index}]")
             for topic in reply.topics
             for each in topic.partitions
             if each.error_code

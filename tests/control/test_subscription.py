@@ -85,6 +85,14 @@ def test_patterns_match_all_but_internal_and_excluded_topics_and_match_again() -
     assert "log-a" not in subscribing.cluster.metadata.topics, "it isn't asked for any more"
 
 
+@pytest.mark.parametrize("name", ["log-\x1b[2J", "log-\n", "log-\u202e", "log-" + 300 * "x"])
+def test_a_name_that_no_topic_can_have_isnt_matched(name: str) -> None:
+    subscribing = Subscribing()
+    subscribing.subscription.replace(["^log-"], 1000.0)
+    subscribing.match(topic(name), topic("log-a"))
+    assert subscribing.subscription.topics == ["log-a"]
+
+
 def test_failed_matching_is_tried_again_with_back_off() -> None:
     subscribing = Subscribing()
     subscribing.subscription.replace(["^a"], 1000.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.assignors.base import Assignor, MemberSubscription, PartitionInfo
 from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError, KafkaException
@@ -42,19 +43,20 @@ def check(
     for member_id, keys in assignment.items():
         member = members.get(member_id)
         if member is None:
-            raise _failed(assignor, f"assigned partitions to {member_id!r}, which is no member of the group")
-        topics = frozenset(member.topics)
+            raise _failed(assignor, f"assigned partitions to {clean(repr(member_id))}, which is no member of the group")
+        topics, who = frozenset(member.topics), clean(member_id)
         for key in _keys(assignor, keys):
             topic, number = key
+            what = f"{clean(topic, NAME_MAX)} [{number}]"
             if topic not in topics:
-                raise _failed(assignor, f"assigned {topic} [{number}] to {member_id}, which doesn't subscribe to it")
+                raise _failed(assignor, f"assigned {what} to {who}, which doesn't subscribe to it")
             if number not in numbers.get(topic, ()):
-                raise _failed(assignor, f"assigned {topic} [{number}] to {member_id}, but there is no such partition")
+                raise _failed(assignor, f"assigned {what} to {who}, but there is no such partition")
             other = owner.setdefault(key, member_id)
             if other != member_id:
-                raise _failed(assignor, f"assigned {topic} [{number}] both to {other} and to {member_id}")
+                raise _failed(assignor, f"assigned {what} both to {clean(other)} and to {who}")
         if len(set(keys)) != len(keys):
-            raise _failed(assignor, f"assigned a partition twice to {member_id}")
+            raise _failed(assignor, f"assigned a partition twice to {who}")
 
 
 def _keys(assignor: Assignor | None, keys: object) -> list[Key]:
