@@ -130,7 +130,7 @@ class Client:
         self._stopped: Callable[[], None] = self.release
         self._ended: Any = None
         self._thread = self.main  # also where asyncio's clients put something else in its place
-        self.main.on_throttled = pool.on_throttled = self.on_throttled
+        pool.on_throttled = self.on_throttled
         self.main.on_fatal = self.on_fatal
         self.main.on_orphaned = self.drop
         _clients.add(self)

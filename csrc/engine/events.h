@@ -18,7 +18,7 @@ enum kn_event_kind {
     KN_EVENT_PARTITION,      /* a produce error that needs new metadata: error_code, leader hint */
     KN_EVENT_CURSOR,         /* a fetch error on cursor `token`: it has stopped at `offset`; error_code or status */
     KN_EVENT_TOPIC_WANTED,   /* first produce to a topic that has no metadata: token = the topic's token */
-    KN_EVENT_THROTTLED,      /* throttle_ms from broker */
+    KN_EVENT_THROTTLED,      /* throttle_ms as the broker said it, not bounded */
     KN_EVENT_OUT_OF_SEQUENCE,/* a partition's numbering must start anew, under another epoch than offset (producer id) and epoch: error_code */
     KN_EVENT_FATAL,          /* a partition's guarantee can't be kept, the engine takes nothing new: error_code or status, text */
     KN_EVENT_REPLICA,        /* the leader would rather have cursor `token` read at the replica leader_id (KIP-392): it has stopped at `offset` */
@@ -57,7 +57,15 @@ struct kn_event {
 
 /* `reserve`: the engine's, so that it can be had without memory, too; NULL where it may get lost. NULL: nothing is left of the reserve, either. */
 struct kn_event *kn_event_new(struct kn_reserve *reserve, enum kn_event_kind kind, int32_t broker);
-/* A response said that a quota holds this client back. NULL: no memory; it is only told, that sender and fetcher hold back is what counts. */
+/* The longest that a broker's throttle time holds this client back: a broker that says days may delay it, not stop it. Kafka's quotas look at eleven
+ * seconds by default, and a broker keeps a client waiting by itself, too. */
+#define KN_THROTTLE_MAX_MS 60000
+/* How long a throttle time of a response holds its broker's requests back. */
+static inline int64_t kn_throttle_us(int32_t throttle_ms)
+{
+    return (int64_t)(throttle_ms < 0 ? 0 : throttle_ms > KN_THROTTLE_MAX_MS ? KN_THROTTLE_MAX_MS : throttle_ms) * 1000;
+}
+/* A response said that a quota holds this client back: `throttle_ms` as it is there. NULL: no memory; it is only told, that sender and fetcher hold back is what counts. */
 struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, int16_t api_key, int32_t throttle_ms);
 void kn_event_free(struct kn_event *event); /* NULL is allowed */
 long kn_event_live(void);

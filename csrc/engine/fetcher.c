@@ -361,7 +361,7 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     int status = kn_fetch_response_open(&response, body, version);
     if (status != KN_OK) return status;
     if (response.throttle_ms > 0) {
-        fetcher->not_before_us = now_us + (int64_t)response.throttle_ms * 1000;
+        fetcher->not_before_us = now_us + kn_throttle_us(response.throttle_ms);
         struct kn_event *event = kn_event_throttled(&fetcher->broker->engine->spare_events, fetcher->broker->handle, KN_API_FETCH, response.throttle_ms);
         if (event) kn_engine_post_event(fetcher->broker->engine, event);
     }

@@ -371,7 +371,7 @@ static int read_outcomes(struct kn_produce *produce, struct kn_produce_response 
 static void note_throttle(struct kn_sender *sender, int32_t throttle_ms, int64_t now_us)
 {
     if (throttle_ms <= 0) return;
-    sender->held_until_us = now_us + (int64_t)throttle_ms * 1000;
+    sender->held_until_us = now_us + kn_throttle_us(throttle_ms);
     struct kn_event *event = kn_event_throttled(&sender->broker->engine->spare_events, sender->broker->handle, KN_API_PRODUCE, throttle_ms);
     if (event) kn_engine_post_event(sender->broker->engine, event);
 }

@@ -28,6 +28,7 @@ class Event:
     text: str
 
 FOR_EVER_S: int
+THROTTLE_MAX_MS: int
 
 def begin_exit() -> None: ...
 def exits_elsewhere() -> bool: ...

@@ -259,6 +259,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
 
 
 FOR_EVER_S = KN_FOR_EVER_S
+THROTTLE_MAX_MS = KN_THROTTLE_MAX_MS
 
 cdef object BY_THE_ENGINE = object()  # what has no meaning without its engine is made with this, which Python code can't get hold of
 

@@ -106,6 +106,7 @@ cdef extern from "engine/events.h" nogil:
         size_t body_bytes
         char *text
     void kn_event_free(kn_event *event)
+    const int KN_THROTTLE_MAX_MS
 
 cdef extern from "engine/log.h" nogil:
     struct kn_log:

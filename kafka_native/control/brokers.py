@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native.cleaning import printable
 from kafka_native.control.calls import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
 from kafka_native.control.encryption import Encryption
@@ -106,6 +107,7 @@ class Broker:
     failing: bool = False
     cause: KafkaError | None = None  # of its last failure
     held_until: float = 0.0  # a quota is violated: nothing is sent before
+    cut_until: float = 0.0  # it was told to wait for longer than it will, and that is in the log
     refused: bool = False  # we have ended this connection, and told why
     unanswered: bool = False  # this connection ends, or did so just now, over the question for versions
     waiting: deque[Call] = field(default_factory=deque)
@@ -328,10 +330,21 @@ class BrokerPool:
             self._engine.broker_connect(broker.handle)
 
     def _hold(self, broker: Broker, throttle_ms: int) -> None:
-        """A quota is violated: the broker gets nothing from here for as long as it says (KIP-219)."""
-        if throttle_ms > 0:
-            broker.held_until = max(broker.held_until, self._clock() + throttle_ms / 1000)
-            self.on_throttled(broker, throttle_ms / 1000)
+        """A quota is violated: the broker gets nothing from here for as long as it says (KIP-219), up to a bound."""
+        throttle_s = self.throttled(broker, throttle_ms)
+        broker.held_until = max(broker.held_until, self._clock() + throttle_s)
+
+    def throttled(self, broker: Broker, throttle_ms: int) -> float:
+        """Tells of the throttle time of a response; returns the seconds that it counts for."""
+        throttle_s = min(max(throttle_ms, 0), THROTTLE_MAX_MS) / 1000
+        now = self._clock()
+        if throttle_ms > THROTTLE_MAX_MS and now >= broker.cut_until:
+            broker.cut_until = now + throttle_s
+            text = "%s: wants to throttle this client for %.0f s: it is held back for %.0f s"
+            self._log.warning(text, broker.name, throttle_ms / 1000, throttle_s)
+        if throttle_s > 0:
+            self.on_throttled(broker, throttle_s)
+        return throttle_s
 
     def _release(self, broker: Broker, now: float) -> float:
         """Sends what was held back once its time has come; when to look again."""

@@ -16,7 +16,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
-from kafka_native.control.brokers import Broker, BrokerPool
+from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import NEVER, Call, Manager, Reply
 from kafka_native.control.fetching import Fetching
 from kafka_native.control.identity import Identity
@@ -117,7 +117,6 @@ class MainThread:
         self.routing: Routing | None = None
         self.identity: Identity | None = None
         self.transactions: Transactions | None = None
-        self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
         self.on_fatal: Callable[[KafkaError], None] = lambda error: None
         self.fetching: Fetching | None = None
         self.managers: list[Manager] = []
@@ -378,7 +377,7 @@ class MainThread:
         elif event.kind == THROTTLED:
             broker = self.pool.by_handle(event.broker)
             if broker is not None:
-                self.on_throttled(broker, event.throttle_ms / 1000)
+                self.pool.throttled(broker, event.throttle_ms)
         elif event.kind == LOG:
             self._on_log(event, now)
 

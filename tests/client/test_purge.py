@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from kafka_native import KafkaError, Producer, ThrottleEvent, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.metadata import MetadataResponse
+from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, fill
 
@@ -96,6 +98,21 @@ def test_throttled_consumer_tells(cluster: MockCluster, client: Client):
         while not events and time.monotonic() < deadline:
             consumer.poll(0.1)
     assert [event.throttle_time for event in events] == [0.05]
+
+
+@pytest.mark.parametrize("milliseconds", [60_001, 2**31 - 1])
+def test_a_throttle_time_that_is_too_long_is_cut_and_warned_of(
+    cluster: MockCluster, client: Client, milliseconds: int, caplog: pytest.LogCaptureFixture
+):
+    topic = client.topic()
+    events: list[ThrottleEvent] = []
+    with client.producer(**{"throttle_cb": events.append, "linger.ms": 0, "logger": logging.getLogger("cut")}) as one:
+        cluster.throttle_responses(cluster.leader(topic, 0), milliseconds)
+        one.produce(topic, b"x")
+        assert one.flush(WAIT_S) == 0
+        wait_for(lambda: one.poll(0.01) >= 0 and bool(events))
+    assert [event.throttle_time for event in events] == [60.0]
+    assert [each.levelname for each in caplog.records if "throttle" in each.getMessage()] == ["WARNING"]
 
 
 def claim_throttled(reply: MetadataResponse) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_native.control.brokers import NEXT_SERVER_S
+from kafka_native.control.brokers import NEXT_SERVER_S, THROTTLE_MAX_MS
 from kafka_native.control.versions import ApiRanges, Handshake, software_version
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
@@ -326,6 +326,41 @@ def test_throttled_broker_gets_nothing_until_its_time():
     cluster.clock.now = 1002.0
     cluster.pool.poll(1002.0)
     assert len(cluster.engine.submitted) == 1
+
+
+@pytest.mark.parametrize("said_ms", [THROTTLE_MAX_MS + 1, 2**31 - 1])
+def test_throttle_time_has_a_bound_and_a_longer_one_is_warned_of(said_ms: int):
+    cluster = Cluster()
+    cluster.bring_up(0)
+    told, replies = [], []
+    cluster.pool.on_throttled = lambda broker, seconds: told.append(seconds)
+    reply = MetadataResponse(throttle_time_ms=said_ms)
+    for _ in range(3):
+        cluster.pool.send(call_to(None, MetadataRequest(), 1e6, replies))
+    for sent in list(cluster.engine.submitted):
+        cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
+    cluster.engine.submitted.clear()
+    assert told == [THROTTLE_MAX_MS / 1000] * 3
+    assert len([line for line in cluster.lines if "throttle" in line]) == 1, "once while it holds"
+    cluster.pool.send(call_to(None, MetadataRequest(), 1e6, replies))
+    assert cluster.pool.poll(1000.0)[1] == 1000.0 + THROTTLE_MAX_MS / 1000
+    cluster.clock.now = 1000.0 + THROTTLE_MAX_MS / 1000
+    cluster.pool.poll(cluster.clock.now)
+    assert len(cluster.engine.submitted) == 1
+
+
+@pytest.mark.parametrize("said_ms", [-1, -(2**31)])
+def test_negative_throttle_time_is_none(said_ms: int):
+    cluster = Cluster()
+    cluster.bring_up(0)
+    told, replies = [], []
+    cluster.pool.on_throttled = lambda broker, seconds: told.append(seconds)
+    for _ in range(2):
+        cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+        sent = cluster.engine.submitted.pop()
+        body = MetadataResponse(throttle_time_ms=said_ms).encode(sent.version)
+        cluster.pool.on_reply(event(token=sent.token, body=body))
+    assert (len(replies), told) == (2, [])
 
 
 def test_another_broker_is_asked_while_one_is_throttled():

@@ -107,10 +107,12 @@ static void put16(struct answer *answer, int value) { uint8_t b[2]; kn_put_i16(b
 static void put32(struct answer *answer, int32_t value) { uint8_t b[4]; kn_put_i32(b, value); put(answer, b, 4); }
 static void put64(struct answer *answer, int64_t value) { uint8_t b[8]; kn_put_i64(b, value); put(answer, b, 8); }
 
+static int32_t throttle_ms; /* of the next answers */
+
 static struct answer answer_new(int error_code, int32_t session_id, int32_t partitions)
 {
     struct answer answer = {kn_buffer_take(NULL, 4096)};
-    put32(&answer, 0);
+    put32(&answer, throttle_ms);
     put16(&answer, error_code);
     put32(&answer, session_id);
     put32(&answer, partitions ? 1 : 0);
@@ -587,8 +589,29 @@ static void test_a_partition_asks_for_what_is_set_where_nothing_is_shared(void)
     bench_end(&bench, 1);
 }
 
+static void test_throttle_time_has_a_bound(void)
+{
+    static const struct { int32_t said_ms, held_ms; } cases[] = {
+        {5000, 5000}, {KN_THROTTLE_MAX_MS, KN_THROTTLE_MAX_MS}, {INT32_MAX, KN_THROTTLE_MAX_MS}, {-1, 0}, {INT32_MIN, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench bench = bench_with(1, NULL);
+        struct kn_fetcher *fetcher = &bench.broker->fetcher;
+        throttle_ms = cases[i].said_ms;
+        int64_t before_us = kn_clock_us();
+        begin_session(&bench, 1);
+        int64_t after_us = kn_clock_us(), held_us = (int64_t)cases[i].held_ms * 1000;
+        throttle_ms = 0;
+        if (!held_us) CHECK_EQ(fetcher->not_before_us, 0);
+        else CHECK(fetcher->not_before_us >= before_us + held_us && fetcher->not_before_us <= after_us + held_us);
+        CHECK_EQ(kn_fetcher_step(fetcher, after_us), held_us ? fetcher->not_before_us : KN_NEVER); /* no request before */
+        CHECK_EQ(fetcher->in_flight, !held_us);
+        bench_end(&bench, 1);
+    }
+}
+
 int main(void)
 {
+    RUN(test_throttle_time_has_a_bound);
     RUN(test_few_partitions_share_a_fetch);
     RUN(test_a_partition_asks_for_what_is_set_where_nothing_is_shared);
     RUN(test_a_session_is_told_only_what_changed);

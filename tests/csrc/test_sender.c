@@ -557,6 +557,37 @@ static void test_throttled_sender_holds_back(void)
     teardown();
 }
 
+static void test_throttle_time_has_a_bound(void)
+{
+    static const int32_t said_ms[] = {INT32_MAX, KN_THROTTLE_MAX_MS + 1, KN_THROTTLE_MAX_MS};
+    for (size_t i = 0; i < sizeof said_ms / sizeof said_ms[0]; i++) {
+        setup();
+        produce(topic, 0, "a");
+        step();
+        answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, said_ms[i]);
+        struct kn_event *event = event_first();
+        CHECK_EQ(event->throttle_ms, said_ms[i]); /* as the broker said it: who is told sees that it was cut */
+        kn_event_free(event);
+        produce(topic, 0, "b");
+        int64_t now_us = kn_clock_us(), at_us = step();
+        CHECK(at_us > now_us + (int64_t)(KN_THROTTLE_MAX_MS - 1000) * 1000 && at_us <= now_us + (int64_t)KN_THROTTLE_MAX_MS * 1000);
+        teardown();
+    }
+}
+
+static void test_negative_throttle_time_is_none(void)
+{
+    setup();
+    produce(topic, 0, "a");
+    step();
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, INT32_MIN);
+    produce(topic, 0, "b");
+    step();
+    answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+    CHECK_EQ(list_count(&fake.delivered), 2);
+    teardown();
+}
+
 static int64_t blocked_since(void) { return atomic_load(&sender->blocked_since_us); }
 
 static void test_sender_says_since_when_it_is_blocked(void)
@@ -658,6 +689,8 @@ int main(void)
     RUN(test_response_that_cant_be_is_believed_in_no_part);
     RUN(test_without_acks_written_is_all_there_is);
     RUN(test_throttled_sender_holds_back);
+    RUN(test_throttle_time_has_a_bound);
+    RUN(test_negative_throttle_time_is_none);
     RUN(test_sender_says_since_when_it_is_blocked);
     RUN(test_partition_that_moved_away_needs_no_connection);
     RUN(test_expiry_never_touches_bytes_that_a_request_points_into);
