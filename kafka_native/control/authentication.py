@@ -45,8 +45,8 @@ MESSAGE_MAX = 1 << 20
 """Bytes of a broker's message; Kerberos has the longest, of some 64 KiB."""
 SESSION_PART = (0.85, 0.95)
 """Of a session's lifetime: somewhere in between it is renewed, as the Java client does."""
-SESSION_LEAST_S = 1.05
-"""A broker takes no renewal that comes a second after the authentication before it, or sooner."""
+SESSION_MIN_S, SESSION_MAX_S = 1.05, 7 * 86_400.0
+"""When a session is renewed at the soonest, as no broker takes it within a second, and at the latest."""
 RETRY_S = (1.0, 30.0)
 """Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest."""
 END_S = 2.0
@@ -337,6 +337,6 @@ class Authenticator:
             f" for {ours.session_ms / 1000:g} s" if ours.session_ms > 0 else "",
         )
         if ours.session_ms > 0:
-            delay_s = max(SESSION_LEAST_S, self._spread(*SESSION_PART) * ours.session_ms / 1000)
+            delay_s = min(max(SESSION_MIN_S, self._spread(*SESSION_PART) * ours.session_ms / 1000), SESSION_MAX_S)
             self._sessions[broker.handle] = (broker, broker.generation, self._clock() + delay_s)
         self._pool.open(broker, ours.ranges)

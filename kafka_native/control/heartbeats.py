@@ -43,8 +43,10 @@ LEAVE_EPOCH = -1
 
 FIRST_INTERVAL_S = 5.0
 """Until the coordinator says another (its group.consumer.heartbeat.interval.ms, or group.share's)."""
-INTERVAL_LEAST_S = 0.1
+INTERVAL_MIN_S = 0.1
 """However short an interval the coordinator asks for."""
+INTERVAL_MAX_S = 60.0
+"""However long an interval it asks for: assignments come with its answers. Sessions last 60 s at most by default."""
 ANSWER_LEAST_S = 10.0
 """How long an answer may take, or three intervals if that is more; socket.timeout.ms at the most."""
 
@@ -291,10 +293,17 @@ class Heartbeats(ABC):
         if self.state is State.JOINING:
             self.state = State.JOINED
         if reply.heartbeat_interval_ms > 0:
-            self.interval_s = max(reply.heartbeat_interval_ms / 1000, INTERVAL_LEAST_S)
+            self._take_interval(reply.heartbeat_interval_ms / 1000)
         self._take_answer(reply)
         if self._beating is None:
             self._beat()
+
+    def _take_interval(self, told_s: float) -> None:
+        interval_s = min(max(told_s, INTERVAL_MIN_S), INTERVAL_MAX_S)
+        if told_s > INTERVAL_MAX_S and self.interval_s != interval_s:
+            text = "group %s: the coordinator wants a heartbeat each %.0f s: one is sent each %.0f s"
+            self._logger.warning(text, self._member.group_id, told_s, interval_s)
+        self.interval_s = interval_s
 
     def _failed(self, error: KafkaError) -> None:
         """A heartbeat wasn't answered, or with an error."""

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 RELEASE = 2
+LOCK_MIN_S, LOCK_MAX_S = 1.0, 3600.0
+"""For how long records may be locked, by the brokers' limits of group.share.record.lock.duration.ms."""
 MOST_OFFSETS = 1 << 22
 """Of one partition in one answer; brokers give a group 2,000 to 10,000 (group.share.partition.max.record.locks)."""
 
@@ -372,8 +374,7 @@ class ShareSessions:
             self._session_failed(session, KafkaError(KafkaError._BAD_MSG, text))
             self._settle([(each, _silent()) for each in taken])
             return
-        lock_ms = response.acquisition_lock_timeout_ms
-        until = self._clock() + lock_ms / 1000 if lock_ms > 0 else NEVER
+        until = self._clock() + _lock_s(response.acquisition_lock_timeout_ms)
         names = {topic_id: topic.name for topic_id, topic in self._topics().items()}
         answers: dict[ShareKey, KafkaError | None] = {}
         found = []
@@ -497,6 +498,11 @@ def _sound(ranges: list[ShareFetchResponse.ShareFetchableTopicResponse.Partition
         before = each.last_offset
         count += each.last_offset - each.first_offset + 1
     return count <= MOST_OFFSETS
+
+
+def _lock_s(lock_ms: int) -> float:
+    """How long records may wait for poll(). Where the broker doesn't say it (0), it decides when they come back."""
+    return min(max(lock_ms / 1000, LOCK_MIN_S), LOCK_MAX_S) if lock_ms > 0 else LOCK_MAX_S
 
 
 def _by_topic(keys: Iterable[ShareKey]) -> list[tuple[bytes, list[int]]]:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 USUAL_INTERVAL_S = 300.0
 """Where the broker names no interval: Kafka's default."""
-LEAST_INTERVAL_S = 0.1
-"""The least that Kafka lets operators choose."""
+INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 3600.0
+"""The least and the most that Kafka lets operators choose."""
 FIRST_PUSH = (0.5, 1.5)
 """Shares of the interval that the first push comes after, drawn anew, so that clients don't push all at once."""
 UNANSWERED_S = 1.0
@@ -73,7 +73,7 @@ class Subscription:
         return cls(
             reply.subscription_id,
             chosen(kind, reply.requested_metrics),
-            max(interval_s, LEAST_INTERVAL_S) if interval_s > 0 else USUAL_INTERVAL_S,
+            min(max(interval_s, INTERVAL_MIN_S), INTERVAL_MAX_S) if interval_s > 0 else USUAL_INTERVAL_S,
             tuple(each for each in reply.accepted_compression_types if 0 <= each < len(CODEC_NAMES)),
             reply.telemetry_max_bytes,
             reply.delta_temporality,

@@ -415,11 +415,35 @@ def test_a_session_ends_with_its_connection():
     assert cluster.engine.held == []
 
 
-def test_a_short_session_is_not_renewed_sooner_than_brokers_take_it():
+@pytest.mark.parametrize("session_ms", [1, 10, 1000])
+def test_a_short_session_is_not_renewed_sooner_than_brokers_take_it(session_ms: int):
     cluster = Secured(plain())
     cluster.connect()
-    cluster.authenticate(session_ms=1000)
-    assert cluster.pool.poll(cluster.clock.now)[1] > cluster.clock.now + 1
+    for _ in range(5):  # as often as it is granted
+        cluster.authenticate(session_ms=session_ms)
+        due = cluster.pool.poll(cluster.clock.now)[1]
+        assert due > cluster.clock.now + 1
+        cluster.clock.now = due - 0.01
+        cluster.pool.poll(cluster.clock.now)
+        assert cluster.engine.submitted == []
+        cluster.clock.now = due
+        cluster.pool.poll(cluster.clock.now)
+
+
+@pytest.mark.parametrize("session_ms", [0, -1, -(2**63)])
+def test_a_session_without_an_end_is_not_renewed(session_ms: int):
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.authenticate(session_ms=session_ms)
+    assert cluster.pool.poll(cluster.clock.now)[1] == float("inf")
+
+
+@pytest.mark.parametrize("session_ms", [7 * 86_400_000, 2**63 - 1])
+def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
+    cluster = Secured(plain())
+    cluster.connect()
+    cluster.authenticate(session_ms=session_ms)
+    assert cluster.pool.poll(cluster.clock.now)[1] <= cluster.clock.now + 7 * 86_400
 
 
 # --- what expires ---

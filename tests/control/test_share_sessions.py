@@ -101,14 +101,27 @@ class World:
         return Acknowledgement(got.session, got.key, got.topic, [(first, last, b"\1")])
 
 
-def fetched(*parts: Any) -> ShareFetchResponse:
-    response = ShareFetchResponse(acquisition_lock_timeout_ms=30_000)
+def fetched(*parts: Any, lock_ms: int = 30_000) -> ShareFetchResponse:
+    response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
     response.responses = [DATA(topic_id=ID, partitions=list(parts))] if parts else []
     return response
 
 
 def named(topics: list[Any]) -> list[int]:
     return [each.partition_index for topic in topics for each in topic.partitions]
+
+
+@pytest.mark.parametrize(
+    ("told_ms", "held_s"),
+    [(30_000, 30), (1, 1), (999, 1), (3_600_000, 3600), (3_600_001, 3600), (2**31 - 1, 3600), (0, 3600), (-1, 3600)],
+)
+def test_locks_hold_for_a_second_to_an_hour(told_ms: int, held_s: float) -> None:
+    world = World(0)
+    world.sessions.fetch()
+    acquired = DATA.PartitionData.AcquiredRecords(first_offset=0, last_offset=0, delivery_count=1)
+    part = DATA.PartitionData(partition_index=0, records=b"", acquired_records=[acquired])
+    world.answer(fetched(part, lock_ms=told_ms))
+    assert world.records[-1].until - world.clock.now == held_s
 
 
 def test_each_leader_has_a_session_that_begins_with_all_its_partitions() -> None:

@@ -238,6 +238,13 @@ def test_an_interval_that_is_too_short_is_bounded() -> None:
     assert rig.waits() == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize("interval_ms", [3_600_001, 2**31 - 1])
+def test_an_interval_that_is_too_long_is_bounded(interval_ms: int) -> None:
+    rig = Rig()
+    rig.asks(wanted(push_interval_ms=interval_ms, requested_metrics=[]))
+    assert rig.waits() == pytest.approx(3600)
+
+
 def test_no_answer_is_asked_for_again_after_a_growing_delay() -> None:
     rig = Rig()
     for delay in (1.0, 2.0, 4.0, 8.0):
