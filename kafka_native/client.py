@@ -29,7 +29,7 @@ from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Telemetry
 from kafka_native.control.versions import Fallback
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.errors import STATUS_CLOSED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
+from kafka_native.errors import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Credentials, Mechanism
@@ -89,7 +89,8 @@ class Client:
         self._mechanism = _mechanism_of(config)
         encryption = Encryption.of(config, self.logs["security"])
         tls = encryption and encryption.settings
-        self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, _error_of)
+        self._error_of = _ErrorOf()
+        self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, self._error_of)
         self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
         self._log_configuration()
         self._closed = False
@@ -270,7 +271,7 @@ class Client:
     def on_fatal(self, error: KafkaError) -> None:
         """Control thread: the client can't go on. The first such error is kept; what is queued is failed."""
         if self.fatal is None:
-            self.fatal = error
+            self.fatal = self._error_of.fatal = error
             if self.kind == "consumer":
                 self.engine.notices.append((None, None, OFFSET_INVALID, self.fatal_error()))
                 self.engine.kick()
@@ -278,6 +279,11 @@ class Client:
                 self.logger.error("fatal: %s", error.str())
             else:
                 self.on_error(error)
+        self.engine.refuse()
+
+    def give_up(self, error: KafkaError) -> None:
+        """Control thread: the producer closes, and what is queued can't be delivered; its reports have this error."""
+        self._error_of.lost = error
         self.engine.refuse()
 
     def fatal_error(self) -> KafkaError:
@@ -552,15 +558,26 @@ def _fallback_of(config: Config) -> Fallback:
     )
 
 
-def _error_of(status: int, error_code: int, text: str | None) -> KafkaError:
+class _ErrorOf:
     """What the engine makes KafkaErrors with: the broker's code, or else what a status means for a message."""
-    if error_code:
-        return KafkaError(error_code, text)
-    if status == STATUS_TIMED_OUT:
-        return KafkaError(KafkaError._MSG_TIMED_OUT, text)
-    if status == STATUS_CLOSED:
-        return KafkaError(KafkaError._PURGE_QUEUE, text)
-    return from_status(status, text)
+
+    def __init__(self) -> None:
+        self.fatal: KafkaError | None = None  # why the client takes nothing new
+        self.lost: KafkaError | None = None  # why what a closing producer has queued can't be delivered
+
+    def __call__(self, status: int, error_code: int, text: str | None) -> KafkaError:
+        if error_code:
+            return KafkaError(error_code, text)
+        if status == STATUS_TIMED_OUT:
+            return KafkaError(KafkaError._MSG_TIMED_OUT, text)
+        if status == STATUS_CLOSED:
+            return KafkaError(KafkaError._PURGE_QUEUE, text)
+        error = from_status(status, text)
+        if status == STATUS_PURGED and self.fatal is not None:
+            return KafkaError(error.code(), f"{error.str()}: {self.fatal.str()}")
+        if status == STATUS_PURGED and self.lost is not None:
+            return KafkaError(self.lost.code(), self.lost.str())
+        return error
 
 
 def _cluster_of(reply: MetadataResponse, told_by: Broker | None) -> ClusterMetadata:

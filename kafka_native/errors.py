@@ -380,6 +380,7 @@ STATUS_TRANSPORT: Final = -10
 STATUS_CLOSED: Final = -11
 STATUS_PROTOCOL: Final = -15
 STATUS_STALE: Final = -16
+STATUS_PURGED: Final = -17
 STATUS_FATAL: Final = -19
 STATUS_TLS: Final = -21
 
@@ -403,7 +404,7 @@ _STATUS_CODES: Final[dict[int, int]] = {
     -14: KafkaError._RESOLVE,
     STATUS_PROTOCOL: KafkaError._BAD_MSG,
     STATUS_STALE: KafkaError._OUTDATED,
-    -17: KafkaError._PURGE_QUEUE,
+    STATUS_PURGED: KafkaError._PURGE_QUEUE,
     -18: KafkaError._PURGE_INFLIGHT,
     STATUS_FATAL: KafkaError._FATAL,
     -20: KafkaError._STATE,

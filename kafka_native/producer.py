@@ -274,6 +274,7 @@ class Producer(Transacting, ProducerCore):
     def close(self, timeout: float = -1) -> bool:
         """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
 
+        Messages of a transaction that has to be aborted aren't waited for: their reports have its error.
         Messages that are still queued after that are given up: their callbacks are called with _PURGE_QUEUE, and a
         warning in the log has their number. `flush()` returns it, for who wants to know before.
 
@@ -281,6 +282,7 @@ class Producer(Transacting, ProducerCore):
         """
         if not self._client.closed:
             deadline = deadline_of(timeout)
+            self._give_up_lost()
             if timeout != 0:
                 self.flush(timeout)
             self._mark_closed()
@@ -290,6 +292,13 @@ class Producer(Transacting, ProducerCore):
             finally:
                 self._shut()
         return True
+
+    def _give_up_lost(self) -> None:
+        """Before close() flushes: messages of a transaction that can't be committed aren't waited for."""
+        main = self._client.main
+        manager = main.transactions
+        if manager is not None:
+            main.post(partial(manager.give_up, self._client.give_up))
 
     def _tell_of_the_rest(self) -> None:
         """Before close() gives up what is left."""

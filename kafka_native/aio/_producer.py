@@ -281,7 +281,8 @@ class AIOProducer(Callbacks, Sending):
     async def close(self, timeout: float = -1) -> None:
         """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
 
-        From the call on, nothing more can be produced. Messages that are still queued when the time is up are given up:
+        From the call on, nothing more can be produced. Messages of a transaction that has to be aborted aren't waited
+        for: their reports have its error. Messages that are still queued when the time is up are given up:
         their reports fail with _PURGE_QUEUE, and a warning in the log has their number. A call that is cancelled goes
         on in the background.
         """
@@ -297,6 +298,7 @@ class AIOProducer(Callbacks, Sending):
         deadline: float | None = 0.0  # until it is known: there is no time
         try:
             deadline = deadline_of(timeout)
+            core._give_up_lost()
             if timeout != 0:
                 await self.flush(timeout)
         finally:

@@ -191,6 +191,7 @@ class Transactions:
         self._group_coordinator = group_coordinator
         self._version = version
         self._on_fatal = on_fatal
+        self._on_lost: Callable[[KafkaError], None] = lambda error: None
         self._hear = hear
         self._log = log
         self._clock = clock
@@ -443,6 +444,12 @@ class Transactions:
             self._operation = None
             operation.done(outcome)
 
+    def give_up(self, on_lost: Callable[[KafkaError], None]) -> None:
+        """The producer is about to close, so nobody will abort what can't be committed: ``on_lost`` gets the reason."""
+        self._on_lost = on_lost
+        if self.error is not None:
+            on_lost(self.error)
+
     def close(self, error: KafkaError) -> None:
         """The client is: a call that waits ends with this error, also where it waits for nobody's answer."""
         self._finish(error)
@@ -477,7 +484,9 @@ class Transactions:
     def _to_be_aborted(self, error: KafkaError) -> None:
         self._log.info("the transaction has to be aborted: %s", error.str())
         self.error = KafkaError(error.code(), error.str(), txn_requires_abort=True)
-        self._finish(self.error, State.ABORTABLE)
+        lost = self.error
+        self._finish(lost, State.ABORTABLE)
+        self._on_lost(lost)
 
     def _fail(self, error: KafkaError) -> None:
         code = KafkaError._FENCED if error.code() in FENCED else error.code()

@@ -1,0 +1,111 @@
+"""close() of a producer whose transaction can't be committed: it doesn't wait for messages that nobody will see."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_native import KafkaError, Producer
+from kafka_native.aio import AIOProducer
+from kafka_native.mock import MockCluster
+from tests.waiting import wait_for
+
+from .bank import SOON, Bank
+
+AT_ONCE_S = 5.0
+"""Far below the timeout of messages and of close(), far above what a slow machine takes."""
+
+
+@pytest.fixture(params=[1, 2], scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
+    with MockCluster(brokers=3, transaction_version=request.param, auto_create_topics=False) as running:
+        yield running
+
+
+@pytest.fixture
+def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
+    with Bank(cluster, request.node.name) as made:
+        yield made
+
+
+def fenced(bank: Bank, *, linger_ms: int = 0) -> Producer:
+    """A producer in a transaction with a message on its partition 0, which another one has taken over."""
+    producer = bank.producer(**{"linger.ms": linger_ms, "message.timeout.ms": 50_000})
+    producer.begin_transaction()
+    producer.produce(bank.topic, b"before", partition=0)
+    assert producer.flush(AT_ONCE_S) == 0
+    bank.producer()
+    return producer
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["learns it while it closes", "knows it"])
+@pytest.mark.parametrize("linger_ms", [0, 20_000])
+def test_close_ends_at_once_and_says_why(bank: Bank, heard: bool, linger_ms: int) -> None:
+    producer = fenced(bank, linger_ms=linger_ms)
+    reports: list[KafkaError | None] = []
+    for partition in (0, 0, 1):
+        producer.produce(bank.topic, b"x", partition=partition, on_delivery=lambda error, _: reports.append(error))
+    if heard and not linger_ms:
+        transactions = producer._client.main.transactions
+        assert transactions is not None
+        wait_for(lambda: transactions.error is not None)
+    started = time.monotonic()
+    producer.close(20)
+    assert time.monotonic() - started < AT_ONCE_S
+    assert len(reports) == 3
+    told = [error for error in reports if error is not None]
+    assert len(told) == 3, "none of them is delivered"
+    assert {error.code() for error in told} <= {
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError._FENCED,
+        KafkaError._PURGE_QUEUE,
+    }
+    assert all("epoch" in error.str() or "fences" in error.str() for error in told), [error.str() for error in told]
+
+
+def test_messages_of_a_fatal_error_say_why(bank: Bank) -> None:
+    producer = bank.producer()
+    reports: list[KafkaError] = []
+    producer.begin_transaction()
+    bank.producer()
+    producer.produce(bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error))
+    started = time.monotonic()
+    producer.close(20)
+    assert time.monotonic() - started < AT_ONCE_S
+    assert len(reports) == 1
+    assert "epoch" in reports[0].str() or "fences" in reports[0].str(), reports[0]
+
+
+def test_a_sound_transaction_is_flushed_by_close(bank: Bank) -> None:
+    producer = bank.producer(**{"linger.ms": 50})
+    reports: list[KafkaError | None] = []
+    producer.begin_transaction()
+    producer.produce(bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error))
+    producer.close(20)
+    assert reports == [None]
+
+
+def test_asyncio(bank: Bank) -> None:
+    async def run() -> tuple[float, list[KafkaError | None]]:
+        conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "transactional.id": f"{bank.topic}-tx", **SOON}
+        producer = AIOProducer({**conf, "message.timeout.ms": 50_000})
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        first = await producer.produce(bank.topic, b"before", partition=0)
+        await first
+        bank.producer()
+        second = await producer.produce(bank.topic, b"x", partition=0)
+        started = time.monotonic()
+        await producer.close(20)
+        took_s = time.monotonic() - started
+        outcome = (await asyncio.gather(second, return_exceptions=True))[0]
+        return took_s, [outcome.args[0]]
+
+    took_s, [error] = asyncio.run(run())
+    assert took_s < AT_ONCE_S
+    assert error is not None
+    assert "epoch" in error.str() or "fences" in error.str(), error
