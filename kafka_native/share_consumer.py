@@ -269,7 +269,7 @@ class ShareConsumer:
             return Messages(self._poll(timeout_s))
 
     def _poll(self, timeout: float) -> list[Message]:
-        inbox, main, sessions = self._inbox, self._client.main, self._consuming.sessions
+        inbox, sessions = self._inbox, self._consuming.sessions
         deadline = deadline_of(timeout)
         inbox.polls += 1
         inbox.inside = True
@@ -282,8 +282,8 @@ class ShareConsumer:
                     if not inbox.fetched:
                         sessions.fetch()
 
-                main.post(begin)
-                in_time = self._core._serve_until(inbox.ready, left_s(deadline))
+                failed = self._begin(begin)
+                in_time = self._serve(inbox.ready, failed, left_s(deadline))
                 messages = self._take()
                 if messages or inbox.woken or not in_time:
                     inbox.woken = False
@@ -426,9 +426,8 @@ class ShareConsumer:
 
             for each in told:
                 each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
-            if told:
-                self._client.main.post(lambda: self._consuming.sessions.acknowledge(told))
-            self._core._serve_until(lambda: left[0] == 0, timeout_s)
+            failed = self._begin(lambda: self._consuming.sessions.acknowledge(told)) if told else []
+            self._serve(lambda: left[0] == 0, failed, timeout_s)
             late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
             wheres = {TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in told}
             return {where: results.get(where, late) for where, late in wheres.items()}
@@ -458,6 +457,27 @@ class ShareConsumer:
             raise TypeError("callback must be callable or None")
         with self._entering("set_acknowledgement_commit_callback"):
             self._inbox.callback = callback
+
+    def _begin(self, work: Callable[[], None]) -> list[BaseException]:
+        """Has the control thread do something; what that raises gets into the list, and `_serve()` raises it."""
+        failed: list[BaseException] = []
+
+        def step() -> None:
+            try:
+                work()
+            except BaseException as error:
+                failed.append(error)
+                self._client.engine.kick()
+
+        self._client.main.post(step)
+        return failed
+
+    def _serve(self, ready: Callable[[], bool], failed: list[BaseException], timeout_s: float) -> bool:
+        """Makes callbacks until ``ready``, or what it waits for has failed. False: not in time."""
+        in_time = self._core._serve_until(lambda: bool(failed) or ready(), timeout_s)
+        if failed:
+            raise failed[0]
+        return in_time
 
     def _undecided(self) -> bool:
         return any(UNDECIDED in each.fates for ranges in self._held.values() for each in ranges)
@@ -530,18 +550,19 @@ class ShareConsumer:
             self._consuming.sessions.acknowledge(told)
             begin(done, time.monotonic())
 
-        self._client.main.post(start)
+        failed = self._begin(start)
         deadline = deadline_of(timeout)
-        raised: Exception | None = None
+        raised: BaseException | None = None
         while True:
             try:
-                in_time = self._core._serve_until(ended.is_set, left_s(deadline))
+                in_time = self._core._serve_until(lambda: bool(failed) or ended.is_set(), left_s(deadline))
                 break
             except Exception as error:
                 raised = raised or error
         self._inbox.fetched.clear()
         if not in_time:
             self._client.logger.warning("leaving the share group took longer than %g s", timeout)
+        raised = raised or next(iter(failed), None)
         if raised is not None:
             raise raised
 

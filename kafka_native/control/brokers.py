@@ -308,7 +308,7 @@ class BrokerPool:
             broker = self._at(call.target)
             if broker is None:
                 text = f"broker {call.target % COORDINATORS} isn't known"
-                call.on_reply(KafkaError(KafkaError._UNKNOWN_BROKER, text))
+                call.answer(KafkaError(KafkaError._UNKNOWN_BROKER, text))
             else:
                 self._enqueue(broker, call)
             return
@@ -382,12 +382,12 @@ class BrokerPool:
         version = broker.ranges.choose_for(message, call.newest)
         if version < 0:
             text = f"{broker.name} has no version of {type(message).__name__} that this client speaks"
-            call.on_reply(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
+            call.answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
             return
         try:
             body = adapted(message, version).encode(version)
         except ProtocolError as error:
-            call.on_reply(KafkaError(KafkaError._INVALID_ARG, str(error)))
+            call.answer(KafkaError(KafkaError._INVALID_ARG, str(error)))
             return
         token = next(self._tokens)
         self._pending[token] = (call, version, broker)
@@ -399,6 +399,9 @@ class BrokerPool:
             del self._pending[token]
             broker.waiting.append(call)
             broker.held_until = max(broker.held_until, self._clock() + NO_MEMORY_S)
+        except Exception:
+            del self._pending[token]
+            raise
 
     def _submit_body(
         self, broker: Broker, api_key: int, version: int, body: bytes, token: int, timeout_s: float, **how: Any
@@ -415,7 +418,7 @@ class BrokerPool:
             expired = [call for call in queue if call.deadline <= now]
             for call in expired:
                 queue.remove(call)
-                call.on_reply(KafkaError(KafkaError._TRANSPORT, f"no broker could be reached in time{self._why()}"))
+                call.answer(KafkaError(KafkaError._TRANSPORT, f"no broker could be reached in time{self._why()}"))
             wake_up = min([wake_up, *(call.deadline for call in queue)])
         for broker in self._by_handle.values():
             wake_up = min(wake_up, self._release(broker, now))
@@ -644,7 +647,7 @@ class BrokerPool:
         waiting = list(broker.waiting)
         broker.waiting.clear()
         for call in waiting:
-            call.on_reply(error)
+            call.answer(error)
 
     def all_down(self) -> bool:
         """Whether no broker that is known can be connected to."""
@@ -683,7 +686,7 @@ class BrokerPool:
             self.send(call)  # never sent, and the pool knows by now that this connection has ended
             return
         call.answered_by = broker
-        call.on_reply(self._outcome(event, broker, call.message.api_key, version))
+        call.answer(self._outcome(event, broker, call.message.api_key, version))
 
     def _outcome(self, event: Event, broker: Broker, api_key: int, version: int) -> Reply:
         """The decoded response, or the KafkaError that stands for it."""
@@ -773,4 +776,4 @@ class BrokerPool:
             calls.extend(broker.waiting)
             broker.waiting.clear()
         for call in calls:
-            call.on_reply(error)
+            call.answer(error)

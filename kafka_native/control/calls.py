@@ -42,6 +42,13 @@ class Call:
     """The newest version that means what is meant."""
     answered_by: Broker | None = None
     """Who sent the reply, from ``on_reply`` on."""
+    answered: bool = False
+
+    def answer(self, reply: Reply) -> None:
+        """Gives the reply to who waits for it; nothing if there was one before."""
+        if not self.answered:
+            self.answered = True
+            self.on_reply(reply)
 
 
 class Manager(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,6 +54,8 @@ T = TypeVar("T")
 ) = range(1, 15)
 
 JOIN_TIMEOUT_S = 10.0
+DEFECT_PAUSE_S = 1.0
+"""After a manager has raised, until it is asked again."""
 ORPHANED_S = 1.0
 """How long a thread whose client is being collected waits for its owner's destructor, before it ends by itself."""
 
@@ -227,13 +229,17 @@ class MainThread:
             else:
                 future.set_result(reply)
 
+        def fail(error: BaseException) -> None:
+            if not future.done():
+                future.set_exception(error)
+
         def start() -> None:
             try:
-                for call in make(end_of(wait_s), done):
-                    self.pool.send(call)
+                calls = make(end_of(wait_s), done)
             except BaseException as error:
-                if not future.done():
-                    future.set_exception(error)
+                fail(error)
+            else:
+                self._send_all(calls, fail)
 
         self.post(start)
         return future
@@ -277,9 +283,8 @@ class MainThread:
         try:
             wake_up = min(self._turn(work), self._orphaned_at)
         except Exception:
-            # A defect of ours must not end the client in silence: say so, and go on with what still works.
-            self._logger.exception("the control thread has met an unexpected error and goes on")
-            wake_up = time.monotonic() + 1.0
+            self._on_defect()
+            wake_up = time.monotonic() + DEFECT_PAUSE_S
         return 0.0 if self._work else -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
 
     def end(self) -> None:
@@ -323,12 +328,36 @@ class MainThread:
             self._work.popleft()()
         wake_up = NEVER
         for manager in self._managers():
-            calls, at = manager.poll(time.monotonic())
+            try:
+                calls, at = manager.poll(time.monotonic())
+            except Exception:
+                self._on_defect()
+                calls, at = [], time.monotonic() + DEFECT_PAUSE_S
             wake_up = min(wake_up, at)
-            for call in calls:
-                self.pool.send(call)
+            if calls:
+                self._send_all(calls, self._on_defect)
                 wake_up = 0.0  # a call may have failed at once: poll again
         return 0.0 if self._work else wake_up
+
+    def _send_all(self, calls: Iterable[Call], on_error: Callable[[BaseException], None]) -> None:
+        """Sends each. One that can't be sent is told to ``on_error``, and answered: the others go out all the same."""
+        for call in calls:
+            try:
+                self.pool.send(call)
+            except Exception as error:
+                on_error(error)
+                text = f"the request could not be sent: {type(error).__name__}"
+                self._guarded_answer(call, KafkaError(KafkaError._TRANSPORT, text))
+
+    def _guarded_answer(self, call: Call, reply: KafkaError) -> None:
+        try:
+            call.answer(reply)
+        except Exception:
+            self._on_defect()
+
+    def _on_defect(self, _: BaseException | None = None) -> None:
+        """While an exception is handled: it must not end the client in silence, which goes on with what still works."""
+        self._logger.exception("the control thread has met an unexpected error and goes on")
 
     def hear(self) -> None:
         """Handles what the engine has told by now."""

@@ -40,6 +40,8 @@ LAST_EPOCH = 0x7FFFFFFF
 RELEASE = 2
 LOCK_MIN_S, LOCK_MAX_S = 1.0, 3600.0
 """For how long records may be locked, by the brokers' limits of group.share.record.lock.duration.ms."""
+DEFECT_PAUSE_S = 1.0
+"""Until a request that could not be made is tried again."""
 MOST_OFFSETS = 1 << 22
 """Of one partition in one answer; brokers give a group 2,000 to 10,000 (group.share.partition.max.record.locks)."""
 
@@ -279,7 +281,14 @@ class ShareSessions:
             if session.epoch == 0 and not session.closing and now < held_until:
                 wake_up = min(wake_up, held_until)
                 continue
-            call = self._next(session, now)
+            waiting = list(session.waiting)
+            try:
+                call = self._next(session, now)
+            except Exception:  # the calls that were made before must go out all the same
+                self._log.exception("share session with broker %d: the next request can't be made", session.node)
+                session.waiting = waiting
+                wake_up = min(wake_up, now + DEFECT_PAUSE_S)
+                continue
             if call is not None:
                 session.busy = True
                 calls.append(call)

@@ -134,6 +134,29 @@ def test_each_leader_has_a_session_that_begins_with_all_its_partitions() -> None
     assert (world.sent(1).group_id, world.sent(1).member_id, world.sent(1).max_records) == ("g", "m", 10)
 
 
+def test_a_request_that_cannot_be_made_holds_no_other_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(0, 1)
+    one, other = world.give(0, 0, 1), world.give(1, 0, 1, node=2)
+    world.answer(fetched())
+    world.sessions.acknowledge([one, other])
+    make = ShareSessions._next
+
+    def broken(self: ShareSessions, session: Any, now: float) -> Any:
+        call = make(self, session, now)
+        if session.node == 2:
+            raise RuntimeError("a defect")
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ShareSessions, "_next", broken)
+        calls, wake_up = world.sessions.poll(world.clock.now)
+        assert [call.target for call in calls] == [1]
+        assert wake_up <= world.clock.now + 1
+    [call], _ = world.sessions.poll(world.clock.now)
+    assert call.target == 2
+    assert named(call.message.topics) == [1], "what it acknowledges isn't lost"
+
+
 def test_epochs_count_up_and_what_is_known_is_not_said_again() -> None:
     world = World(0)
     world.sessions.fetch()
