@@ -693,7 +693,7 @@ class ThrottleEvent:
 
     :param broker_name: The broker's address, ``host:port``.
     :param broker_id: The broker's id.
-    :param throttle_time: For how long, in seconds.
+    :param throttle_time: For how long, in seconds: 60 at most, also where the broker said more.
     """
 
     def __init__(self, broker_name: str, broker_id: int, throttle_time: float) -> None:

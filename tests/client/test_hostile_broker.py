@@ -60,7 +60,7 @@ def settings(cluster: MockCluster, **own: Any) -> dict[str, Any]:
 def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str, Any]) -> None:
     """Produce until the attacks are over and a message comes through after that; each has its report in time.
 
-    A lie that the protocol allows, such as a throttle time of hours, is believed: another client goes on then.
+    A lie that the protocol allows, such as a throttle time of a minute, is believed: another client goes on then.
     """
     deadline = time.monotonic() + WAIT_S
     own = {"linger.ms": 0, "enable.idempotence": False, "message.timeout.ms": 2000}
