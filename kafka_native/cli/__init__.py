@@ -12,7 +12,7 @@ def main() -> None:
     """The entry point; says in one line what is missing."""
     try:
         from kafka_native.cli.app import PROGRAM, cli
-        from kafka_native.cli.printing import print_traceback
+        from kafka_native.terminal.printing import print_traceback
 
         sys.excepthook = print_traceback
         cli(prog_name=PROGRAM)

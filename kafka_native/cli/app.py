@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from kafka_native.cli import kcat
 from kafka_native.cli.errors import SIGTERM_STATUS, Terminated, told_in_a_line
-from kafka_native.cli.printing import cleaned_errors
+from kafka_native.terminal.printing import cleaned_errors
 from kafka_native.types import version
 
 PROGRAM = "kafka-native"

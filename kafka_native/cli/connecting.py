@@ -15,9 +15,9 @@ from click.core import ParameterSource
 
 from kafka_native import KafkaException
 from kafka_native._reference.property import CONSUMER, PRODUCER
-from kafka_native.cli.printing import log_to_stderr
 from kafka_native.config import PROPERTIES, Role, read_properties
 from kafka_native.errors import KafkaError
+from kafka_native.terminal.printing import log_to_stderr
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

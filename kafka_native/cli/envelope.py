@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafka_native import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
-from kafka_native.cli.printing import escaped_json
 from kafka_native.cli.texts import FROM_FORM, TO_FORM
+from kafka_native.terminal.printing import escaped_json
 
 Header = tuple[str, bytes | None]
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

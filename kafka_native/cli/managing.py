@@ -16,9 +16,9 @@ from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
 from kafka_native.cli.connecting import Connection
 from kafka_native.cli.errors import FAILED_STATUS, Failed, line_of
-from kafka_native.cli.printing import confirm
-from kafka_native.cli.showing import Output
 from kafka_native.config import duration_ms
+from kafka_native.terminal.printing import confirm
+from kafka_native.terminal.showing import Output
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 K = TypeVar("K")

@@ -15,8 +15,8 @@ from kafka_native.cli.connecting import Command, Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.places import BEGINNING
 from kafka_native.cli.reading import Reader
-from kafka_native.cli.showing import Output, json_option
 from kafka_native.cli.texts import count
+from kafka_native.terminal.showing import Output, json_option
 
 BAR = 40
 """Characters of the longest bar of a histogram."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from kafka_native.cli.job import Outcome
+from kafka_native.terminal.showing import CleanTable
 
 
-def table(outcomes: list[Outcome], title: str) -> Table:
+def table(outcomes: list[Outcome], title: str) -> CleanTable:
     """A row a codec."""
-    made = Table(
+    made = CleanTable(
         title=title,
         box=None,  # lines would make it too wide for 80 columns
         padding=(0, 0, 0, 2),

@@ -7,7 +7,7 @@ import pty
 import select
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tests.cli.running import PROGRAM, environment
@@ -54,14 +54,17 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*arguments: str, columns: int = 120) -> Iterator[Terminal]:
-    """`kafka-native` on a terminal of its own, killed if it is still there behind the block."""
+def terminal(*arguments: str, columns: int = 120, program: Sequence[str] = PROGRAM) -> Iterator[Terminal]:
+    """`kafka-native` on a terminal of its own, killed if it is still there behind the block.
+
+    :param program: Another program.
+    """
     master, slave = pty.openpty()
     env = environment(TERM="xterm", COLUMNS=str(columns), LINES="40")
     env.pop("NO_COLOR")
     ends = {"stdin": slave, "stdout": slave, "stderr": slave}
     try:
-        with subprocess.Popen([*PROGRAM, *arguments], env=env, start_new_session=True, **ends) as process:  # type: ignore[call-overload]
+        with subprocess.Popen([*program, *arguments], env=env, start_new_session=True, **ends) as process:  # type: ignore[call-overload]
             os.close(slave)
             try:
                 yield Terminal(process, master)

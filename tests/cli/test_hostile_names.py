@@ -16,33 +16,29 @@ from typing import Any
 
 import click
 import pytest
+from rich.progress import Progress
 from rich.table import Table
 
 from kafka_native import Consumer, Message, Producer, ShareConsumer
 from kafka_native.cleaning import escaped, escaped_data
-from kafka_native.cli import envelope, formats, printing, showing
+from kafka_native.cli import envelope, formats
 from kafka_native.cli.app import COMMANDS
 from kafka_native.cli.reference import find
 from kafka_native.mock import MockCluster
 from kafka_native.mock.access import ALLOW, LITERAL, Acl, Credential
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.streams import StreamsGroupDescribeResponse, TaskIds
+from kafka_native.terminal import printing, showing
+from kafka_native.terminal.progress import CleanTextColumn
 from tests.cli.running import ROOT, environment, invoke
 from tests.cli.terminal import terminal
+from tests.hostile import COLOURS, ESCAPED_MARKS, MARKS, check, unprintable
 from tests.waiting import WAIT_S
 
-MARKS = "\x1b[35m\x1b]0;title\x07\x7f\x9b2J\u202e\u200b\U000e0041[red][/]\r\nforged"
-"""ESC, BEL, DEL, a C1 control, a bidi mark, one without width, a tag, rich's markup, and a line of its own."""
 GROUP, LIVE, SHARE, STREAMS = (f"{name}{MARKS}" for name in ("group", "live", "share", "streams"))
 TOPIC, CLIENT, TRANSACTION, VALUE = (f"{name}{MARKS}" for name in ("topic", "client", "transaction", "value"))
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 OWN_COLOURS = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[32m", "\x1b[33m", "\x1b[1;31m", "\x1b[1;32m"}
 EVER = 1_000_000
-
-
-def unprintable(text: str) -> set[str]:
-    """What a terminal would obey, or wouldn't show as it is."""
-    return {each for each in text if not each.isprintable() and each != "\n"}
 
 
 # --- the functions ---
@@ -235,12 +231,6 @@ def run(cluster: MockCluster, name: str, *more: str) -> Any:
     return invoke(*name.split(), *words, *more, "-b", cluster.bootstrap_servers, "-m", "5")
 
 
-def check(text: str) -> None:
-    assert not unprintable(text), text
-    lines = text.splitlines()
-    assert not [line for line in lines if line.lstrip().startswith("forged")], "a name has begun a line"
-
-
 @pytest.mark.parametrize("name", sorted(LISTINGS | OTHERS))
 def test_no_command_prints_what_a_terminal_obeys(hostile: MockCluster, name: str) -> None:
     done = run(hostile, name)
@@ -257,8 +247,7 @@ def test_listings_show_hostile_names_so_that_they_can_be_told_apart(hostile: Moc
         assert done.exit_code == 0
         return
     shown = done.stdout + done.stderr
-    marks = r"\x1b[35m\x1b]0;title\x07\x7f\x9b2J\u202e\u200b\U000e0041[red][/]\x0d\x0aforged"
-    assert marks in shown or (name == "doctor" and "?" in shown)
+    assert ESCAPED_MARKS in shown or (name == "doctor" and "?" in shown)
     told = json.loads(run(hostile, name, "--json").stdout)
     assert name == "doctor" or MARKS in "".join(strings(told))
 
@@ -391,16 +380,87 @@ def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> 
         assert text in shown
 
 
-PRINTS = {"echo", "secho", "echo_via_pager", "confirm", "prompt", "print", "Console", "StreamHandler"}
-RICH = {"rich", "rich.console", "rich.text", "rich.markup"}
+def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[str]) -> None:
+    """Those that are started within the block, also what they print after it."""
+    program = "import sys\nsys.stderr.buffer.write(b'first\\n')\nsys.stderr.flush()\nsys.stdin.readline()\n"
+    program += f"sys.stderr.buffer.write({MARKS.encode()!r} + b'\\tx\\xff' + b'y' * 100_000)\n"
+    with printing.escaped_children("child"):
+        process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True)
+    print("own", file=sys.stderr, flush=True)
+    process.communicate("\n", timeout=WAIT_S)
+    for thread in threading.enumerate():
+        if thread.name == "child-stderr":
+            thread.join(WAIT_S)
+            assert not thread.is_alive()
+    shown = capfd.readouterr().err
+    check(shown)
+    own, *lines = sorted(shown.splitlines(), key=lambda line: line != "own")
+    assert own == "own"
+    assert lines[0] == "child: first"
+    assert lines[1] == "child: " + ESCAPED_MARKS.removesuffix(r"\x0d\x0aforged")
+    assert lines[2].startswith("child: forged  ")
+    assert r"x\\xffyyy" in lines[2]
+    assert all(line.startswith("child: ") for line in lines)
+    assert sum(line.count("y") for line in lines) == 100_000
+
+
+def test_what_a_child_says_before_it_fails_is_printed_before_the_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(subprocess.CalledProcessError), printing.escaped_children("child"):
+        subprocess.run([sys.executable, "-c", "import sys; sys.exit('no \x1b')"], check=True)
+    assert capfd.readouterr().err == "child: no \\x1b\n"
+
+
+def test_children_may_write_on_when_nobody_reads_stderr() -> None:
+    program = "import subprocess, sys, threading\nfrom kafka_native.terminal import printing\n"
+    program += "threading.excepthook = lambda failed: print(failed.exc_value)\n"
+    program += (
+        "child = [sys.executable, '-c', 'import os; input(); os.write(2, bytes(100)); os.write(2, bytes(10**6))']\n"
+    )
+    program += "with printing.escaped_children('x'):\n    child = subprocess.Popen(child, stdin=subprocess.PIPE)\n"
+    program += "input()\nchild.communicate(b'\\n', timeout=60)\n"
+    program += "[thread.join(60) for thread in threading.enumerate() if thread.name == 'x-stderr']\nprint('end')\n"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment(), **pipes) as process:  # type: ignore[call-overload]
+        process.stderr.close()
+        process.stderr = None
+        shown, _ = process.communicate(b"\n", timeout=WAIT_S)
+    assert shown == b"end\n"
+
+
+def test_progress_shows_names_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    console = showing.CleanConsole(force_terminal=True, width=400, no_color=True)
+    with Progress(CleanTextColumn("{task.description}"), console=console) as bar:
+        bar.add_task(MARKS, total=1)
+    shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", COLOURS.sub("", capsys.readouterr().out))
+    assert ESCAPED_MARKS in shown
+    check(shown)
+
+
+def test_titles_and_cells_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    table = showing.CleanTable("heading", title=MARKS)
+    table.add_row(MARKS)
+    showing.printer().print(table)
+    shown = capsys.readouterr().out
+    check(shown)
+    assert shown.count(ESCAPED_MARKS) == 2
+
+
+PRINTS = {"echo", "secho", "echo_via_pager", "confirm", "prompt", "print", "Console", "StreamHandler", "basicConfig"}
+RICH = {"rich", "rich.console", "rich.text", "rich.markup", "rich.table", "rich.panel", "rich.status"}
+PROGRESS = {"TextColumn", "Task", "track", "open", "wrap_file"}
+"""Of rich.progress: what shows texts."""
+SOURCES = ("cli/**/*.py",)
+"""The command lines. They print with the package `terminal`."""
 
 
 def test_nothing_is_printed_anywhere_else() -> None:
-    """One module prints lines, one prints with rich: what they print is cleaned there."""
+    """One module prints lines, one prints with rich: what they print is escaped there."""
+    package = ROOT / "kafka_native"
+    paths = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
+    assert {"app.py", "__main__.py"} <= {path.name for path in paths}
     wrong = []
-    for path in sorted((ROOT / "kafka_native" / "cli").rglob("*.py")):
-        if path.name not in ("printing.py", "showing.py"):
-            wrong += [f"{path.name}:{line}" for line in printing_lines(ast.parse(path.read_text()))]
+    for path in paths:
+        wrong += [f"{path.relative_to(package)}:{line}" for line in printing_lines(ast.parse(path.read_text()))]
     assert not wrong
 
 
@@ -408,7 +468,8 @@ def printing_lines(tree: ast.AST) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             names = {alias.name for alias in node.names}
-            if node.module in RICH or (node.module in ("click", "logging") and names & PRINTS):
+            shows = node.module in RICH or (node.module == "rich.progress" and names & PROGRESS)
+            if shows or (node.module in ("click", "logging") and names & PRINTS):
                 yield node.lineno
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id == "print":
@@ -416,7 +477,8 @@ def printing_lines(tree: ast.AST) -> Iterator[int]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of = ast.unparse(node.func.value)
             writes = node.func.attr in ("write", "writelines") and of in ("sys.stdout", "sys.stderr")
-            if writes or (node.func.attr in PRINTS and of in ("click", "logging", *RICH)):
+            texts = node.func.attr in PROGRESS and of == "rich.progress"
+            if writes or texts or of in RICH or (node.func.attr in PRINTS and of in ("click", "logging")):
                 yield node.lineno
 
 
@@ -427,6 +489,11 @@ def test_the_search_for_printing_finds_it() -> None:
         "rich.console.Console()",
         "sys.stderr.write('')",
         "from rich.text import Text",
+        "from rich.table import Table",
+        "rich.table.Table()",
+        "from rich.progress import TextColumn",
+        "rich.progress.TextColumn('')",
+        "logging.basicConfig()",
         "from click import echo",
     ):
         assert list(printing_lines(ast.parse(text))), text

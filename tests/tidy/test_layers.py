@@ -30,6 +30,7 @@ LAYERS = [
     {"assigning", "transacting"},
     {"producer", "consumer", "share_consumer", "admin"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
+    {"terminal"},
     {"aio", "cimpl", "compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -21,7 +21,7 @@ from kafka_native.admin import (
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import line_of
 from kafka_native.cli.managing import Outcomes, administration, make_sure, tell_errors, yes_option
-from kafka_native.cli.showing import Output, json_option
+from kafka_native.terminal.showing import Output, json_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

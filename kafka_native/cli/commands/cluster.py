@@ -8,7 +8,7 @@ from kafka_native.admin import FeatureUpdate, UpgradeType
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.defaulting import Defaulting
 from kafka_native.cli.managing import administration, assignment, make_sure, report, settled, yes_option
-from kafka_native.cli.showing import Output, json_option
+from kafka_native.terminal.showing import Output, json_option
 
 DOWNGRADES = {"safe": UpgradeType.SAFE_DOWNGRADE, "unsafe": UpgradeType.UNSAFE_DOWNGRADE}
 

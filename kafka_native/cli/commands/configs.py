@@ -11,7 +11,7 @@ from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, Conf
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.managing import Outcomes, administration, tell_errors
-from kafka_native.cli.showing import Output, json_option
+from kafka_native.terminal.showing import Output, json_option
 
 KINDS = ("topic", "broker", "group")
 EVERY_BROKER = "default"

@@ -13,8 +13,8 @@ from kafka_native import Consumer, Message
 from kafka_native.cli import column_files, completing, envelope, formats, places, texts
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import ended_by_signals
-from kafka_native.cli.printing import remark
 from kafka_native.cli.reading import Reader
+from kafka_native.terminal.printing import remark
 
 VALUE_FORMS = (*texts.FORMS, "json")
 NULL = b"NULL"

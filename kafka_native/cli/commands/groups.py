@@ -30,7 +30,7 @@ from kafka_native.cli.managing import (
     topic_partitions,
     yes_option,
 )
-from kafka_native.cli.showing import Output, json_option, printer, styled_lines, table_of
+from kafka_native.terminal.showing import Output, json_option, printer, styled_lines, table_of
 
 STATES = {
     "preparing-rebalance": ConsumerGroupState.PREPARING_REBALANCING,

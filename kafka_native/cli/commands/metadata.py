@@ -10,8 +10,8 @@ from kafka_native.admin import AdminClient
 from kafka_native.cli import completing
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.showing import Output, json_option
 from kafka_native.errors import KafkaError
+from kafka_native.terminal.showing import Output, json_option
 from kafka_native.types import ClusterMetadata, TopicMetadata
 
 
@@ -41,7 +41,8 @@ def command(connection: Connection, output: Output, topic: str | None) -> None:
         {"topic": name, **partition} for name in sorted(found.topics) for partition in _partitions(found.topics[name])
     ]
     headings = {name: name for name in ("topic", "partition", "leader", "replicas", "isrs", "error")}
-    output.rows(partitions, headings, f"\n{len(found.topics)} topics, {len(partitions)} partitions")
+    output.say("")
+    output.rows(partitions, headings, f"{len(found.topics)} topics, {len(partitions)} partitions")
 
 
 def described(found: ClusterMetadata) -> dict[str, Any]:

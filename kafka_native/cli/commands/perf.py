@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
@@ -20,8 +20,9 @@ from kafka_native.cli.connecting import properties
 from kafka_native.cli.defaulting import Defaulting
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
-from kafka_native.cli.showing import CleanConsole, Output, printer, remarks
 from kafka_native.cli.topics import create_topic, delete_topic
+from kafka_native.terminal.progress import CleanTextColumn
+from kafka_native.terminal.showing import CleanConsole, Output, printer, remarks
 from kafka_native.types import version
 
 CODECS = ("none", "snappy", "lz4", "zstd", "gzip")
@@ -134,7 +135,7 @@ class Plan:
 def run(conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole) -> list[job.Outcome]:
     """One round a codec: make the topic, produce, consume, check, measure latency, delete the topic."""
     outcomes = []
-    columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (CleanTextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars, AdminClient(conf) as admin:
         admin.list_topics(timeout=CONNECT_TIMEOUT_S)
         for codec, topic in job.names(plan.codecs):

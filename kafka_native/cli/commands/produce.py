@@ -16,8 +16,8 @@ from kafka_native.cli import completing, envelope, splitting, texts
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.sending import Sender, Tally, sending
-from kafka_native.cli.showing import Output, json_option, remarks
 from kafka_native.config import PROPERTIES
+from kafka_native.terminal.showing import Output, json_option, remarks
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 STDIN = "-"
@@ -222,9 +222,11 @@ def _progress(tally: Tally, wanted: bool) -> Iterator[Callable[[], None]]:
     if not wanted:
         yield lambda: None
         return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    from kafka_native.terminal.progress import CleanTextColumn
+
+    columns = (SpinnerColumn(), CleanTextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=remarks(), transient=True) as bar:
         task = bar.add_task("waiting for input", total=None)
 

@@ -31,8 +31,8 @@ from kafka_native.cli.managing import (
     tell_errors,
     yes_option,
 )
-from kafka_native.cli.showing import Output, json_option
 from kafka_native.cli.texts import time_text
+from kafka_native.terminal.showing import Output, json_option
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Kafka's own topics."""

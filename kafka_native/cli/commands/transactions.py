@@ -23,8 +23,8 @@ from kafka_native.cli.managing import (
     topic_partitions,
     yes_option,
 )
-from kafka_native.cli.showing import Output, json_option
 from kafka_native.cli.texts import time_text
+from kafka_native.terminal.showing import Output, json_option
 
 LONGEST_TIMEOUT = "15m"
 """``transaction.max.timeout.ms`` of brokers, unless it is set."""

@@ -16,8 +16,8 @@ from kafka_native.admin import (
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.managing import Outcomes, administration, make_sure, report, settled, tell_errors, yes_option
-from kafka_native.cli.printing import ask_secret
-from kafka_native.cli.showing import Output, json_option
+from kafka_native.terminal.printing import ask_secret
+from kafka_native.terminal.showing import Output, json_option
 
 MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {ScramMechanism.UNKNOWN: "unknown"}

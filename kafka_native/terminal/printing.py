@@ -1,22 +1,29 @@
-"""Where the commands print lines: names and texts from the network are cleaned here, and nowhere else.
+"""Where the commands print lines: names and texts from the network are escaped here, and nowhere else.
 
-`showing` does the same for tables. No other module of the command line writes text to stdout or stderr.
+`showing` does the same for tables. No other module of the command lines writes text to stdout or stderr.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO, Final
 
 import click
 
 from kafka_native.cleaning import escaped
+
+CHILD_LINE_MAX: Final = 1 << 16
+"""Bytes of a child's line that are kept until its end comes; a longer line is printed in parts."""
+CHILD_END_S: Final = 1.0
+"""How long the end of children that failed to start is waited for."""
 
 
 def echo(*lines: str, err: bool = False) -> None:
@@ -96,3 +103,36 @@ def print_traceback(kind: type[BaseException], error: BaseException, trace: Trac
 
 def _escaped_lines(text: str) -> str:
     return "\n".join(escaped(line) for line in text.split("\n"))
+
+
+@contextmanager
+def escaped_children(name: str) -> Iterator[None]:
+    """Escape what child processes print on stderr that are started within the block, as long as they live.
+
+    Each of their lines begins with ``name: ``, so that no line of theirs can be taken for one of this program's.
+    Whatever else writes to file descriptor 2 within the block is treated the same.
+    """
+    reading, writing = os.pipe()
+    own = os.dup(2)
+    arguments = (os.fdopen(reading, "rb"), os.dup(own), name)
+    forwarder = threading.Thread(target=_forward, args=arguments, name=f"{name}-stderr", daemon=True)
+    forwarder.start()
+    os.dup2(writing, 2)
+    os.close(writing)
+    try:
+        yield
+    except BaseException:
+        os.dup2(own, 2)
+        forwarder.join(CHILD_END_S)  # the program may end now, and a child that has ended may have said why
+        raise
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+
+
+def _forward(pipe: BinaryIO, stderr: int, name: str) -> None:
+    # when nobody reads this program's stderr any more, the children learn that, too
+    with suppress(BrokenPipeError), pipe, os.fdopen(stderr, "w", 1, "utf-8", "backslashreplace") as out:
+        while line := pipe.readline(CHILD_LINE_MAX):
+            text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+            out.write(f"{escaped(f'{name}: {text.expandtabs()}')}\n")

@@ -1,6 +1,6 @@
 """What commands print: results on stdout, as tables or with ``--json`` as JSON; remarks and progress on stderr.
 
-Names and texts from the network are cleaned here and in `printing`, whatever a command has put into them.
+Names and texts from the network are escaped here and in `printing`, whatever a command has put into them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_native.cleaning import escaped
-from kafka_native.cli import printing
+from kafka_native.terminal import printing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -63,6 +63,18 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*((escaped(text), style) for text, style in pairs))
 
 
+class CleanTable(Table):
+    """A table whose title and cells are one line each, whatever is in them. Headings may have several lines."""
+
+    def __init__(self, *headings: str, title: str | None = None, **options: Any) -> None:
+        """As rich's."""
+        super().__init__(*headings, title=None if title is None else styled((title, "table.title")), **options)
+
+    def add_row(self, *cells: str | Text, **options: Any) -> None:  # type: ignore[override]
+        """As rich's; a string is `styled`."""
+        super().add_row(*(styled(cell) if isinstance(cell, str) else cell for cell in cells), **options)
+
+
 def styled_lines(lines: Iterable[str]) -> Text:
     """Several lines."""
     return Text("\n").join(styled(line) for line in lines)
@@ -104,14 +116,14 @@ class Output:
         printing.remark(text)
 
 
-def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> Table:
+def table_of(records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None) -> CleanTable:
     """A table as `Output.rows()` has it."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = CleanTable(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for key, heading in headings.items():
         right = any(isinstance(record.get(key), (int, float)) for record in records)
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
     for record in records:
-        table.add_row(*(styled(shown(record.get(key))) for key in headings))
+        table.add_row(*(shown(record.get(key)) for key in headings))
     return table
 
 
