@@ -16,6 +16,7 @@ from kafka_native.spark.pipelines.lake import LOG, Key, Lake, LakeFile, Manifest
 from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
 from kafka_native.spark.pipelines.session import (
     PipelineError,
+    SessionOpener,
     Tally,
     Work,
     cause_of,
@@ -164,7 +165,7 @@ def archive(
     *,
     topics: Sequence[str] = (),
     pattern: str | None = None,
-    session: SparkSession | None = None,
+    session: SparkSession | SessionOpener | None = None,
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     checkpoint: str | None = None,
@@ -183,7 +184,8 @@ def archive(
     :param lake: The lake's folder or URI; the executors must reach it by the same name.
     :param topics: Which topics; or
     :param pattern: a regular expression that their names match as a whole.
-    :param session: The Spark session to use, with nothing else reading from it; None: one of its own.
+    :param session: The Spark session to use, with nothing else reading from it, or a function that opens one; None: one
+        of its own.
     :param master: Where Spark runs, for a session of its own.
     :param conf: Spark's configuration, for a session of its own.
     :param checkpoint: Where Spark keeps the offsets; None: in the lake's folder.
@@ -230,7 +232,7 @@ def plan_archive(
     *,
     topics: Sequence[str] = (),
     pattern: str | None = None,
-    session: SparkSession | None = None,
+    session: SparkSession | SessionOpener | None = None,
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     starting: str = "earliest",
@@ -307,7 +309,7 @@ class _Run:
         self._lake.sweep(query, batch)  # attempts that failed, and emptied folders
 
 
-def _session(session: SparkSession | None, master: str, conf: Mapping[str, str] | None) -> Any:
+def _session(session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None) -> Any:
     return open_session("kafka_native archive", master, conf, session)
 
 

@@ -18,7 +18,16 @@ from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
 from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count, without_negative_timestamps
-from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_numbers, open_session, watch
+from kafka_native.spark.pipelines.session import (
+    PipelineError,
+    SessionOpener,
+    Tally,
+    Work,
+    cause_of,
+    map_numbers,
+    open_session,
+    watch,
+)
 from kafka_native.spark.producers import lent, patience_s
 
 if TYPE_CHECKING:
@@ -301,7 +310,7 @@ def replay(
     partitions: Partitions = "keep",
     timestamps: Timestamps = "keep",
     rate: float | None = None,
-    session: SparkSession | None = None,
+    session: SparkSession | SessionOpener | None = None,
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     on_progress: Callable[[Work], None] | None = None,
@@ -319,7 +328,8 @@ def replay(
     :param partitions: ``keep``, or ``hash``: chosen anew by the key.
     :param timestamps: ``keep``, or ``now``.
     :param rate: Messages a second at most, of all tasks together.
-    :param session: The Spark session to use; None: one of its own, by ``master`` and ``conf``.
+    :param session: The Spark session to use, or a function that opens one; None: one of its own, by ``master`` and
+        ``conf``.
     :param on_progress: Called several times a second with how far it is, from a thread of its own.
     :raises PipelineError: Something failed; the text says what. What was acknowledged till then stays written down.
     """

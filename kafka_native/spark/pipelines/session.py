@@ -9,10 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PipelineError",
+    "SessionOpener",
     "Tally",
     "Work",
     "cause_of",
@@ -38,6 +39,9 @@ __all__ = [
     "topic_options",
     "watch",
 ]
+
+SessionOpener: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
+"""Opens a Spark session when a pipeline needs one, and closes it at its end."""
 
 RESULT_SCHEMA: Final = "result string"
 """What a task hands to the driver: one line of JSON for each range."""
@@ -81,15 +85,23 @@ class Work:
 
 @contextmanager
 def open_session(
-    name: str, master: str = "local[*]", conf: Mapping[str, str] | None = None, session: SparkSession | None = None
+    name: str,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    session: SparkSession | SessionOpener | None = None,
 ) -> Iterator[SparkSession]:
     """A Spark session with the source registered: the one given or active, which is left running, or a new one.
 
     :param name: The application's name, of a new one.
     :param master: Where Spark runs, in its own words; of a new one.
     :param conf: Spark's configuration, of a new one; it wins over the defaults set here.
-    :param session: A session that is there already; by default the one that is active in this thread.
+    :param session: A session that is there already; by default the one that is active in this thread. Or a function
+        that opens one: it is called instead.
     """
+    if callable(session):
+        with session() as opened:
+            yield opened
+        return
     from pyspark.sql import SparkSession
 
     from kafka_native.spark import KafkaNativeDataSource, worker_python
