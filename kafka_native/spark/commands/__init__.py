@@ -6,10 +6,13 @@ Each module has a ``command``, which parses and prints; the work is a function o
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
+from typing import Any
 
 import click
 
+from kafka_native.terminal.printing import cleaned_errors, log_to_stderr
 from kafka_native.types import version
 
 COMMANDS: dict[str, str] = {
@@ -40,6 +43,14 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        with cleaned_errors():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with cleaned_errors():
+            return super().invoke(ctx)
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(
@@ -47,3 +58,5 @@ class _Commands(click.Group):
 )
 def cli() -> None:
     """Pipelines between Kafka, files and other clusters, run by Spark without a row crossing into its JVM."""
+    log_to_stderr()
+    logging.getLogger("py4j").propagate = False  # the call that fails raises an error, which says the same

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
@@ -71,7 +71,6 @@ def command(
     The files are at LAKE/topic=NAME/date=YYYY-MM-DD; the manifests beside them say which belong to the lake. Run the
     same command again to go on where it has ended, however it has ended.
     """
-    console = Console()
     options = {
         "maxOffsetsPerTrigger": max_records_per_batch,
         "minPartitions": min_tasks,
@@ -81,19 +80,18 @@ def command(
     common_arguments: dict[str, Any] = {
         "topics": topics,
         "pattern": pattern,
-        "master": master,
-        "conf": conf,
         "starting": start,
         "options": options,
+        "session": partial(common.spark_session, "kafka_native archive", master, conf),
     }
     with common.told_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
             plan = plan_archive(kafka, lake, **common_arguments)
-            common.show_ranges(console, plan, f"to be archived into {lake}", "ranges")
+            common.show_ranges(plan, f"to be archived into {lake}", "ranges")
             return
         settings = ParquetSettings(compression, level, row_group_rows, row_group_size, file_size)
-        with common.progress(console, "archive") as show, common.stopping() as stop:
+        with common.progress("archive") as show, common.stopping() as stop:
             result = archive(
                 kafka,
                 lake,
@@ -106,14 +104,14 @@ def command(
                 on_progress=show,
                 stop=stop,
             )
-    _show(console, result)
+    _show(result)
 
 
-def _show(console: Console, result: ArchiveResult) -> None:
+def _show(result: ArchiveResult) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     lines += [("files", f"{result.files:,} in {result.batches:,} batches")]
     if result.repeated:
         lines += [("repeated", f"{result.repeated:,} batches that had been published before: left out")]
     if result.skipped_offsets:
         lines += [("skipped", f"{result.skipped_offsets:,} offsets that were lost: see the lake's manifests")]
-    common.summary(console, f"archive: {result.lake}", lines)
+    common.summary(f"archive: {result.lake}", lines)

@@ -6,20 +6,23 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
 from kafka_native import KafkaException
 from kafka_native.config import read_properties
-from kafka_native.spark.pipelines.session import PipelineError, Work
+from kafka_native.spark.pipelines.session import PipelineError, Work, open_session
+from kafka_native.terminal.printing import echo, escaped_children
+from kafka_native.terminal.progress import CleanTextColumn
+from kafka_native.terminal.showing import CleanTable, printer, styled
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kafka_native.spark.pipelines.lake import Range
     from kafka_native.spark.pipelines.snapshot import PartitionRange
 
@@ -145,10 +148,20 @@ def stopping() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def progress(console: Console, title: str) -> Iterator[Callable[[Work], None]]:
+def spark_session(name: str, master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A Spark session as of `open_session()`. What Spark and its Python workers log on stderr is escaped."""
+    with ExitStack() as stack:
+        with escaped_children("spark"):  # the JVM starts here, and starts the workers
+            session = stack.enter_context(open_session(name, master, conf))
+        yield session
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[Work], None]]:
     """A line that is kept up to date; call what it yields with how far the work is."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+    description, text_column = CleanTextColumn("{task.description}"), CleanTextColumn("{task.fields[text]}")
+    columns = (SpinnerColumn(), description, BarColumn(), text_column, TimeElapsedColumn())
+    with Progress(*columns, console=printer(), transient=True) as bar:
         task = bar.add_task(title, total=None, text="starting")
 
         def show(work: Work) -> None:
@@ -159,22 +172,22 @@ def progress(console: Console, title: str) -> Iterator[Callable[[Work], None]]:
         yield show
 
 
-def show_ranges(
-    console: Console, ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions"
-) -> None:
+def show_ranges(ranges: Sequence[Range | PartitionRange], title: str, unit: str = "partitions") -> None:
     """What a dry run prints."""
-    table = Table("topic", "partition", "from offset", "to offset", "offsets", title=title)
+    table = CleanTable("topic", "partition", "from offset", "to offset", "offsets", title=title)
     for each in ranges:
         cells = (each.partition, each.start, each.end, each.end - each.start)
         table.add_row(each.topic, *(f"{cell:,}" for cell in cells))
-    console.print(table)
+    printer().print(table)
     offsets = sum(each.end - each.start for each in ranges)
-    console.print(f"{len(ranges)} {unit}, {offsets:,} offsets; nothing was read.")
+    echo(f"{len(ranges)} {unit}, {offsets:,} offsets; nothing was read.")
 
 
-def summary(console: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
-    """The table at the end."""
-    table = Table(title=title, show_header=False, title_justify="left", box=None, pad_edge=False)
+def summary(title: str, lines: Sequence[tuple[str, str]]) -> None:
+    """The title and the table at the end."""
+    console = printer()
+    console.print(styled((title, "table.title")))  # no title of the table: it would be wrapped at the table's width
+    table = CleanTable(show_header=False, box=None, pad_edge=False)
     for name, value in lines:
         table.add_row(name, value)
     console.print(table)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.mirror import MAX_RECORDS, Mirrored, Route, mirror, plan_mirror, translate_offset
-from kafka_native.spark.pipelines.session import open_session
+from kafka_native.terminal.printing import echo
+from kafka_native.terminal.showing import CleanTable, printer
 
 
 def _place(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, int, int] | None:
@@ -74,7 +73,6 @@ def command(
     --to-config transactional.id=NAME exactly once, for readers of what is committed. Run the same command again to go
     on where it has ended, however it has ended.
     """
-    console = Console()
     with common.told_in_a_line():
         if translate is not None:
             _translate(checkpoint, *translate)
@@ -85,12 +83,12 @@ def command(
                                      to_config_file)  # fmt: skip
         where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": start}
         if dry_run:
-            _show_plan(console, plan_mirror(kafka, target, checkpoint=checkpoint, **where))
+            _show_plan(plan_mirror(kafka, target, checkpoint=checkpoint, **where))
             return
         with (
-            open_session("mirror", master, conf) as session,
+            common.spark_session("mirror", master, conf) as session,
             common.stopping() as stop,
-            common.progress(console, "mirror") as show,
+            common.progress("mirror") as show,
         ):
             done = mirror(
                 session,
@@ -105,25 +103,25 @@ def command(
                 show=show,
                 stop=stop.is_set,
             )
-    _show(console, done)
+    _show(done)
 
 
 def _translate(checkpoint: str, topic: str, partition: int, offset: int) -> None:
     found = translate_offset(checkpoint, topic, partition, offset)
     if found is None:
         raise click.ClickException(f"nothing of {topic} [{partition}] was mirrored with this checkpoint")
-    click.echo(found)
+    echo(str(found))
 
 
-def _show_plan(console: Console, routes: list[Route]) -> None:
-    table = Table("topic", "to", "partitions", "there", "offsets", title="to be mirrored")
+def _show_plan(routes: list[Route]) -> None:
+    table = CleanTable("topic", "to", "partitions", "there", "offsets", title="to be mirrored")
     for each in routes:
         table.add_row(each.topic, each.target, str(each.partitions), str(each.target_partitions), f"{each.records:,}")
-    console.print(table)
-    console.print(f"{len(routes)} topics, {sum(each.records for each in routes):,} offsets; nothing was copied.")
+    printer().print(table)
+    echo(f"{len(routes)} topics, {sum(each.records for each in routes):,} offsets; nothing was copied.")
 
 
-def _show(console: Console, done: Mirrored) -> None:
+def _show(done: Mirrored) -> None:
     lines = common.rates(done.records, done.bytes, done.elapsed_s)
     lines += [("batches", f"{done.batches:,}")]
     for each in done.groups:
@@ -131,4 +129,4 @@ def _show(console: Console, done: Mirrored) -> None:
         lines.append((f"group {each.group}", f"{place}: {each.error}" if each.error else place))
     if done.groups_error:
         lines.append(("groups", f"not carried over: {done.groups_error}"))
-    common.summary(console, "mirror", lines)
+    common.summary("mirror", lines)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.profile import Profile, plan_profile, profile
-from kafka_native.spark.pipelines.session import open_session
+from kafka_native.terminal.printing import echo, json_text
 
 
 @click.command("profile")
@@ -45,27 +43,26 @@ def command(
 
     Prints a summary; --html makes a report with charts, --json keeps all figures. Nothing is written to Kafka.
     """
-    console = Console()
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "starting": start}
     with common.told_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
-            common.show_ranges(console, plan_profile(kafka, **where), "to be measured")
+            common.show_ranges(plan_profile(kafka, **where), "to be measured")
             return
         if html is not None:
             import matplotlib  # noqa: F401 - what is missing is said before a minute has gone
         started = time.monotonic()
-        with open_session("profile", master, conf) as session, common.progress(console, "profile") as show:
+        with common.spark_session("profile", master, conf) as session, common.progress("profile") as show:
             found = profile(session, kafka, **where, groups=groups, min_partitions=min_tasks, show=show)
-    _show(console, found, time.monotonic() - started)
+    _show(found, time.monotonic() - started)
     if json_file is not None:
-        _write(json_file, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-        console.print(f"Figures: {json_file}")
+        _write(json_file, json_text(found, indent=1) + "\n")
+        echo(f"Figures: {json_file}")
     if html is not None:
         from kafka_native.spark.pipelines.profile_report import html_of
 
         _write(html, html_of(found))
-        console.print(f"Report: {html}")
+        echo(f"Report: {html}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -73,7 +70,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _show(console: Console, found: Profile, elapsed_s: float) -> None:
+def _show(found: Profile, elapsed_s: float) -> None:
     for topic, each in found["topics"].items():
         sizes, keys = each["sizes"]["record"], each["keys"]
         distinct = "many" if keys["distinct"] is None else f"{keys['distinct']:,}"
@@ -85,4 +82,4 @@ def _show(console: Console, found: Profile, elapsed_s: float) -> None:
             ("without key / value", f"{keys['without_key']:,} / {each['tombstones']:,}"),
             ("compression", ", ".join(f"{codec} {ratio:g}:1" for codec, ratio in ratios.items())),
         ]
-        common.summary(console, f"profile: {topic}", lines)
+        common.summary(f"profile: {topic}", lines)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
+from kafka_native.terminal.printing import echo
+from kafka_native.terminal.showing import CleanTable, printer
 
 
 @click.command("replay")
@@ -52,14 +53,13 @@ def command(
     Keys, headers and timestamps are kept. What was acknowledged is written down in the checkpoint: run the same
     command again to go on where it has ended, however it has ended.
     """
-    console = Console()
     what: dict[str, Any] = {"topic": topic, "rename": rename, "topics": only_topics, "dates": only_dates}
     with common.told_in_a_line():
         if dry_run:
-            _show_plan(console, plan_replay(source, checkpoint, **what), source)
+            _show_plan(plan_replay(source, checkpoint, **what), source)
             return
         kafka = common.kafka_config(bootstrap, config, config_file)
-        with common.progress(console, "replay") as show:
+        with common.progress("replay") as show:
             result = replay(
                 kafka,
                 source,
@@ -68,27 +68,26 @@ def command(
                 partitions=partitions,
                 timestamps=timestamps,
                 rate=rate,
-                master=master,
-                conf=conf,
+                session=partial(common.spark_session, "kafka_native replay", master, conf),
                 on_progress=show,
             )
-    _show(console, source, result)
+    _show(source, result)
 
 
-def _show_plan(console: Console, lanes: list[LanePlan], source: str) -> None:
-    table = Table("lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}")
+def _show_plan(lanes: list[LanePlan], source: str) -> None:
+    table = CleanTable("lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}")
     for each in lanes:
         at = "done" if each.done else f"{each.position:,}"
         table.add_row(
             each.lane.name, each.target or "(a column)", f"{len(each.lane.pieces):,}", f"{each.lane.rows:,}", at
         )
-    console.print(table)
+    printer().print(table)
     left = sum(not each.done for each in lanes)
-    console.print(f"{left} of {len(lanes)} lanes are left; nothing was produced.")
+    echo(f"{left} of {len(lanes)} lanes are left; nothing was produced.")
 
 
-def _show(console: Console, source: str, result: ReplayResult) -> None:
+def _show(source: str, result: ReplayResult) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     targets = ", ".join(f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items()))
     lines += [("lanes", f"{result.lanes:,}"), ("topics", targets or "none: everything was replayed before")]
-    common.summary(console, f"replay: {source}", lines)
+    common.summary(f"replay: {source}", lines)

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from kafka_native.spark.commands import common
-from kafka_native.spark.pipelines.session import open_session
 from kafka_native.spark.pipelines.snapshot import Snapshot, plan_snapshot, snapshot
 
 _KINDS = click.Choice(["binary", "string"])
@@ -51,15 +49,14 @@ def command(
     The files are OUTPUT/topic=NAME/part-PPPPP.parquet, one a partition; OUTPUT/_snapshot.json says which offsets
     they stand for.
     """
-    console = Console()
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "update": update}
     with common.told_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
-            common.show_ranges(console, plan_snapshot(kafka, output, **where), f"to be read for {output}")
+            common.show_ranges(plan_snapshot(kafka, output, **where), f"to be read for {output}")
             return
         started = time.monotonic()
-        with open_session("snapshot", master, conf) as session, common.progress(console, "snapshot") as show:
+        with common.spark_session("snapshot", master, conf) as session, common.progress("snapshot") as show:
             made = snapshot(
                 session,
                 kafka,
@@ -72,12 +69,12 @@ def command(
                 min_partitions=min_tasks,
                 show=show,
             )
-    _show(console, made, time.monotonic() - started)
+    _show(made, time.monotonic() - started)
 
 
-def _show(console: Console, made: Snapshot, elapsed_s: float) -> None:
+def _show(made: Snapshot, elapsed_s: float) -> None:
     lines = common.rates(made.records, made.bytes, elapsed_s)
     lines += [("keys", f"{made.keys:,} in {len(made.partitions):,} partitions"), ("tombstones", f"{made.tombstones:,}")]
     if made.without_key:
         lines.append(("without a key", f"{made.without_key:,}, left out"))
-    common.summary(console, f"snapshot: {made.output}", lines)
+    common.summary(f"snapshot: {made.output}", lines)
