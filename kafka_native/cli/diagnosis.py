@@ -243,8 +243,7 @@ class _Examination:
             step.text = f"security.protocol={protocol}, bootstrap.servers={config.text('bootstrap.servers')}"
             if mechanism is not None:
                 step.text += f", {mechanism.name}" + (f" as {shown(mechanism.user)}" if mechanism.user else "")
-                if mechanism.name == "PLAIN" and tls is None:
-                    remarks.append("PLAIN without TLS: whoever sees the network's traffic sees the password")
+                remarks += mechanism.remarks(tls is not None)
             if remarks:
                 step.status, step.cause = "warning", "; ".join(remarks)
         return _Settings(config, tls, mechanism, proxy)

@@ -68,9 +68,7 @@ class Foreign(Exception):
 class TlsFailed(Exception):
     """There is no TLS; ``reason`` is OpenSSL's, ``verify_error`` its number of what is wrong with a certificate."""
 
-    def __init__(
-        self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b""
-    ) -> None:
+    def __init__(self, reason: str, verify_error: int = 0, chain: tuple[bytes, ...] = (), above: bytes = b"") -> None:
         """Make one; see the class for the arguments. ``chain``: the certificates that were shown, in DER form.
 
         ``above``: the one that isn't accepted, where it isn't the broker's own.

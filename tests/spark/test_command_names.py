@@ -127,7 +127,7 @@ def test_replay_dry_run(tmp_path: Path) -> None:
         [f"nosuch{MARKS}"],
         [f"--nosuch{MARKS}"],
         ["profile", f"--nosuch{MARKS}"],
-        ["profile", "--bootstrap", "127.0.0.1:1", "--topics", "a", "-X", f"nosuch{MARKS}=1"],
+        ["profile", "--bootstrap", "127.0.0.1:1", "--topics", "a", "-X", f"nosuch{MARKS}=1", "--dry-run"],
         ["profile", "--topics", "a", "--config-file", f"nosuch{MARKS}"],
         ["archive", "--lake", "x", "--interval", MARKS],
         ["archive", "--lake", "x", "--trigger", MARKS],
