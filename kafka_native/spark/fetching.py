@@ -5,7 +5,6 @@ A range that is read while another one isn't finished, or after a fork, gets a c
 
 from __future__ import annotations
 
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from kafka_native._native.relaying import FetchedBatches, take_batches
 from kafka_native.arrow import ArrowBatch
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.keeping import Pool, admitted, settle
+from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN
 from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
 from kafka_native.spark.planning import OffsetRange
@@ -35,7 +35,6 @@ _PASSING: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
 )
 
-_logger: Final = logging.getLogger("kafka_native.spark")
 
 _ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
     "binary": pa.binary(),
@@ -316,7 +315,7 @@ class _Reading(ABC, Generic[T]):
         text = f"offsets {self._position} to {until} of {where} can't be read: {why}"
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{text}. Write failOnDataLoss=false to go on without them")
-        _logger.warning("%s; going on without them (failOnDataLoss=false)", text)
+        logger.warning("%s; going on without them (failOnDataLoss=false)", text)
         self._on_skip(self._position, until, why)
         if until < self._range.end:
             self._start_at(until)

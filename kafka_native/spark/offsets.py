@@ -7,7 +7,6 @@ The JSON is what the options ``startingOffsets`` and ``endingOffsets`` take and 
 from __future__ import annotations
 
 import json
-import logging
 import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.keeping import admitted
+from kafka_native.spark.log import logger
 
 if TYPE_CHECKING:
     from kafka_native.spark.options import SourceOptions
@@ -37,8 +37,6 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 _PARTITION_MAX: Final = (1 << 31) - 1
 UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 """The errors of a topic or partition that doesn't exist, or doesn't any more."""
-
-_logger: Final = logging.getLogger("kafka_native.spark")
 
 
 @dataclass(frozen=True)
@@ -292,7 +290,7 @@ class OffsetReader:
                 if attempts <= 0 or cause.fatal() or cause.code() in final:
                     raise
                 attempts -= 1
-                _logger.warning("asking for offsets failed, trying again: %s", cause.str())
+                logger.warning("asking for offsets failed, trying again: %s", cause.str())
                 if cause.code() not in UNKNOWN:
                     self.close()
                 time.sleep(self._options.retry_interval_s)

@@ -7,7 +7,6 @@ error names the option and says what to write.
 from __future__ import annotations
 
 import difflib
-import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from kafka_native import KafkaError, KafkaException
 from kafka_native._reference.property import REDACTED, without_secrets
 from kafka_native.config import parse
 from kafka_native.spark.errors import OptionError
+from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -108,8 +108,6 @@ PROPAGATION_S: Final = 10.0
 _CLIENT_ID: Final = "kafka-native-spark"
 _TRANSACTION_MS: Final = "900000"
 """As much as brokers allow unless they are told otherwise: a micro-batch may take its time."""
-
-_logger: Final = logging.getLogger("kafka_native.spark")
 
 
 def lowered(options: Mapping[str, str]) -> dict[str, str]:
@@ -215,7 +213,7 @@ class SourceOptions:
             _check_limit(self.ending, EARLIEST, "earliest", "a batch query would read nothing: write latest or offsets")
         limit = self.max_offsets_per_trigger or self.min_offsets_per_trigger
         if limit is not None:
-            _logger.warning("maxOffsetsPerTrigger and minOffsetsPerTrigger mean nothing in a batch query")
+            logger.warning("maxOffsetsPerTrigger and minOffsetsPerTrigger mean nothing in a batch query")
         return self
 
     def for_stream(self) -> SourceOptions:

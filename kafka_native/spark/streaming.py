@@ -6,7 +6,6 @@ cluster lives in it, so a trigger costs one ListOffsets request to each leader.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from kafka_native import KafkaError, KafkaException
 from kafka_native.spark.admission import Patience, share_out
 from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import UNKNOWN, Key, Limit, OffsetReader, flat, listed, nested
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.planning import OffsetRange, ranges_of, split
@@ -38,8 +38,6 @@ LOOK_AGAIN_S: Final = 0.25
 _LATEST: Final = Limit("latest", "startingOffsets")
 
 _AvailableNow: Any = object if limits is None else limits.SupportsTriggerAvailableNow
-
-_logger: Final = logging.getLogger("kafka_native.spark")
 
 
 class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]  # a base that not every PySpark has
@@ -257,7 +255,7 @@ class Planner:
             raise DataLossError(
                 f"{text}; records may have been missed. Write failOnDataLoss=false to go on without them"
             )
-        _logger.warning("%s; records may have been missed (failOnDataLoss=false)", text)
+        logger.warning("%s; records may have been missed (failOnDataLoss=false)", text)
 
     def _starts_late(self) -> bool:
         """Whether the query starts at offsets that are the latest only now."""

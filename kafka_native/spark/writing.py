@@ -14,7 +14,6 @@ commit messages (`Written`).
 from __future__ import annotations
 
 import itertools
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -34,6 +33,7 @@ from kafka_native.spark import exactly_once
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import Turn, Writing
 from kafka_native.spark.keeping import settle
+from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.producers import lent, patience_s
@@ -69,8 +69,6 @@ _LOOK_S: Final = 0.5
 _BATCH_ID: Final = "streaming.sql.batchId"
 
 _ProducerOf = Callable[[SinkOptions], AbstractContextManager[Producer]]
-
-_logger: Final = logging.getLogger("kafka_native.spark")
 
 
 class SchemaError(ValueError):
@@ -152,11 +150,11 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, when all tasks have ended: there is nothing left to do but to say so."""
-        _logger.info("%d rows written by %d tasks", _row_count(messages), len(messages))
+        logger.info("%d rows written by %d tasks", _row_count(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, when a task has failed for good: what was written stays."""
-        _logger.warning("the write has failed; at least %d of its rows are in Kafka", _row_count(messages))
+        logger.warning("the write has failed; at least %d of its rows are in Kafka", _row_count(messages))
 
 
 class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)):  # type: ignore[misc]
@@ -200,7 +198,7 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
             assert written[0].query is not None
             partitions = frozenset[Key]().union(*(each.partitions for each in written))
             exactly_once.commit(self._options, written[0].turn, written[0].query, batchId, partitions)
-        _logger.info("batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages))
+        logger.info("batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver, when a task has failed for good: the query ends, and what was written stays.
@@ -210,11 +208,11 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         """
         turns = [each.turn for each in messages if isinstance(each, Written) and each.turn is not None]
         if self._options.transactional_id:
-            _logger.warning("batch %d has failed; nothing of it will be seen", batchId)
+            logger.warning("batch %d has failed; nothing of it will be seen", batchId)
             if turns:
                 exactly_once.abort(self._options, turns[0])
             return
-        _logger.warning("batch %d has failed; at least %d of its rows are in Kafka", batchId, _row_count(messages))
+        logger.warning("batch %d has failed; at least %d of its rows are in Kafka", batchId, _row_count(messages))
 
 
 def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
@@ -276,7 +274,7 @@ def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: T
     writing = exactly_once.writing(options, turn)
     done = turn.has_done(query, batch_id)
     if done:
-        _logger.info("batch %d is committed already: it is left out", batch_id)
+        logger.info("batch %d is committed already: it is left out", batch_id)
     rows = 0 if done else write_rows(lent, batches, options, writing)
     return Written(rows, batch_id=batch_id, query=query, turn=turn, partitions=writing.written)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import pickle
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -26,6 +27,7 @@ from pyspark.sql.datasource import (
 
 from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.filters import Narrowing
+from kafka_native.spark.log import logger
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.planning import OffsetRange, ranges_of, split
 
@@ -175,3 +177,9 @@ def test_pyspark_takes_the_reader_with_and_without_push_down() -> None:
     assert list(reader.pushFilters(wanted)) == wanted[1:]
     again = pickle.loads(pickle.dumps(reader))
     assert again.narrowing.partitions == {1}
+
+
+def test_what_is_logged_is_one_printable_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        logger.warning("%s: gone", "a\x1b[2J\nb\u202e")
+    assert [record.getMessage() for record in caplog.records] == ["a?[2J?b?: gone"]

@@ -10,7 +10,6 @@ committed readers (`kafka_native.spark.exactly_once`).
 from __future__ import annotations
 
 import json
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark import exactly_once
 from kafka_native.spark.exactly_once import Turn
 from kafka_native.spark.keeping import admitted
+from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copying
@@ -59,8 +59,6 @@ TOPIC_IDS: Final = "topic_ids.json"
 STOP_S: Final = 30.0
 """For how long the batch at hand is waited for when a mirror is stopped; what is cut off is copied again."""
 _WAIT_S: Final = 1
-
-_logger: Final = logging.getLogger("kafka_native.spark")
 
 
 @dataclass(frozen=True)
@@ -267,7 +265,7 @@ class _Running:
         try:
             exactly_once.abort(self._sink, turn)
         except KafkaException as error:
-            _logger.warning("the batch that has failed is still to be aborted: %s", error.args[0].str())
+            logger.warning("the batch that has failed is still to be aborted: %s", error.args[0].str())
 
     def _carry_over(self) -> None:
         """Offsets of groups follow; what doesn't work out now is tried again after the next batch."""
@@ -279,7 +277,7 @@ class _Running:
             self.done.groups_error = ""
         except KafkaException as error:
             self.done.groups_error = error.args[0].str()
-            _logger.warning("the offsets of groups couldn't be carried over: %s", self.done.groups_error)
+            logger.warning("the offsets of groups couldn't be carried over: %s", self.done.groups_error)
 
     def work(self) -> Work:
         """How far it is."""
