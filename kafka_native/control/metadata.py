@@ -414,7 +414,8 @@ class Metadata:
         patience_s = CREATED_CONFIRM_S if topic.create else MISSING_CONFIRM_S
         confirmed_at = since + (VANISHED_CONFIRM_S if topic.known else patience_s)
         if self._clock() < confirmed_at:
-            self._confirm_at = min(self._confirm_at, confirmed_at)
+            if self.on_missing:  # a producer has only the log, for which no further request is made
+                self._confirm_at = min(self._confirm_at, confirmed_at)
             return
         error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"topic {topic.name} doesn't exist on this cluster")
         if not topic.missing_logged:

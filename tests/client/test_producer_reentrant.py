@@ -193,13 +193,13 @@ def test_threads_serve_failed_batches_while_their_errors_are_made(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: bool
 ):
     """Making a KafkaError runs Python code, in the middle of which another thread may call poll()."""
-    make = kafka_native.client._error_of
+    make = kafka_native.client._ErrorOf.__call__
 
     def slowly(*what: Any) -> KafkaError:
         time.sleep(0.002)
         return make(*what)
 
-    monkeypatch.setattr(kafka_native.client, "_error_of", slowly)
+    monkeypatch.setattr(kafka_native.client._ErrorOf, "__call__", slowly)
     topic = client.topic(partitions=3)
     seen: list[bytes] = []  # lists and sets, since counting isn't safe in several threads
     codes: list[int | None] = []
