@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TextIO
 
 import click
 
@@ -28,7 +28,31 @@ CHILD_END_S: Final = 1.0
 
 def echo(*lines: str, err: bool = False) -> None:
     """Print lines on stdout, or on stderr. Each argument is one line, whatever is in it."""
-    click.echo("\n".join(escaped(line) for line in lines), err=err)
+    stream = sys.stderr if err else sys.stdout
+    click.echo("\n".join(_shown(line, stream) for line in lines), err=err)
+
+
+def fitting(text: str, stream: TextIO) -> str:
+    r"""The text with ``\u65e5`` for each character that the stream's encoding doesn't have."""
+    encoding = _encoding(stream)
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def fitting_json(text: str, stream: TextIO) -> str:
+    """The same JSON document, in pure ASCII where the stream's encoding doesn't have one of its characters."""
+    try:
+        text.encode(_encoding(stream))
+    except UnicodeEncodeError:
+        return "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
+    return text
+
+
+def _encoding(stream: TextIO) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"  # a program may have put anything in the place of stdout
+
+
+def _shown(line: str, stream: TextIO) -> str:
+    return fitting(escaped(line), stream)
 
 
 def remark(line: str) -> None:
@@ -41,18 +65,18 @@ def confirm(question: str) -> None:
 
     :raises click.Abort: The answer isn't yes.
     """
-    click.confirm(escaped(question), abort=True, err=True)
+    click.confirm(_shown(question, sys.stderr), abort=True, err=True)
 
 
 def ask_secret(question: str) -> str:
     """Ask on stderr for a text that isn't shown, twice."""
-    answer: str = click.prompt(escaped(question), hide_input=True, confirmation_prompt=True, err=True)
+    answer: str = click.prompt(_shown(question, sys.stderr), hide_input=True, confirmation_prompt=True, err=True)
     return answer
 
 
 def print_json(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> None:
     """Print a JSON document on stdout."""
-    click.echo(json_text(data, indent=indent, default=default))
+    click.echo(fitting_json(json_text(data, indent=indent, default=default), sys.stdout))
 
 
 def json_text(data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
@@ -73,7 +97,7 @@ def cleaned_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        vars(error)["message"] = escaped(error.message)  # it is declared final
+        vars(error)["message"] = _shown(error.message, sys.stderr)  # it is declared final
         raise
 
 

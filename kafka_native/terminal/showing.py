@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import enum
 import functools
+import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -36,6 +37,9 @@ class CleanConsole(Console):
     def __init__(self, **options: Any) -> None:
         """As rich's."""
         super().__init__(**options, highlight=False, markup=False, emoji=False)
+        if isinstance(self.file, io.TextIOWrapper):
+            # rich writes names, borders and progress: what the encoding doesn't have is escaped where it is written
+            self.file.reconfigure(errors="backslashreplace")
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Called for each string, in tables too. Their line ends stay: headings have some."""

@@ -21,6 +21,7 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
         self.process = process
         self.shown = ""
+        self.data = b""
         self._master = master
 
     def wait_for(self, text: str, times: int = 1) -> str:
@@ -49,6 +50,7 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:  # Linux: nobody has the other end any more
             return False
+        self.data += data
         self.shown += data.decode(errors="replace")
         return bool(data)
 

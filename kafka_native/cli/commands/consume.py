@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from kafka_native.cli import column_files, completing, envelope, formats, places
 from kafka_native.cli.connecting import Connection, connected
 from kafka_native.cli.errors import ended_by_signals
 from kafka_native.cli.reading import Reader
-from kafka_native.terminal.printing import remark
+from kafka_native.terminal.printing import fitting, fitting_json, remark
 
 VALUE_FORMS = (*texts.FORMS, "json")
 NULL = b"NULL"
@@ -168,9 +169,23 @@ def _render(options: dict[str, Any]) -> formats.Render:
     forms = {"key_as": options["key_as"], "value_as": options["value_as"], "escapes": _escapes(options)}
     if options["as_envelopes"]:
         encode, end = envelope.writer(**forms), texts.unescaped(options["delimiter"])
+        if forms["escapes"]:
+            out = sys.stdout
+            return lambda messages: b"".join(
+                [fitting_json(encode(message), out).encode(out.encoding) + end for message in messages]
+            )
         return lambda messages: b"".join([encode(message).encode() + end for message in messages])
     text = options["text"]
     if text is None:
         key, end = options["key_delimiter"], options["delimiter"].replace("%", "%%")
         text = f"%s{end}" if key is None else f"%k{key.replace('%', '%%')}%s{end}"
-    return formats.render_of(text, null=NULL if options["shows_null"] else b"", **forms)
+    render = formats.render_of(text, null=NULL if options["shows_null"] else b"", **forms)
+    return _for_terminal(render) if forms["escapes"] else render
+
+
+def _for_terminal(render: formats.Render) -> formats.Render:
+    """In the terminal's encoding: bytes of UTF-8 are control characters to a terminal that has another one."""
+    out = sys.stdout
+    if codecs.lookup(out.encoding).name == "utf-8":
+        return render
+    return lambda messages: fitting(render(messages).decode("utf-8", "backslashreplace"), out).encode(out.encoding)
