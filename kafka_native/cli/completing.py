@@ -24,6 +24,8 @@ MOST = 1000
 """Names are given to the shell."""
 _PLAIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")
 """No shell has a meaning for these characters, and no name begins as an option does."""
+_NAME_MAX = 255
+"""Characters of a name that is offered: a longer one would fill the terminal."""
 
 
 def topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -45,7 +47,7 @@ def groups(context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 def is_offered(name: str) -> bool:
     """Whether a name may be put into a command line."""
-    return _PLAIN.fullmatch(name) is not None
+    return len(name) <= _NAME_MAX and _PLAIN.fullmatch(name) is not None
 
 
 def _names(

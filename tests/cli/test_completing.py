@@ -25,7 +25,7 @@ BAD = [
     *(f"x{each}" for each in COMMANDS),
     "x y", "x*", "x?", "x[a]", "x{a,b}", "x~", "x#y", "x!y", "x<y", "x>y", "x'y", 'x"y', "x\\y", "x=y", "x:y", "x,y",
     "x\ty", "x\ny", "x\rdir,/", "x\x1b[31m", "x\x9b", "x\u202ey", "xé", "x\u0660", "x\n", "x/../y", "x\nfile,x",
-    "-y", "--yes", "-x", "~x", "*", "",
+    "-y", "--yes", "-x", "~x", "*", "", "x" * 256, "x" * 30_000,
 ]  # fmt: skip
 SHELLS = ["bash", "zsh", "fish"]
 
@@ -104,7 +104,7 @@ def test_the_script_is_clicks_own(shell: str) -> None:
     assert invoke("completion", shell).stdout.splitlines() == source.splitlines()
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD, ids=lambda name: repr(name[:20]))
 def test_a_name_that_a_shell_could_obey_is_not_offered(name: str) -> None:
     assert not completing.is_offered(name)
 
