@@ -12,6 +12,7 @@ import operator
 from typing import Any, Final, TypeAlias
 
 from ._reference.error_codes import RETRIABLE, TEXTS, ErrorCode
+from .cleaning import escaped
 
 __all__ = [
     "ConcurrentModificationException",
@@ -280,7 +281,7 @@ class KafkaError:
 
     def __repr__(self) -> _Text:
         fatal = "FATAL," if self._fatal else ""
-        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{self.str()}"}}'
+        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{escaped(self.str())}"}}'
 
     __str__ = __repr__
 

@@ -17,6 +17,7 @@ from ._native.message import Message
 from ._native.primitives import crc32, exact_text
 from ._native.primitives import fnv1a as _fnv1a
 from ._native.primitives import murmur2 as _murmur2
+from .cleaning import escaped
 from .errors import KafkaError
 
 __all__ = [
@@ -179,7 +180,7 @@ class TopicPartition:
 
     def __repr__(self) -> str:
         return (
-            f"TopicPartition{{topic={self._topic},partition={self._partition},offset={self._offset},"
+            f"TopicPartition{{topic={escaped(self._topic)},partition={self._partition},offset={self._offset},"
             f"leader_epoch={self._leader_epoch},error={self._error}}}"
         )
 
@@ -242,7 +243,7 @@ class ClusterMetadata:
         """The name of the broker that answered, ``host:port/id`` or ``host:port/bootstrap``."""
 
     def __repr__(self) -> str:
-        return f"ClusterMetadata({self.cluster_id})"
+        return f"ClusterMetadata({escaped(str(self.cluster_id))})"
 
     def __str__(self) -> str:
         return str(self.cluster_id)
@@ -261,10 +262,10 @@ class BrokerMetadata:
         """The port that it advertises."""
 
     def __repr__(self) -> str:
-        return f"BrokerMetadata({self.id}, {self.host}:{self.port})"
+        return f"BrokerMetadata({self.id}, {escaped(str(self.host))}:{self.port})"
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}/{self.id}"
+        return f"{escaped(str(self.host))}:{self.port}/{self.id}"
 
 
 class TopicMetadata:
@@ -317,7 +318,7 @@ class TopicMetadata:
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
-        return f"TopicMetadata({self.topic}, {len(self.partitions)} partitions{error})"
+        return f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
 
     def __str__(self) -> str:
         return str(self.topic)
@@ -397,8 +398,8 @@ class Node:
         self.rack = rack
 
     def __str__(self) -> str:
-        rack = f"(Rack - {self.rack})" if self.rack else ""
-        return f"({self.id}) {self.host}:{self.port} {rack}"
+        rack = f"(Rack - {escaped(self.rack)})" if self.rack else ""
+        return f"({self.id}) {escaped(self.host)}:{self.port} {rack}"
 
     def __repr__(self) -> str:
         return f"Node({self.id!r}, {self.host!r}, {self.port!r}, {self.rack!r})"
@@ -703,7 +704,7 @@ class ThrottleEvent:
         self.throttle_time = throttle_time
 
     def __str__(self) -> str:
-        return f"{self.broker_name}/{self.broker_id} throttled for {int(self.throttle_time * 1000)} ms"
+        return f"{escaped(self.broker_name)}/{self.broker_id} throttled for {int(self.throttle_time * 1000)} ms"
 
 
 def _checked_count(partition_count: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_native.admin._convert import member_of
 from kafka_native.admin._resource import WITHOUT_PERMISSIONS, ResourcePatternType, ResourceType
+from kafka_native.cleaning import escaped
 from kafka_native.types import OrderedEnum
 
 
@@ -122,9 +123,10 @@ class AclBinding:
         )
 
     def __repr__(self) -> str:
+        name, principal, host = (escaped(str(each)) for each in (self.name, self.principal, self.host))
         return (
-            f"{type(self).__name__}({self.restype},{self.name},{self.resource_pattern_type},{self.principal},"
-            f"{self.host},{self.operation},{self.permission_type})"
+            f"{type(self).__name__}({self.restype},{name},{self.resource_pattern_type},{principal},"
+            f"{host},{self.operation},{self.permission_type})"
         )
 
     def __hash__(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_native.admin._convert import member_of
 from kafka_native.admin._resource import ResourceType
+from kafka_native.cleaning import escaped
 
 
 class AlterConfigOpType(Enum):
@@ -92,7 +93,7 @@ class ConfigEntry:
         return f"ConfigEntry({self})"
 
     def __str__(self) -> str:
-        return f'{self.name}="{self.value}"'
+        return f'{escaped(self.name)}="{escaped(str(self.value))}"'
 
 
 class ConfigResource:
@@ -130,7 +131,7 @@ class ConfigResource:
         self.error = error
 
     def __repr__(self) -> str:
-        return f"ConfigResource({self.restype},{self.name}{'' if self.error is None else f',{self.error!r}'})"
+        return f"ConfigResource({self.restype},{escaped(self.name)}{'' if self.error is None else f',{self.error!r}'})"
 
     def __hash__(self) -> int:
         return hash((self.restype, self.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_native.cleaning import escaped
 from kafka_native.errors import KafkaError
 from kafka_native.types import BrokerMetadata, ClusterMetadata, ConsumerGroupType, PartitionMetadata, TopicMetadata
 
@@ -55,7 +56,8 @@ class GroupMetadata:
         """Its members, of a classic group; those of others are told by the calls that describe them."""
 
     def __repr__(self) -> str:
-        return f"GroupMetadata({self.id})" if self.error is None else f"GroupMetadata({self.id}, {self.error})"
+        error = "" if self.error is None else f", {self.error}"
+        return f"GroupMetadata({escaped(str(self.id))}{error})"
 
     def __str__(self) -> str:
         return str(self.id)

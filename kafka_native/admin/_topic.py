@@ -11,6 +11,7 @@ from typing import Any
 from kafka_native.admin._acl import AclOperation
 from kafka_native.admin._config import ConfigEntry
 from kafka_native.admin._convert import members_of
+from kafka_native.cleaning import escaped
 from kafka_native.errors import KafkaError
 from kafka_native.types import TopicPartitionInfo, Uuid
 
@@ -59,7 +60,7 @@ class NewTopic:
 
     def __str__(self) -> str:
         count = "" if self.num_partitions == -1 else f",num_partitions={self.num_partitions}"
-        return f"NewTopic(topic={self.topic}{count})"
+        return f"NewTopic(topic={escaped(self.topic)}{count})"
 
     __repr__ = __str__
 
@@ -103,7 +104,7 @@ class NewPartitions:
         return self._topic
 
     def __str__(self) -> str:
-        return f"NewPartitions(topic={self.topic},new_total_count={self.new_total_count})"
+        return f"NewPartitions(topic={escaped(self.topic)},new_total_count={self.new_total_count})"
 
     __repr__ = __str__
 

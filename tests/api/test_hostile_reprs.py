@@ -1,0 +1,93 @@
+"""The repr of a public type is one printable line, whatever names of the network are in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import kafka_native
+from kafka_native import KafkaError, KafkaException, Node, ThrottleEvent, TopicPartition, admin
+from kafka_native.admin import AclBinding, AclBindingFilter, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from tests.hostile import ESCAPED_MARKS, MARKS
+
+ERROR = KafkaError(KafkaError._FAIL, MARKS)
+ACL = ("topic", MARKS, "literal", MARKS, MARKS, "read", "allow")
+
+
+def filled(kind: type, **attributes: Any) -> Any:
+    """A type that only a client makes."""
+    made = kind()
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    return made
+
+
+MADE: list[Any] = [
+    ERROR,
+    KafkaException(ERROR),
+    TopicPartition(MARKS, 0),
+    Node(1, MARKS, 1, MARKS),
+    ThrottleEvent(MARKS, 1, 0.1),
+    NewTopic(MARKS, 1),
+    NewPartitions(MARKS, 2),
+    AclBinding(*ACL),
+    AclBindingFilter(*ACL),
+    ConfigEntry(MARKS, MARKS),
+    ConfigResource("topic", MARKS),
+    filled(admin.ClusterMetadata, cluster_id=MARKS),
+    filled(admin.BrokerMetadata, id=1, host=MARKS, port=1),
+    filled(admin.TopicMetadata, topic=MARKS, error=ERROR),
+    filled(admin.PartitionMetadata, id=1, error=ERROR),
+    filled(admin.GroupMetadata, id=MARKS, error=ERROR),
+]
+NAMELESS = {
+    "ArrowReport", "Assignor", "CompactedTable", "PreparedTxnState", "Uuid", "Message", "Messages",
+    "ConsumerGroupMetadata",
+}  # fmt: skip
+"""Their reprs have no name, or a name as Python's own repr."""
+CLIENTS = {"AdminClient", "CompactedTopic", "Consumer", "Producer", "ShareConsumer"}
+"""They are named by the configuration, not by the network."""
+NAMES = {"ClusterMetadata", "TopicMetadata", "GroupMetadata"}
+"""``str()`` of them is the name, as in confluent_kafka: data, which is what it is."""
+
+
+def written(module: ModuleType) -> set[str]:
+    """The public types whose repr or str is written by hand."""
+    return {
+        name
+        for name, kind in vars(module).items()
+        if inspect.isclass(kind)
+        and not issubclass(kind, enum.Enum)
+        and not dataclasses.is_dataclass(kind)
+        and any("__repr__" in vars(each) or "__str__" in vars(each) for each in kind.__mro__ if is_ours(each))
+    }
+
+
+def is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("kafka_native")
+
+
+@pytest.mark.parametrize("made", MADE, ids=lambda made: type(made).__name__)
+def test_a_repr_is_one_printable_line(made: Any) -> None:
+    assert repr(made).isprintable()
+    name = type(made).__name__
+    assert str(made).isprintable() or name in NAMES
+    assert ESCAPED_MARKS in repr(made) + str(made) or type(made).__repr__ is object.__repr__ or name == "Node"
+
+
+def test_every_repr_that_is_written_by_hand_is_tried() -> None:
+    wanted = written(kafka_native) | written(admin)
+    clients = {name for name in wanted if name in CLIENTS or name.startswith(("Deserializing", "Serializing"))}
+    assert wanted - clients - NAMELESS == {type(each).__name__ for each in MADE}
+
+
+def test_names_without_anything_special_are_shown_as_they_are() -> None:
+    assert str(TopicPartition("a.b_c-é", 1)) == (
+        "TopicPartition{topic=a.b_c-é,partition=1,offset=-1001,leader_epoch=None,error=None}"
+    )
+    assert repr(ConfigEntry("a", "DOMAIN\\x")) == 'ConfigEntry(a="DOMAIN\\x")'
