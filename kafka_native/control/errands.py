@@ -368,12 +368,8 @@ class Errands:
         """See `calls.Manager`."""
         for errand in list(self._all):
             if now >= errand.deadline + GRACE_S:  # nothing waits for ever, whatever became of its replies
-                self._end(
-                    errand,
-                    KafkaException(
-                        KafkaError(KafkaError._TIMED_OUT, f"Not done in time: no reply to {errand.name} came")
-                    ),
-                )
+                self._logger.debug("%s had no reply in time", errand.name)
+                self._end(errand, KafkaException(KafkaError(KafkaError._TIMED_OUT, "Not done in time: no reply came")))
             elif errand.wake_at <= now:
                 errand.wake_at = NEVER
                 self._ready.append(errand)
