@@ -12,9 +12,9 @@ def main() -> None:
     """The entry point; says in one line what is missing."""
     try:
         from kafka_native.spark.commands import cli
-        from kafka_native.terminal.printing import print_traceback
+        from kafka_native.terminal.printing import escape_tracebacks
 
-        sys.excepthook = print_traceback
+        escape_tracebacks()
         cli(prog_name="python -m kafka_native.spark")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -120,9 +121,31 @@ def log_to_stderr() -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
-def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def escape_tracebacks() -> None:
+    """Escape what Python prints by itself: tracebacks of this and other threads, of finalizers, and warnings."""
+    sys.excepthook = print_traceback
+    threading.excepthook = _print_thread_traceback
+    sys.unraisablehook = _print_unraisable
+    format_warning = warnings.formatwarning
+    warnings.formatwarning = lambda message, *more, **named: format_warning(escaped(str(message)), *more, **named)
+
+
+def print_traceback(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     """For ``sys.excepthook``."""
     sys.stderr.write(_escaped_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n")) + "\n")
+
+
+def _print_thread_traceback(failed: threading.ExceptHookArgs) -> None:
+    if failed.exc_type is SystemExit:
+        return
+    name = "a thread" if failed.thread is None else failed.thread.name
+    sys.stderr.write(escaped(f"Exception in thread {name}:") + "\n")
+    print_traceback(failed.exc_type, failed.exc_value, failed.exc_traceback)
+
+
+def _print_unraisable(failed: sys.UnraisableHookArgs) -> None:
+    sys.stderr.write(escaped(f"{failed.err_msg or 'Exception ignored in'}: {failed.object!r}") + "\n")
+    print_traceback(failed.exc_type, failed.exc_value, failed.exc_traceback)
 
 
 def _escaped_lines(text: str) -> str:

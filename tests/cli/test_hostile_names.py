@@ -8,6 +8,7 @@ import logging
 import re
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -365,6 +366,36 @@ def test_tracebacks_are_printable() -> None:
     assert done.returncode == 1
     assert "RuntimeError" in done.stderr.decode()
     assert not unprintable(done.stderr.decode())
+
+
+@pytest.mark.parametrize("main", ["kafka_native.cli", "kafka_native.spark.__main__"])
+def test_what_python_prints_by_itself_is_printable(main: str) -> None:
+    """Errors of other threads and of finalizers, and warnings."""
+    program = f"""
+        import sys, threading, warnings
+        import kafka_native.cli.app as app, kafka_native.spark.commands as commands
+        def fail():
+            raise ValueError({MARKS!r})
+        class Held:
+            __del__ = lambda _self: fail()
+            __repr__ = lambda _self: {MARKS!r}
+        def broken(**_):
+            thread = threading.Thread(target=fail, name={"thread" + MARKS!r})
+            thread.start()
+            thread.join()
+            Held()
+            warnings.warn({MARKS!r})
+        app.cli = commands.cli = broken
+        from {main} import main
+        main()
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, env=environment(), capture_output=True, check=True)
+    shown = done.stderr.decode()
+    assert not unprintable(shown)
+    assert shown.count(f"ValueError: {ESCAPED_MARKS[:20]}") == 2
+    assert f"thread{ESCAPED_MARKS}:" in shown
+    assert f"UserWarning: {ESCAPED_MARKS}\n" in shown
 
 
 def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> None:
