@@ -20,6 +20,12 @@ DERIVED_MIN = 6
 """Characters of base64 or hexadecimal digits that say enough of a secret to be taken for it."""
 SPELLED_MAX = 16384
 """Longer secrets (an assertion from a file) are only looked for as they are."""
+SEARCHED_MAX = 16384
+"""Characters of a text that is searched. Of a longer one nothing is shown but its length: others decide how long it is,
+and a search holds Python's lock."""
+WHOLE_WORD_MAX = 5
+"""Characters of a secret that is only found as a whole word. Elsewhere it is a part of everybody's words, and the gaps
+would tell the secret."""
 RECENT_MAX = 16
 _WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
 LAYERS_MAX = 8
@@ -27,6 +33,10 @@ LAYERS_MAX = 8
 _PERCENT = r"%(?:25){0,3}"
 _ENTITY = rf"(?:&|{_PERCENT}26)(?:amp;){{0,3}}"
 _BACKSLASH = rf"(?i:\\|{_PERCENT}5c|{_ENTITY}#(?:0{{0,6}}92|x0{{0,6}}5c);|x5c|u005c)"
+_GAP = re.escape(REDACTED)
+_BEGIN = r"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[abfnrtv0])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
+"""Where a word begins: also behind a sign that is written with letters or digits, as ``%20`` and ``\\n``."""
+_END = r"(?![^\W_])"
 _PIECE = re.compile(r"(\\+|)([^\\]|(?<=\\)\Z)")
 
 
@@ -59,15 +69,19 @@ class Secrets:
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
     """The text without these secrets, in any of the spellings that are known here."""
-    forms = {form for secret in secrets if secret for form in _forms(secret)}
+    known = [secret for secret in secrets if secret]
+    if len(text) > SEARCHED_MAX:
+        for secret in sorted(known, key=len, reverse=True):
+            text = text.replace(secret, REDACTED) if len(secret) > WHOLE_WORD_MAX else text
+    if len(text) > SEARCHED_MAX:
+        return f"a text of {len(text)} characters"
+    forms = {form for secret in known for form in _forms(secret)}
     lowered = text.lower()
     for form in sorted(forms, key=len, reverse=True):
-        if form.isascii() and form.isalnum():
-            found = form in text
-            text = text.replace(form, REDACTED) if found else text
-        elif max(_WORD.findall(form), key=len, default="").lower() in lowered:  # spelled the same everywhere
-            spelled = form if len(form) > SPELLED_MAX else ""
-            text = text.replace(form, REDACTED) if spelled else re.sub(_spelled(form), REDACTED, text)
+        if max(_WORD.findall(form), key=len, default="").lower() in lowered:  # spelled the same everywhere
+            pattern = re.escape(form) if len(form) > SPELLED_MAX else _spelled(form)
+            pattern = rf"{_BEGIN}{pattern}{_END}" if len(form) <= WHOLE_WORD_MAX else pattern
+            text = re.sub(rf"{_GAP}|{pattern}", REDACTED, text)  # a gap stays one, whatever the secret is
     return text
 
 

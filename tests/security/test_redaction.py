@@ -132,6 +132,41 @@ def test_no_text_and_no_secret_takes_long(secret: str, name: str) -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.parametrize("sign", ["\\", "%5c", "%25"])
+def test_a_text_of_a_megabyte_takes_no_time(sign: str) -> None:
+    """A search holds Python's lock, and a provider decides about the text and, with its tokens, about the secrets."""
+    text = sign * ((1 << 20) // len(sign))
+    began = time.process_time()
+    said = shown(text, ["~+/-._" * 20 + "~" * number for number in range(16)])
+    assert time.process_time() - began < 1
+    assert said == f"a text of {len(text)} characters"
+
+
+KAFKAS = "SASL authentication failed: Invalid username or password (kafka) for user 'alice' on a broker, 100% sure"
+
+
+@pytest.mark.parametrize("secret", ["a", "e", "n", "\n", "on", "pass", "red", "ü", "üü", "%", "+", "\\", "0", " ", ""])
+def test_a_short_secret_does_not_break_words(secret: str) -> None:
+    """The gaps would tell it."""
+    said = shown(KAFKAS, [secret])
+    assert said.replace("[redacted]", "").split()[:7] == KAFKAS.split()[:7]
+    assert len(said) <= len(KAFKAS) + 10
+
+
+@pytest.mark.parametrize(
+    "text", ["<%s>", "password=%s&y", "%%00alice%%00%s", r"\u0000%s", r"alice\n%s", "pw_%s", "'%s'", "%s"]
+)
+@pytest.mark.parametrize("secret", ["x", "kafka", "a%b", "ü"])
+def test_a_short_secret_is_found_where_it_stands_alone(secret: str, text: str) -> None:
+    assert shown(text % secret, [secret]) == text % "[redacted]"
+
+
+def test_what_was_taken_out_stays_so_whatever_else_is_secret() -> None:
+    assert shown("the pass-word and e", ["pass-word", "redacted", "[redacted]", *"redact[]"]) == (
+        "the [redacted] and [redacted]"
+    )
+
+
 def test_a_very_long_secret_takes_no_time() -> None:
     long = "a/b+" * 300_000
     assert shown(f"<{long}>", [long]) == "<[redacted]>"
