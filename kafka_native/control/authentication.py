@@ -48,7 +48,10 @@ SESSION_PART = (0.85, 0.95)
 SESSION_MIN_S, SESSION_MAX_S = 1.05, 7 * 86_400.0
 """When a session is renewed at the soonest, as no broker takes it within a second, and at the latest."""
 RETRY_S = (1.0, 30.0)
-"""Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest."""
+"""Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest.
+
+The first pause follows a success, too: the issuer decides how short a token's lifetime is.
+"""
 END_S = 2.0
 MECHANISM_NAME_MAX = 32
 """Characters of a mechanism's name in an error; RFC 4422 allows 20."""
@@ -200,6 +203,7 @@ class Authenticator:
         self._refreshing = False
         if outcome is None:
             self._retry_s = RETRY_S[0]
+            self._refresh_not_before = self._clock() + self._retry_s
             say = self._log.debug if self._outages.end(REFRESH) is None else self._log.info
             say("SASL %s: what expires has been renewed", self.mechanism.name)
             return

@@ -6,6 +6,7 @@ Tokens come from the application's ``oauth_cb``, an OpenID Connect provider (`oi
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -112,6 +113,8 @@ class OAuthBearer(Mechanism):
             token = self._source()
             extensions = (value for value in token.extensions.values() if len(value) >= EXTENSION_MIN)
             self._secrets.add(*extensions, token.value)
+            if math.isnan(token.expires):
+                raise SaslError("the token's expiry time isn't a number")
             if token.expires <= now:
                 raise SaslError(f"the token has expired {now - token.expires:.0f} s ago")
         except Exception as error:

@@ -94,7 +94,9 @@ class Provider:
     def _answer(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         try:
             return self._http.request(method, body, headers)
-        except (OSError, UnicodeError, http.client.HTTPException, SaslError) as error:
+        except (http.client.BadStatusLine, http.client.UnknownProtocol):
+            text = "its answer isn't HTTP"  # the first line isn't shown: it may be the token itself
+        except (OSError, ValueError, http.client.HTTPException, SaslError) as error:  # ValueError: a chunk of -5 bytes
             text = shown(str(error), self.secrets) or type(error).__name__
         raise SaslError(f"{self._url.shown}: {text}")  # not within except: the cause's text isn't redacted
 
@@ -104,9 +106,11 @@ class Provider:
             raise SaslError(f"{self._url.shown} answers without an access_token")
         principal, expires = claims_of(value, self._subject_claim)
         lifetime = _seconds(said.get("expires_in"))
-        if expires is None and lifetime is None:
-            raise SaslError(f"{self._url.shown}: the token doesn't say when it expires: no exp, no expires_in")
-        return Token(value, expires or now + (lifetime or 0.0), principal, self._extensions)
+        if expires is None:
+            if lifetime is None:
+                raise SaslError(f"{self._url.shown}: the token doesn't say when it expires: no exp, no expires_in")
+            expires = now + lifetime
+        return Token(value, expires, principal, self._extensions)
 
     def _reason(self, said: object) -> str:
         if not isinstance(said, dict):
@@ -131,7 +135,7 @@ def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
         return "", None
     try:
         claims = jwt.decode(token, options={"verify_signature": False})
-    except jwt.exceptions.PyJWTError:
+    except (jwt.exceptions.PyJWTError, ValueError, RecursionError):
         claims = {}
     subject = claims.get(subject_claim)
     expires = _seconds(claims.get("exp"))

@@ -481,6 +481,20 @@ def test_what_expires_is_refreshed_aside_when_due_and_again_after_a_pause():
     assert len(cluster.told) == 3, "it has worked in between"
 
 
+def test_what_expires_at_once_is_refreshed_once_a_second():
+    """The issuer of a token decides how long it lasts."""
+    talk = Talk()
+    talk.due = float("-inf")
+    cluster = Secured(talk)
+    for number in range(1, 4):
+        cluster.pool.poll(cluster.clock.now)
+        cluster.later.do()
+        assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 1.0
+        assert not cluster.later.waiting
+        assert talk.refreshed == number
+        cluster.clock.now += 1.0
+
+
 # --- the thread ---
 
 

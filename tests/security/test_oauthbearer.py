@@ -60,7 +60,8 @@ def test_message_is_the_rfcs() -> None:
         (b"not json\n", "not json?"),
         (b"[1]", "[1]"),
         (b"{}", "{}"),
-        (b"[" * 100_000, "[[["),
+        (b"[" * 10_000, "[[["),
+        (b"[" * 100_000, "a text of 65536 characters"),
         (b"\xff", "\N{REPLACEMENT CHARACTER}"),
     ],
 )
@@ -140,6 +141,13 @@ def test_failure_keeps_the_old_token_and_is_not_asked_for_by_every_connection() 
 def test_a_token_that_has_expired_is_no_token() -> None:
     mechanism = OAuthBearer(lambda: Token("t", 999.0), clock=lambda: 1000.0)
     with pytest.raises(SaslError, match="expired 1 s ago"):
+        mechanism.refresh()
+
+
+def test_a_time_that_is_no_number_is_no_expiry() -> None:
+    """Nothing is earlier or later: the token would be replaced again and again."""
+    mechanism = OAuthBearer(lambda: Token("t", float("nan")), clock=lambda: 1000.0)
+    with pytest.raises(SaslError, match="expiry time isn't a number"):
         mechanism.refresh()
 
 

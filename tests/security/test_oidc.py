@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from kafka_native.security.oauthbearer import OAuthBearer, Token
 from kafka_native.security.oidc import JWT_BEARER, MISSING
 from kafka_native.security.sasl import mechanism_of
 
+from .slow_server import SlowServer
 from .token_endpoint import Asked, TokenEndpoint
 
 SECRET = "s3cret-word"
@@ -94,6 +97,28 @@ def test_a_token_is_cached_until_it_is_refreshed(endpoint: TokenEndpoint) -> Non
     assert SIGNED in ours.secrets()
 
 
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b'{"access_token":"t0ken-of-somebody"}', "its answer isn't HTTP"),
+        (b"t0ken-of-somebody/1.1 200 OK\r\n\r\n", "its answer isn't HTTP"),
+        (b"HTTP/t0ken-of-somebody 200 OK\r\n\r\n", "its answer isn't HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n{}\r\n0\r\n\r\n", "non-negative"),
+    ],
+    ids=["HTTP/0.9", "another protocol", "another version", "a negative chunk"],
+)
+def test_what_is_no_http_is_not_shown(answer: bytes, words: str) -> None:
+    """A token in it isn't known as a secret yet."""
+
+    def script(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(answer)
+
+    with SlowServer(script) as server, pytest.raises(SaslError, match=words) as caught:
+        token_of(f"http://127.0.0.1:{server.port}/token")
+    assert "t0ken" not in "".join(traceback.format_exception(caught.value))
+
+
 def test_the_subject_may_be_another_claim(endpoint: TokenEndpoint) -> None:
     assert token_of(endpoint.url, **{"sasl.oauthbearer.sub.claim.name": "azp"}).principal == "app"
 
@@ -102,6 +127,30 @@ def test_a_token_expires_when_brokers_think_so(endpoint: TokenEndpoint) -> None:
     """They cut what is behind the whole seconds."""
     endpoint.answer = lambda asked: (200, {"access_token": jwt.encode({"exp": EXPIRES + 0.9}, "key" * 20, "HS256")})
     assert token_of(endpoint.url).expires == EXPIRES
+
+
+EMPTY = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=")
+
+
+def test_a_token_of_the_first_second_has_expired(endpoint: TokenEndpoint) -> None:
+    endpoint.answer = lambda asked: (200, {"access_token": jwt.encode({"exp": 0.5}, "key" * 20, "HS256")})
+    with pytest.raises(SaslError, match="has expired"):
+        token_of(endpoint.url)
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("\ud800", "no expires_in"),
+        (f"{EMPTY}.{'A' * 5}.", "no expires_in"),
+        (f"{EMPTY}.{base64.urlsafe_b64encode(b'[' * 300_000).decode()}.", "no expires_in"),
+    ],
+    ids=["half of a character", "no JSON", "a deep list"],
+)
+def test_a_token_that_cannot_be_decoded_is_refused(token: str, words: str, endpoint: TokenEndpoint) -> None:
+    endpoint.answer = lambda asked: (200, {"access_token": token})
+    with pytest.raises(SaslError, match=words):
+        token_of(endpoint.url)
 
 
 @pytest.mark.parametrize("expires_in", [300, "300", 300.5])
