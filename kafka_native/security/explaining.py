@@ -249,7 +249,7 @@ _REASONS: Final = {
         "signature algorithm",
         "alert illegal parameter",
     ),
-    "weak": ("too small", "too weak"),
+    "weak": ("key too small", "modulus too small", "too weak"),  # a record may be too small, too
     # csrc/engine/tls.c's own: handshake_flaw()
     "unprotected": ("has no encryption", "showed no certificate", "wasn't verified"),
 }

@@ -135,6 +135,19 @@ def test_handshake_that_protects_nothing(flaw: str) -> None:
     assert text == f"the TLS of b1.example:9093 protects nothing, so nothing is sent to it (OpenSSL: {flaw})"
 
 
+@pytest.mark.parametrize("reason", ["ee key too small", "dh key too small", "modulus too small", "ca md too weak"])
+def test_key_that_is_too_weak(reason: str) -> None:
+    assert "ssl.cipher.suites=DEFAULT@SECLEVEL=1" in trusting().explain(reason, 0, HOST, PORT, b"")
+
+
+@pytest.mark.parametrize("reason", ["record too small", "length too small", "data too small"])
+def test_nobody_can_bring_up_the_advice_to_weaken_tls(reason: str) -> None:
+    """An empty record is all that it takes to fail with "too small"."""
+    text = trusting().explain(reason, 0, HOST, PORT, b"")
+    assert "SECLEVEL" not in text
+    assert text == f"the TLS handshake with b1.example:9093 failed (OpenSSL: {reason})"
+
+
 def test_listener_without_tls() -> None:
     context = trusting()
     outcome = shake(context, None)
