@@ -157,11 +157,11 @@ class AwsMskIamExchange(Exchange):
     def respond(self, challenge: bytes) -> bytes | None:
         """Nothing."""
         try:
-            said: Any = json.loads(challenge[:RESPONSE_MAX])
+            said: Any = json.loads(challenge) if len(challenge) <= RESPONSE_MAX else None
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict) or said.get("version") != VERSION:
-            text = shown(challenge[:RESPONSE_MAX].decode("utf-8", "replace"), self._mechanism.secrets())
+            text = shown(challenge.decode("utf-8", "replace"), self._mechanism.secrets())
             raise SaslError(f"the broker's answer isn't Amazon MSK's: {text}")
         self.done = True
         return None

@@ -165,12 +165,14 @@ class OAuthBearerExchange(Exchange):
             return None
         if self.problem:
             raise SaslError(f"the broker says {self.problem}")
-        self.problem = _problem(challenge[:CHALLENGE_MAX], self._mechanism.secrets())
+        self.problem = _problem(challenge, self._mechanism.secrets())
         return b"\x01"
 
 
 def _problem(challenge: bytes, secrets: Iterable[str]) -> str:
     """What the broker has against the token: RFC 7628's JSON, or whatever else it is."""
+    if len(challenge) > CHALLENGE_MAX:  # not cut: what is left of a secret at its end wouldn't be found
+        return f"a message of {len(challenge)} bytes"
     text = challenge.decode("utf-8", "replace")
     try:
         said = json.loads(text)

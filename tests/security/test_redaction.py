@@ -66,7 +66,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "json, quoted": lambda text: quote(json.dumps(text)),
     "html": html.escape,
     "html, numbers": lambda text: "".join(
-        each if each.isalnum() and each < "z" else f"&#{ord(each)};" for each in text
+        each if each.isalnum() and each.isascii() else f"&#{ord(each)};" for each in text
     ),
     "repr": repr,
     "repr of bytes": lambda text: repr(text.encode()),
