@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 
+STEADY_S = 1.0
+"""A member that was last fenced so long ago joins again at once."""
 FIRST_INTERVAL_S = 5.0
 """Until the coordinator says another (its group.consumer.heartbeat.interval.ms, or group.share's)."""
 INTERVAL_MIN_S = 0.1
@@ -131,6 +133,7 @@ class Heartbeats(ABC):
         self._pool = pool
         self._settings = settings
         self._backoff = Backoff(settings.retry_s, settings.retry_most_s)
+        self._rejoins = Backoff(settings.retry_s, settings.retry_most_s)
         self._reports = Reports(member.group_id, on_error, logger, clock)
         self._on_fatal = on_fatal
         self._logger = logger
@@ -147,6 +150,7 @@ class Heartbeats(ABC):
         self._join_again = False  # subscribed while leaving
         self._said_goodbye = False
         self._join_at = 0.0
+        self._fenced_at = -NEVER
 
         member.member_id = member.member_id or new_member_id()
         coordinator.on_found.append(self._on_coordinator)
@@ -284,6 +288,10 @@ class Heartbeats(ABC):
             text = reply.error_message
             self._failed(KafkaError(reply.error_code, text) if text else KafkaError(reply.error_code))
             return
+        if reply.member_epoch <= JOIN_EPOCH:  # sent back, it would ask for something else than to stay
+            text = f"{self.api}: the coordinator answers with the epoch {reply.member_epoch}, which no member has"
+            self._failed(KafkaError(KafkaError._BAD_MSG, text))
+            return
         self._coordinator.answered()
         self._backoff.reset()
         self._reports.end()
@@ -313,7 +321,7 @@ class Heartbeats(ABC):
             self._member.generation = JOIN_EPOCH  # out already; the callback isn't interrupted
         elif code in FENCED:
             self._reports.note("fenced, joining again", error)
-            self._join_at = now if self.state is State.JOINED else now + self._backoff.next_s()
+            self._join_at = now + self._rejoin_pause_s(now)
             self._lose(State.LOSING)
         elif code in FATAL:
             self._fail(error)
@@ -331,6 +339,16 @@ class Heartbeats(ABC):
         else:
             self._report(error)
             self._send_at = now + max(self.interval_s, self._backoff.next_s())
+
+    def _rejoin_pause_s(self, now: float) -> float:
+        """A fenced member joins at once. One that is fenced again and again, each time after it has joined, waits."""
+        if self.state is not State.JOINED:
+            return self._backoff.next_s()
+        steady_s, self._fenced_at = now - self._fenced_at, now
+        if steady_s < STEADY_S:
+            return self._rejoins.next_s()
+        self._rejoins.reset()
+        return 0.0
 
     def _report(self, error: KafkaError) -> None:
         self._reports.tell(self.api, error)

@@ -366,6 +366,36 @@ def test_a_coordinator_that_fences_joins_is_not_asked_without_a_pause() -> None:
         assert group.sent().member_epoch == 0
 
 
+def test_a_coordinator_that_fences_who_has_joined_is_not_asked_without_a_pause() -> None:
+    """It lets the member in each time, so no join fails."""
+    group = Group()
+    group.join()
+    began, joins = group.clock.now, 0
+    while group.clock.now < began + 10:
+        group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+        while group.nothing_sent():
+            group.clock.now += 0.05
+        assert group.sent().member_epoch == 0
+        group.answer(2**31 - 1)
+        joins += 1
+        assert joins < 60
+    assert joins > 5
+
+
+@pytest.mark.parametrize("epoch", [0, -1, -2, -(2**31)])
+def test_an_epoch_that_no_member_has_is_an_error_and_not_sent_back(epoch: int) -> None:
+    group = Group()
+    group.join({ID_A: [0]})
+    group.beat[2](response(epoch))
+    assert [error.code() for error in group.errors] == [KafkaError._BAD_MSG]
+    assert group.nothing_sent()
+    group.clock.now += 6
+    assert group.sent().member_epoch == 1
+    group.answer(2, {ID_A: [0]})
+    assert group.beat[0].member_epoch == 2
+    assert group.rebalance.taken()[1:] == []
+
+
 @pytest.mark.parametrize(
     "code",
     [
