@@ -45,6 +45,8 @@ MISSING_CONFIRM_S = 0.25
 """How long a topic has to be missing before that is reported: a new topic may not have got to each broker."""
 CREATED_CONFIRM_S = 0.75
 """The same for a topic that brokers may make when they are asked for it (``allow.auto.create.topics``)."""
+AHEAD_MAX_S = 30.0
+"""A leader's epoch that all metadata contradict for so long was wrong: no broker is behind the others for that long."""
 VANISHED_CONFIRM_S = 5.0
 """The same for a topic that was there: a broker that has just started may not know it yet."""
 
@@ -59,11 +61,15 @@ def is_topic_name(name: str) -> bool:
 
 @dataclass(slots=True)
 class Partition:
-    """Who leads a partition; ``leader`` is -1 when nobody does. ``replicas``: the nodes that have it."""
+    """Who leads a partition; ``leader`` is -1 when nobody does. ``replicas``: the nodes that have it.
+
+    ``ahead_since``: since when all metadata have had a lower epoch; infinity: they don't.
+    """
 
     leader: int = NO_LEADER
     epoch: int = -1
     replicas: Sequence[int] = ()
+    ahead_since: float = NEVER
 
 
 @dataclass(slots=True)
@@ -378,8 +384,16 @@ class Metadata:
             return False
         known = topic.partitions[source.partition_index]
         if 0 <= source.leader_epoch < known.epoch:
-            self._again = True
-            return False
+            now = self._clock()
+            known.ahead_since = min(known.ahead_since, now)
+            if now < known.ahead_since + AHEAD_MAX_S:
+                self._again = True
+                return False
+            text = "%s [%d]: epoch %d was wrong: for %.0f s, brokers have named %d"
+            self._topic_log.warning(
+                text, topic.name, source.partition_index, known.epoch, AHEAD_MAX_S, source.leader_epoch
+            )
+        known.ahead_since = NEVER
         if source.leader_id not in self._pool.nodes:
             self._again = True
             leader = NO_LEADER

@@ -76,6 +76,34 @@ def test_older_leader_epoch_is_ignored():
     assert cluster.metadata.leader("t", 0).leader == 1
 
 
+def test_an_epoch_that_all_metadata_contradict_is_given_up():
+    """A broker that has once named an epoch of two thousand million would have the last word on who leads."""
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 2**31 - 1)]))
+    began = cluster.clock.now
+    while cluster.metadata.leader("t", 0).leader == 1:
+        cluster.clock.now += 5
+        cluster.metadata.refresh(cluster.clock.now)
+        cluster.turn(routing)
+        cluster.answer(cluster.metadata_reply("t", [(2, 4)]))
+        assert cluster.clock.now < began + 60
+    assert cluster.clock.now - began > 25
+    assert (cluster.metadata.leader("t", 0).leader, cluster.metadata.leader("t", 0).epoch) == (2, 4)
+
+
+def test_metadata_that_are_behind_now_and_then_stay_ignored():
+    cluster = Cluster()
+    routing = producing(cluster)
+    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    for epoch in (4, 5, 4, 5, 4):
+        cluster.clock.now += 25
+        cluster.metadata.refresh(cluster.clock.now)
+        cluster.turn(routing)
+        cluster.answer(cluster.metadata_reply("t", [(1 if epoch == 5 else 2, epoch)]))
+        assert cluster.metadata.leader("t", 0).leader == 1
+
+
 def test_hint_moves_the_leader_without_asking():
     cluster = Cluster()
     routing = producing(cluster)
