@@ -367,9 +367,12 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     }
     if (response.error_code) {
         reset_session(fetcher);
+        /* Asked again at once, but not again and again: a broker may say the same of each request. */
+        int is_first = now_us - fetcher->session_failed_us >= (int64_t)fetcher->broker->engine->config.fetch_error_backoff_ms * 1000;
         int session_error = response.error_code == FETCH_SESSION_ID_NOT_FOUND || response.error_code == INVALID_FETCH_SESSION_EPOCH ||
                             response.error_code == FETCH_SESSION_TOPIC_ID_ERROR;
-        return session_error ? KN_OK : KN_ERR_STALE;
+        if (session_error) fetcher->session_failed_us = now_us;
+        return session_error && is_first ? KN_OK : KN_ERR_STALE;
     }
     if (response.session_id == 0) {
         reset_session(fetcher); /* the broker has no room for a session */

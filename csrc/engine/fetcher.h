@@ -43,6 +43,7 @@ struct kn_fetcher {
     uint32_t session_reset_serial; /* answers up to this request belong to a session that was given up */
     int16_t fetch_version;       /* negotiated, -1 before open */
     int64_t not_before_us;       /* back-off after an error, or throttled */
+    int64_t session_failed_us;   /* when a session was last lost */
     struct kn_fetch_job *jobs;   /* fetched partitions in their order, scanned but not opened, or not to their end */
     int32_t job_next, job_count, job_capacity; /* those before job_next are done */
     int64_t job_bytes;

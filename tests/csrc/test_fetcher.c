@@ -266,6 +266,23 @@ static void test_a_lost_session_begins_anew_with_everything(void)
     bench_end(&bench, 3);
 }
 
+/* A broker may say of each request that it doesn't know the session. */
+static void test_a_session_that_is_lost_again_and_again_is_waited_for(void)
+{
+    struct bench bench = bench_with(1, NULL);
+    struct kn_fetcher *fetcher = &bench.broker->fetcher;
+    int64_t backoff_us = (int64_t)bench.engine->config.fetch_error_backoff_ms * 1000;
+    begin_session(&bench, 1);
+    ask(&bench, NOW);
+    send_empty(&bench, 70, 0); /* FETCH_SESSION_ID_NOT_FOUND */
+    CHECK(fetcher->not_before_us <= kn_clock_us());
+    ask(&bench, NOW);
+    int64_t before_us = kn_clock_us();
+    send_empty(&bench, 71, 0); /* INVALID_FETCH_SESSION_EPOCH */
+    CHECK(fetcher->not_before_us >= before_us + backoff_us);
+    bench_end(&bench, 1);
+}
+
 static void test_without_room_for_a_session_who_had_its_turn_is_asked_last(void)
 {
     struct bench bench = bench_with(3, NULL);
@@ -616,6 +633,7 @@ int main(void)
     RUN(test_a_partition_asks_for_what_is_set_where_nothing_is_shared);
     RUN(test_a_session_is_told_only_what_changed);
     RUN(test_a_lost_session_begins_anew_with_everything);
+    RUN(test_a_session_that_is_lost_again_and_again_is_waited_for);
     RUN(test_without_room_for_a_session_who_had_its_turn_is_asked_last);
     RUN(test_a_detached_partition_that_comes_back_is_not_forgotten);
     RUN(test_what_rests_is_forgotten_and_comes_back_when_it_is_consumed);
