@@ -104,6 +104,8 @@ class Identity:
     def _on_reply(self, reply: Reply) -> None:
         if not isinstance(reply, KafkaError) and reply.error_code:
             reply = KafkaError(reply.error_code)
+        elif not isinstance(reply, KafkaError):
+            reply = impossible(reply.producer_id, reply.producer_epoch) or reply
         if isinstance(reply, KafkaError):
             if reply.code() in REFUSED:
                 self._refused(reply)
@@ -124,3 +126,11 @@ class Identity:
             return
         text = f"no producer id (enable.idempotence): {error.str()}"
         self._on_fatal(KafkaError(error.code(), text, fatal=True))
+
+
+def impossible(producer_id: int, epoch: int) -> KafkaError | None:
+    """An error for what a broker grants and no producer can have: -1 stands for none."""
+    if producer_id >= 0 and epoch >= 0:
+        return None
+    text = f"the broker grants the producer id {producer_id} with the epoch {epoch}, which can't be"
+    return KafkaError(KafkaError._BAD_MSG, text)

@@ -34,6 +34,7 @@ PASSING = frozenset(
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._BAD_MSG,  # a broker that lies may be another one next time
         KafkaError._TRANSPORT,
         KafkaError._TIMED_OUT,
         KafkaError._UNKNOWN_BROKER,

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import ANY_VERSION, NEVER, Call, Reply
+from kafka_native.control.identity import impossible
 from kafka_native.control.positions import Key, Place
 from kafka_native.control.transaction_errors import FATAL, FATAL_OF_MESSAGES, FENCED, NOT_OPEN, PASSING, STRANGER
 from kafka_native.errors import KafkaError
@@ -634,6 +635,8 @@ class Transactions:
             self._log.info("the coordinator can't keep prepared transactions: complete_transaction() asks for the end")
             self._await_end(None)
             return None
+        if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+            return error
         self._identify(reply.producer_id, reply.producer_epoch)
         self._reset = False
         if keeps and reply.ongoing_txn_producer_id != NO_PRODUCER:
@@ -745,6 +748,8 @@ class Transactions:
         if reply.error_code:
             return _error(reply.error_code, "EndTxn")
         if self._implicit and reply.producer_id != NO_PRODUCER:
+            if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+                return error
             self._identify(reply.producer_id, reply.producer_epoch)
             self._reset = False
         now = self._clock()

@@ -79,6 +79,16 @@ def test_failed_request_is_made_again_after_a_growing_delay(reply: Any):
     assert asking.errors == []
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1), (4000, -(2**15))])
+def test_an_id_that_no_producer_has_is_not_taken(producer_id: int, epoch: int):
+    asking = Asking()
+    asking.answer(granted(producer_id, epoch))
+    assert asking.engine.granted == []
+    asking.now += asking.wait()
+    asking.answer(granted(4000))
+    assert asking.engine.granted == [(4000, 0)]
+
+
 def test_refusal_is_fatal_and_nothing_more_is_asked():
     asking = Asking()
     asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))

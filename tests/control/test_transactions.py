@@ -202,6 +202,17 @@ def test_init_gets_the_id_and_waits_as_long_as_the_old_transaction_ends(world: W
     assert world.only(world.manager.init) == KafkaError._STATE
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1)])
+def test_an_identity_that_no_producer_has_is_asked_for_again(world: World, producer_id: int, epoch: int) -> None:
+    outcome = world.result(world.manager.init)
+    assert isinstance(world.go(), InitProducerIdRequest)
+    world.calls.pop().on_reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch))
+    assert (outcome, world.manager.state, world.log) == ([], State.WAIT_PID, [])
+    world.answer()
+    assert (outcome, world.manager.state) == ([None], State.READY)
+    assert world.log == [("grant", 4000, 1), "shut"]
+
+
 def test_calls_in_the_wrong_state_say_so(world: World) -> None:
     manager = world.manager
     assert manager.begin() == KafkaError._STATE
