@@ -93,9 +93,7 @@ def _committing(owner: Owner, conf: dict[str, Any]) -> Any:
 
 def _member(protocol: str) -> Start:
     def start(owner: Owner, conf: dict[str, Any]) -> Any:
-        consumer = Consumer(
-            {"group.id": _group(), "auto.offset.reset": "earliest", "group.protocol": protocol, **conf}
-        )
+        consumer = Consumer({"group.id": _group(), "auto.offset.reset": "earliest", "group.protocol": protocol, **conf})
         consumer.subscribe([TOPIC], on_assign=owner.called, on_revoke=owner.called, on_lost=owner.called)
         assert consumer.poll(WAIT_S) is not None
         return consumer

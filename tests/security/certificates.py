@@ -53,9 +53,7 @@ def revocation_list(authority: trustme.CA, *revoked: trustme.LeafCert | trustme.
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
-def issued(
-    authority: trustme.CA, common_name: str, names: list[x509.GeneralName], key: Any = None
-) -> tuple[str, str]:
+def issued(authority: trustme.CA, common_name: str, names: list[x509.GeneralName], key: Any = None) -> tuple[str, str]:
     """An authority's certificate with these alternative names, or without any, and its key; both as PEM."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     above = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
