@@ -303,7 +303,9 @@ def test_a_message_that_no_partition_takes(cluster: Stage) -> None:
         late = sender.reports.pop(b"between", None)
         return [*between, late], [told, sender.all("flush"), sender.settled()]
 
-    (theirs, their_rest), (ours, our_rest) = outcomes(cluster, use)
+    both = outcomes(cluster, use)
+    assert isinstance(both[0][0], list), both[0]
+    (theirs, their_rest), (ours, our_rest) = both
     failed = refused("_INCONSISTENT", abort=True)
     assert theirs == [failed, refused("_STATE"), failed, None]
     failed = refused("_UNKNOWN_PARTITION", abort=True)
