@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_native.security import time_limit
 from kafka_native.security.aws_msk_iam import environment_secrets
-from kafka_native.security.http_request import ANSWER_MAX, READ_MAX, Url
+from kafka_native.security.http_request import READ_MAX, Url, whole
 from kafka_native.security.mechanisms import SaslError, shown
 from kafka_native.security.oauthbearer import Token
 from kafka_native.security.oidc import Provider, readable_by_others
@@ -135,12 +135,11 @@ class _Botocore:
         def send(request: Any, **_: Any) -> Any:
             request.stream_output = True
             response = http.send(request)
-            content = b""
-            for more in response.raw.stream(READ_MAX):
-                content += more
-                if len(content) > ANSWER_MAX:
-                    response.raw.close()
-                    raise SaslError(f"it answers with more than {ANSWER_MAX} bytes")
+            try:
+                content = whole(response.raw.stream(READ_MAX))
+            except SaslError:
+                response.raw.close()
+                raise
             return self._response_class(request.url, response.status_code, response.headers, _Whole(content))
 
         return send

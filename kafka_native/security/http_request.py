@@ -16,14 +16,15 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from kafka_native.security import time_limit
 from kafka_native.security.mechanisms import SaslError
-from kafka_native.security.time_limit import LimitedCalls, left_s
+from kafka_native.security.time_limit import LimitedCalls, some_left_s
 from kafka_native.threads import is_patched
 
 ANSWER_MAX = 1 << 20
@@ -119,23 +120,23 @@ class HttpClient:
         host, port = self._url.host, self._url.port
         # gevent's would make a hub for each thread that it is called in, and nobody would end it
         look_up = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
-        found = self._look_ups.run(lambda: look_up(host, port, type=socket.SOCK_STREAM), left_s(deadline))
+        found = self._look_ups.run(lambda: look_up(host, port, type=socket.SOCK_STREAM), some_left_s(deadline))
         failure = OSError("the name has no address")
         for family, kind, protocol, _, address in found:
             connection = socket.socket(family, kind, protocol)
             try:
-                connection.settimeout(left_s(deadline))
+                connection.settimeout(some_left_s(deadline))
                 connection.connect(address)
             except OSError as error:
                 connection.close()
                 failure = error
-                left_s(deadline)
+                some_left_s(deadline)
             else:
                 return connection
         raise failure
 
     def _encrypted(self, plain: socket.socket, deadline: float) -> socket.socket:
-        plain.settimeout(left_s(deadline))  # of the whole handshake
+        plain.settimeout(some_left_s(deadline))  # of the whole handshake
         return self._context.wrap_socket(plain, server_hostname=self._url.host) if self._url.is_encrypted else plain
 
     def _exchange(
@@ -146,13 +147,17 @@ class HttpClient:
         headers = {"Host": self._url.host_header, "Connection": "close", **headers}
         connection.request(method, self._url.target, body, headers)
         response = connection.getresponse()
-        content = b""
-        while len(content) <= ANSWER_MAX:
-            more = response.read(min(READ_MAX, ANSWER_MAX + 1 - len(content)))
-            if not more:
-                return Answer(response.status, content)
-            content += more
-        raise SaslError(f"it answers with more than {ANSWER_MAX} bytes")
+        return Answer(response.status, whole(iter(partial(response.read, READ_MAX), b"")))
+
+
+def whole(pieces: Iterable[bytes]) -> bytes:
+    """The body of an answer; SaslError if it is too long."""
+    content = b""
+    for piece in pieces:
+        content += piece
+        if len(content) > ANSWER_MAX:
+            raise SaslError(f"it answers with more than {ANSWER_MAX} bytes")
+    return content
 
 
 class _TimedSocket:
@@ -164,7 +169,7 @@ class _TimedSocket:
 
     def sendall(self, data: bytes) -> None:
         """Sends all of it."""
-        self._socket.settimeout(left_s(self._deadline))  # of the whole call
+        self._socket.settimeout(some_left_s(self._deadline))  # of the whole call
         self._socket.sendall(data)
 
     def makefile(self, mode: str) -> io.BufferedReader:
@@ -189,5 +194,5 @@ class _TimedReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Waits for some bytes."""
-        self._socket.settimeout(left_s(self._deadline))
+        self._socket.settimeout(some_left_s(self._deadline))
         return self._socket.recv_into(buffer)

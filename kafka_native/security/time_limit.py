@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from kafka_native.deadlines import left_s
 from kafka_native.security.mechanisms import SaslError
 from kafka_native.threads import Event, Lock, Thread
 
@@ -68,9 +68,9 @@ class LimitedCalls:
         return found[0]
 
 
-def left_s(deadline: float) -> float:
+def some_left_s(deadline: float) -> float:
     """Seconds until this time of the monotonic clock; TimeoutError if there are none."""
-    seconds = deadline - time.monotonic()
-    if seconds <= 0:
+    seconds = left_s(deadline)
+    if not seconds:
         raise TimeoutError
     return seconds
