@@ -194,7 +194,7 @@ def aws_iam(
             text = shown(str(error), secrets)
         else:
             subject, expires = decode(value)
-            return Token(value, expires or expiration, subject, extensions)
+            return Token(value, expiration if expires is None else expires, subject, extensions)
         raise SaslError(f"AWS STS gives no token: {text}")  # not within except: the cause's text isn't redacted
 
     return source

@@ -151,6 +151,13 @@ def test_a_token_that_cant_be_read_expires_when_aws_says(aws: TokenEndpoint) -> 
     assert time.gmtime(token.expires).tm_year == 2099
 
 
+def test_a_token_that_expired_in_1970_does_not_get_the_time_that_aws_says(aws: TokenEndpoint) -> None:
+    old = jwt.encode({"sub": "machine-7", "exp": 0.5}, "key" * 20, "HS256")
+    aws.answer = lambda asked: (200, STS.format(old).encode())
+    with pytest.raises(SaslError, match="the token has expired"):
+        aws_mechanism(aws).token()
+
+
 def test_awss_refusal_is_told_and_no_secret(aws: TokenEndpoint) -> None:
     aws.answer = lambda asked: (403, DENIED)
     with pytest.raises(SaslError, match=r"AWS STS gives no token: .*AccessDenied.*not for this audience") as caught:
