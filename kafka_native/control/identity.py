@@ -102,10 +102,9 @@ class Identity:
         return [Call(request, ANY_BROKER, now + self._timeout_s, self._on_reply)], NEVER
 
     def _on_reply(self, reply: Reply) -> None:
-        if not isinstance(reply, KafkaError) and reply.error_code:
-            reply = KafkaError(reply.error_code)
-        elif not isinstance(reply, KafkaError):
-            reply = impossible(reply.producer_id, reply.producer_epoch) or reply
+        if not isinstance(reply, KafkaError):
+            refusal = KafkaError(reply.error_code) if reply.error_code else None
+            reply = refusal or impossible(reply.producer_id, reply.producer_epoch) or reply
         if isinstance(reply, KafkaError):
             if reply.code() in REFUSED:
                 self._refused(reply)
