@@ -8,6 +8,7 @@ import pytest
 
 from kafka_native.mock import MockCluster
 
+from .bank import Bank
 from .support import Client
 
 
@@ -20,3 +21,9 @@ def cluster() -> Iterator[MockCluster]:
 @pytest.fixture
 def client(cluster: MockCluster) -> Client:
     return Client(cluster)
+
+
+@pytest.fixture
+def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
+    with Bank(cluster, request.node.name) as made:
+        yield made

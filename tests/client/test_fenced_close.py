@@ -25,12 +25,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
         yield running
 
 
-@pytest.fixture
-def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
-    with Bank(cluster, request.node.name) as made:
-        yield made
-
-
 def fenced(bank: Bank, *, linger_ms: int = 0) -> Producer:
     """A producer in a transaction with a message on its partition 0, which another one has taken over."""
     producer = bank.producer(**{"linger.ms": linger_ms, "message.timeout.ms": 50_000})

@@ -33,12 +33,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 
 @pytest.fixture
-def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
-    with Bank(cluster, request.node.name) as made:
-        yield made
-
-
-@pytest.fixture
 def reader(bank: Bank) -> Iterator[Consumer]:
     """Who has offsets to commit."""
     conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": f"{bank.topic}-group", **SOON}

@@ -25,12 +25,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
         yield running
 
 
-@pytest.fixture
-def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
-    with Bank(cluster, request.node.name) as made:
-        yield made
-
-
 def test_what_is_committed_is_seen_whole_and_nothing_else(bank: Bank) -> None:
     producer = bank.producer()
     for name, end in (("a", producer.commit_transaction), ("b", producer.abort_transaction)):

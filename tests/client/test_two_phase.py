@@ -28,12 +28,6 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-@pytest.fixture
-def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
-    with Bank(cluster, request.node.name) as made:
-        yield made
-
-
 def two_phase(bank: Bank) -> Producer:
     return bank.producer(**{TWO_PHASE: True})
 
