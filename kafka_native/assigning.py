@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kafka_native._native.consuming import ConsumerCore
-from kafka_native.client import Unmade
+from kafka_native.client import UninitializedClient
 from kafka_native.control.assigned import Assigned
 from kafka_native.control.consuming import Consuming
 from kafka_native.control.rebalance import Key, Kind
@@ -25,7 +25,7 @@ CLOSED_TEXT = "Consumer closed"
 class Assigning(ConsumerCore):
     """The half of `Consumer` that is about partitions and places in them."""
 
-    _client = Unmade()
+    _client = UninitializedClient()
     _consuming: Consuming
     _rebalancing: Kind | None
     """The step whose callback runs now, on the application's thread."""

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
-from kafka_native.control.authentication import Aside, Authenticator
+from kafka_native.control.authentication import Authenticator, SecurityWorker
 from kafka_native.control.brokers import Broker, BrokerPool
 from kafka_native.control.calls import ANY_BROKER, Call, Reply
 from kafka_native.control.canonical import canonical_servers
 from kafka_native.control.client_metrics import Sampler
 from kafka_native.control.encryption import Encryption
-from kafka_native.control.errands import Errands
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import NO_ID, Metadata
+from kafka_native.control.operations import OperationDriver
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Telemetry
 from kafka_native.control.versions import Fallback
@@ -60,7 +60,7 @@ DROP_WAIT_S = 0.1
 HANDLE_CLOSED_TEXT = "Handle has been closed"
 """What `list_topics()` of any closed client says."""
 
-ADMISSION_LOOK_S = 0.1
+ADMISSION_CHECK_INTERVAL_S = 0.1
 """How soon `Client.await_admission()` sees that all brokers are down."""
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
@@ -98,7 +98,7 @@ class Client:
         self._error_cb = config.function("error_cb")
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
-        self._errands: Errands | None = None  # under _closing
+        self._operations: OperationDriver | None = None  # under _closing
         pool = BrokerPool(
             self.engine,
             self._servers(),
@@ -106,7 +106,7 @@ class Client:
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
             logs=self.logs,
-            tells_closes=config.flag("log.connection.close"),
+            reports_closes=config.flag("log.connection.close"),
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,
@@ -115,13 +115,13 @@ class Client:
             pool,
             refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
             fast_s=config.integer("topic.metadata.refresh.fast.interval.ms") / 1000,
-            fast_most_s=config.integer("retry.backoff.max.ms") / 1000,
+            fast_max_s=config.integer("retry.backoff.max.ms") / 1000,
             propagation_s=config.integer("topic.metadata.propagation.max.ms") / 1000,
             timeout_s=config.integer("socket.timeout.ms") / 1000,
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
         self.main = MainThread(self.engine, pool, metadata)
-        self._aside = Aside(self.name, self.main.post)
+        self._security_worker = SecurityWorker(self.name, self.main.post)
         pool.authenticator = self._authenticator(pool)
         self.statistics = self._make_statistics()
         self.main.managers.append(self.statistics)
@@ -146,7 +146,7 @@ class Client:
         for remark in mechanism.remarks(encrypted=self.config["security.protocol"] == "sasl_ssl"):
             log.warning("%s", remark)
         return Authenticator(
-            pool, mechanism, self._aside, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
+            pool, mechanism, self._security_worker, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
         )
 
     def _make_statistics(self) -> Statistics:
@@ -199,10 +199,10 @@ class Client:
 
         ``timeout``: what is left of the time that closing may take, in seconds; negative: no limit.
         """
-        most_s = LAST_PUSH_S if timeout < 0 else min(timeout, LAST_PUSH_S)
-        if self.telemetry is not None and most_s > 0 and not self.closed:
+        max_s = LAST_PUSH_S if timeout < 0 else min(timeout, LAST_PUSH_S)
+        if self.telemetry is not None and max_s > 0 and not self.closed:
             with contextlib.suppress(KafkaException, RuntimeError):  # nobody answers; another thread closes it, too
-                self.main.gather(self.telemetry.finish, most_s)
+                self.main.gather(self.telemetry.finish, max_s)
 
     def set_sasl_credentials(self, username: object, password: object) -> None:
         """Takes other credentials for PLAIN and SCRAM; connections that are authenticated stay. TypeError: no str."""
@@ -214,24 +214,24 @@ class Client:
             self._mechanism.set_credentials(Credentials(str(username), str(password)))
             self.logs["security"].debug("there are new SASL credentials")
 
-    def errands(self) -> Errands:
+    def operations(self) -> OperationDriver:
         """What calls of an AdminClient are, on this client's connections and thread; the first call makes it."""
         with self._closing:
-            if self._errands is None:
-                self._errands = Errands(
+            if self._operations is None:
+                self._operations = OperationDriver(
                     self.main.pool,
                     self.main.metadata,
                     self.logs["admin"],
                     backoff_s=self.config.number("retry.backoff.ms") / 1000,
-                    backoff_most_s=self.config.number("retry.backoff.max.ms") / 1000,
+                    backoff_max_s=self.config.number("retry.backoff.max.ms") / 1000,
                 )
-                self.main.post(partial(self._run_errands, self._errands))
-            return self._errands
+                self.main.post(partial(self._run_operations, self._operations))
+            return self._operations
 
-    def _run_errands(self, errands: Errands) -> None:
+    def _run_operations(self, operations: OperationDriver) -> None:
         """Control thread: from now on."""
-        self.main.managers.append(errands)
-        self.main.on_close.append(errands.close)
+        self.main.managers.append(operations)
+        self.main.on_close.append(operations.close)
 
     def _servers(self) -> list[tuple[str, int]]:
         """Where to start from."""
@@ -338,7 +338,7 @@ class Client:
             self._closed = True
             self.logger.debug("closing")
             self.main.stop()
-            self._aside.stop()
+            self._security_worker.stop()
             self.engine.close()
             self._close_mock()
             self.logger.debug("closed")
@@ -384,14 +384,14 @@ class Client:
             main.begin_stop()
         else:
             main.post(partial(self.leave_group, main.begin_stop))
-        if not (main.is_current() or self._aside.is_current()):
+        if not (main.is_current() or self._security_worker.is_current()):
             ended.acquire(timeout=DROP_WAIT_S)
 
     def _end(self) -> None:
         """Control thread: the end of a client that was dropped."""
         try:
             self.engine.close()
-            self._aside.stop()
+            self._security_worker.stop()
             self._stopped()
             self._close_mock()
         finally:
@@ -439,7 +439,7 @@ class Client:
         asked = self.main.begin_gather(lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout)
         while True:
             try:
-                asked.exception(ADMISSION_LOOK_S)
+                asked.exception(ADMISSION_CHECK_INTERVAL_S)
                 return
             except FutureTimeoutError:
                 pass
@@ -516,7 +516,7 @@ class Observed:
                     self._clients.remove(each)
 
 
-class Unmade:
+class UninitializedClient:
     """The client of an object whose class doesn't call ``super().__init__()``: any use says so.
 
     An attribute of the class, which the instance's own hides once it is there.
@@ -580,10 +580,10 @@ class _ErrorOf:
         return error
 
 
-def _cluster_of(reply: MetadataResponse, told_by: Broker | None) -> ClusterMetadata:
+def _cluster_of(reply: MetadataResponse, reported_by: Broker | None) -> ClusterMetadata:
     cluster = ClusterMetadata()
-    if told_by is not None:
-        cluster.orig_broker_id, cluster.orig_broker_name = told_by.node_id, told_by.name
+    if reported_by is not None:
+        cluster.orig_broker_id, cluster.orig_broker_name = reported_by.node_id, reported_by.name
     cluster.cluster_id = reply.cluster_id
     cluster.controller_id = reply.controller_id
     for source in reply.brokers:

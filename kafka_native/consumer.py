@@ -22,7 +22,7 @@ from kafka_native.config import parse
 from kafka_native.control.assignors import make
 from kafka_native.control.consuming import Consuming, Hooks
 from kafka_native.control.fetching import Fetching
-from kafka_native.control.positions import place_of
+from kafka_native.control.positions import position_of
 from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
@@ -217,7 +217,7 @@ class Consumer(Assigning):
         _UNKNOWN_GROUP: there is no ``group.id``; _FATAL after a fatal error.
         """
         names = _names(topics)
-        initial = {(each.topic, each.partition): place_of(each) for each in checked(initial_offsets)}
+        initial = {(each.topic, each.partition): position_of(each) for each in checked(initial_offsets)}
         if any(place.offset == OFFSET_INVALID for place in initial.values()):
             raise ValueError("initial_offsets: each needs an offset: set TopicPartition(..., offset=...)")
         given = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}

@@ -141,7 +141,7 @@ class Logs:
         self._lines: _Queue = SimpleQueue()  # its put() may be called from a finaliser
         self._lock = RLock()  # likewise: guards what is below
         self._thread: Thread | None = None
-        self._telling = RLock()  # held by the log thread while it is in a handler, which may fork itself
+        self._reporting = RLock()  # held by the log thread while it is in a handler, which may fork itself
         self._announced = False
         self._ended = False
         self._fork_count = fork_count()
@@ -195,7 +195,7 @@ class Logs:
 
     def _put(self, line: Line, stands_for: int) -> None:
         if self._ended:
-            self._tell(line)  # by the thread that closes the client, which may as well wait
+            self._report(line)  # by the thread that closes the client, which may as well wait
         elif self._lines.qsize() >= self._lines_max:
             with self._lock:
                 self._dropped += stands_for
@@ -215,11 +215,11 @@ class Logs:
                     self._start()
 
     def _start(self) -> None:
-        thread = Thread(partial(_tell_each, self._lines, self._telling), f"kafka-native log {self.name}")
+        thread = Thread(partial(_report_each, self._lines, self._reporting), f"kafka-native log {self.name}")
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending, or there can't be another thread
-            self._tell_all()
+            self._notify_all()
         else:
             self._thread = thread
 
@@ -232,7 +232,7 @@ class Logs:
             for _ in range(self._lines.qsize()):
                 item = self._lines.get_nowait()
                 if item is not None:
-                    self._tell_dropped()
+                    self._report_dropped()
                     self._sink(self.name, item[1])
         except Empty:
             return  # another thread's poll() has taken it
@@ -240,10 +240,10 @@ class Logs:
             if not self._lines.empty():
                 self._see_to_it()
 
-    def _tell(self, line: Line) -> None:
+    def _report(self, line: Line) -> None:
         """What the logger raises ends nothing; it is shown as logging shows what a handler raises, and once."""
         try:
-            self._tell_dropped()
+            self._report_dropped()
             self._sink(self.name, line)
             self._failing = False
         except BaseException:
@@ -252,7 +252,7 @@ class Logs:
                 traceback.print_exc(file=sys.stderr)
             self._failing = True
 
-    def _tell_dropped(self) -> None:
+    def _report_dropped(self) -> None:
         if not self._dropped:
             return
         with self._lock:
@@ -273,16 +273,16 @@ class Logs:
             if not thread.is_current():
                 thread.join(END_S)
         else:
-            self._tell_all()
+            self._notify_all()
 
-    def _tell_all(self) -> None:
+    def _notify_all(self) -> None:
         while not self._lines.empty():
             try:
                 item = self._lines.get_nowait()
             except Empty:
                 return
             if item is not None:
-                self._tell(item[1])
+                self._report(item[1])
 
     def __del__(self) -> None:
         """Nobody has closed the client: the thread tells what is queued, and ends.
@@ -295,7 +295,7 @@ class Logs:
             lines.put(None)
 
 
-_telling: Final[set[Any]] = set()
+_reporting: Final[set[Any]] = set()
 """For each log thread, the lock that it holds while it is in a handler. A fork takes them all."""
 _taken: Final[dict[int, list[Any]]] = {}
 """By the thread that forks."""
@@ -304,7 +304,7 @@ _taken: Final[dict[int, list[Any]]] = {}
 def _before_fork() -> None:
     taken = _taken[get_ident()] = []
     deadline = time.monotonic() + FORK_S
-    locks = list(_telling)  # at once: log threads come and go
+    locks = list(_reporting)  # at once: log threads come and go
     locks.sort(key=id)  # in one order: two threads may fork at once
     taken.extend(lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic())))
 
@@ -316,7 +316,7 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     _after_fork()
-    _telling.clear()
+    _reporting.clear()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
@@ -326,18 +326,18 @@ _Queue = SimpleQueue[tuple[Logs, Line] | None]
 """A line, and whose it is; None ends the thread."""
 
 
-def _tell_each(lines: _Queue, telling: Any) -> None:
+def _report_each(lines: _Queue, telling: Any) -> None:
     """The log thread. While it sleeps it holds nothing but the queue and its lock, so it keeps no client alive."""
     forks = fork_count()
-    _telling.add(telling)
+    _reporting.add(telling)
     while (item := lines.get()) is not None:
         logs, line = item
         with telling:
-            logs._tell(line)
+            logs._report(line)
         item = logs = line = None  # type: ignore[assignment]
         if fork_count() != forks:
             return  # the handler has forked: nobody will put a line into this queue
-    _telling.discard(telling)
+    _reporting.discard(telling)
 
 
 def contexts_of(debug: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.engine import begin_exit
 from kafka_native._native.producing import ProducerCore
 from kafka_native._native.relaying import Relay
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, Unmade, living
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
 from kafka_native.config import Config, parse
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
@@ -58,7 +58,7 @@ class Producer(Transacting, ProducerCore):
     Safe to use from several threads. After ``fork()`` the child has to make a producer of its own.
     """
 
-    _client = Unmade()
+    _client = UninitializedClient()
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
@@ -286,7 +286,7 @@ class Producer(Transacting, ProducerCore):
             if timeout != 0:
                 self.flush(timeout)
             self._mark_closed()
-            self._tell_of_the_rest()
+            self._report_the_rest()
             try:
                 self._client.push_last(left_s(deadline))
             finally:
@@ -300,7 +300,7 @@ class Producer(Transacting, ProducerCore):
         if manager is not None:
             main.post(partial(manager.give_up, self._client.give_up))
 
-    def _tell_of_the_rest(self) -> None:
+    def _report_the_rest(self) -> None:
         """Before close() gives up what is left."""
         left = len(self)
         if left and not self._client.closed:

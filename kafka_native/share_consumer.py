@@ -19,7 +19,7 @@ from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native._native.sharing import ACCEPT, GAP, UNDECIDED, open_acquired
-from kafka_native.client import Client, Unmade
+from kafka_native.client import Client, UninitializedClient
 from kafka_native.config import Config, parse
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.control.share_consuming import ShareConsuming, ShareHooks
@@ -110,7 +110,7 @@ class _Inbox:
     def on_outcomes(self, outcomes: list[Outcome]) -> None:
         seen = [each for each in outcomes if each[0].topic]
         if seen and self.callback is not None:
-            self._engine.callbacks.append(partial(self._tell, seen))
+            self._engine.callbacks.append(partial(self._report, seen))
         self._engine.kick()
 
     def on_error(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
@@ -127,7 +127,7 @@ class _Inbox:
     def ready(self) -> bool:
         return bool(self.fetched or self._engine.notices or self.woken)
 
-    def _tell(self, outcomes: list[Outcome]) -> None:
+    def _report(self, outcomes: list[Outcome]) -> None:
         """Calls the acknowledgement commit callback: once for what has worked, once for each error."""
         groups: dict[tuple[int, str] | None, tuple[KafkaException | None, dict[TopicPartition, set[int]]]] = {}
         for told, error in outcomes:
@@ -161,7 +161,7 @@ class ShareConsumer:
     has to make a consumer of its own.
     """
 
-    _client: Client = Unmade()  # type: ignore[assignment]
+    _client: Client = UninitializedClient()  # type: ignore[assignment]
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from kafka_native.client import Client
 from kafka_native.control.calls import Call
-from kafka_native.control.positions import Key, Place
+from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.transactions import OUTSTANDING, Kind, Shared, Transactions
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import ConsumerGroupMetadata, PreparedTxnState, TopicPartition
 
-LOOK_S = 0.1
+CHECK_INTERVAL_S = 0.1
 """How soon a commit that waits for messages sees that there will be none."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
 
@@ -96,7 +96,7 @@ class Transacting:
         deadline = deadline_of(timeout)
         if self._commit_at_once(timeout):
             return
-        while (left := self.flush(look_s(deadline))) and self._awaits(left, deadline, abort=False):
+        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=False):
             pass
         self._end(left_s(deadline), abort=False)
 
@@ -105,7 +105,7 @@ class Transacting:
         deadline = deadline_of(timeout)
         self._stop_taking()
         self.purge(in_queue=True, in_flight=False)
-        while (left := self.flush(look_s(deadline))) and self._awaits(left, deadline, abort=True):
+        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=True):
             self.purge(in_queue=True, in_flight=False)  # what has come back meanwhile, to be sent again
         self._end(left_s(deadline), abort=True)
 
@@ -120,7 +120,7 @@ class Transacting:
         """
         deadline = deadline_of(timeout)
         while (found := self._prepare_at_once(left_s(deadline))) is None:
-            self._awaits(self.flush(look_s(deadline)), deadline, abort=False)
+            self._awaits(self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
     def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
@@ -268,10 +268,10 @@ def _check_metadata(given: Any) -> None:
         raise TypeError(f"{text}, not {type(given).__name__}")
 
 
-def look_s(deadline: float | None) -> float:
+def wait_s(deadline: float | None) -> float:
     """How long to wait for messages before it is looked whether they are still waited for."""
     left = left_s(deadline)
-    return LOOK_S if left < 0 else min(left, LOOK_S)
+    return CHECK_INTERVAL_S if left < 0 else min(left, CHECK_INTERVAL_S)
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -279,11 +279,11 @@ def is_fatal(error: BaseException) -> bool:
     return isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError) and error.args[0].fatal()
 
 
-def _offsets_of(positions: list[TopicPartition]) -> dict[Key, Place]:
+def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
     if not isinstance(positions, list | tuple) or not all(isinstance(each, TopicPartition) for each in positions):
         raise TypeError("positions must be a list of TopicPartition")
     return {
-        (each.topic, each.partition): Place(
+        (each.topic, each.partition): OffsetPosition(
             each.offset, -1 if each.leader_epoch is None else each.leader_epoch, each.metadata
         )
         for each in positions

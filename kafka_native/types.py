@@ -412,11 +412,11 @@ class Uuid:
     :param least_significant_bits: The last eight bytes as a signed number.
     """
 
-    __slots__ = ("_least", "_most")
+    __slots__ = ("_least", "_max")
 
     def __init__(self, most_significant_bits: int, least_significant_bits: int) -> None:
         """Make a Uuid; see the class for the arguments."""
-        self._most = _int64(most_significant_bits)
+        self._max = _int64(most_significant_bits)
         self._least = _int64(least_significant_bits)
 
     @classmethod
@@ -427,11 +427,11 @@ class Uuid:
         return cls(int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True))
 
     def __bytes__(self) -> bytes:
-        return self._most.to_bytes(8, "big", signed=True) + self._least.to_bytes(8, "big", signed=True)
+        return self._max.to_bytes(8, "big", signed=True) + self._least.to_bytes(8, "big", signed=True)
 
     def get_most_significant_bits(self) -> int:
         """Return the first half as a signed number."""
-        return self._most
+        return self._max
 
     def get_least_significant_bits(self) -> int:
         """Return the second half as a signed number."""
@@ -446,15 +446,15 @@ class Uuid:
         return int.from_bytes(bytes(self), "big")
 
     def __hash__(self) -> int:
-        return hash((self._most, self._least))
+        return hash((self._max, self._least))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Uuid):
             return NotImplemented
-        return self._most == other._most and self._least == other._least
+        return self._max == other._max and self._least == other._least
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self._most, self._least))
+        return (type(self), (self._max, self._least))
 
 
 class ConsumerGroupMetadata:

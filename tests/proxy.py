@@ -44,12 +44,12 @@ def harmless() -> Fates:
 class Chaos:
     """Fates drawn at random, from a seed that says everything: every connection ends. Thread: any."""
 
-    def __init__(self, seed: int, *, bytes_most: int, answer_bytes_most: int) -> None:
+    def __init__(self, seed: int, *, bytes_max: int, answer_bytes_max: int) -> None:
         """A connection is cut before it has carried so many bytes of requests, or of answers."""
         self._random = random.Random(seed)
         self._lock = threading.Lock()
-        self._bytes_most = bytes_most
-        self._answer_bytes_most = answer_bytes_most
+        self._bytes_max = bytes_max
+        self._answer_bytes_max = answer_bytes_max
         self.calm = False
 
     def __call__(self) -> Fates:
@@ -58,8 +58,8 @@ class Chaos:
             draw = self._random
             kind = draw.randrange(4)
             delay_s = draw.choice((0.0, 0.0, 0.001, 0.003))
-            requests_at = draw.randrange(1, self._bytes_most)
-            answers_at = draw.randrange(1, self._answer_bytes_most)
+            requests_at = draw.randrange(1, self._bytes_max)
+            answers_at = draw.randrange(1, self._answer_bytes_max)
             mute_s = draw.uniform(0.01, 0.1)
         if self.calm:
             return Fates()

@@ -129,7 +129,7 @@ int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema, const s
     if (!array->release) return kn_arrow_wrong(problem, -1, "the array was released");
     if (!rows->table_is_column) status = kn_arrow_check_table(schema, array, problem);
     if (status == KN_OK && array->length < 0) status = kn_arrow_wrong(problem, -1, "a length or offset that can't be");
-    if (status == KN_OK && rows->before + array->length > KN_TALLY_ROWS_MAX) status = kn_arrow_wrong(problem, -1, "too many rows for one call");
+    if (status == KN_OK && rows->before + array->length > KN_DELIVERY_COUNTER_ROWS_MAX) status = kn_arrow_wrong(problem, -1, "too many rows for one call");
     if (status == KN_OK) rows->length = array->length;
     for (int i = 0; status == KN_OK && i < KN_ROWS_ROLES; i++) {
         int32_t column = rows->columns[i];
@@ -250,7 +250,7 @@ static inline int message_at(struct kn_rows *rows, int64_t row, struct kn_messag
     message->key_bytes = message->value_bytes = message->header_count = 0;
     message->partition = rows->partition;
     message->timestamp_ms = rows->timestamp_ms;
-    message->opaque = rows->tally ? kn_tally_token(rows->tally, rows->before + row) : NULL;
+    message->opaque = rows->counter ? kn_delivery_counter_token(rows->counter, rows->before + row) : NULL;
     if (rows->columns[KN_ROWS_VALUE] >= 0) status = piece_at(&rows->value, row, &message->value, &message->value_bytes);
     if (status == KN_OK && rows->columns[KN_ROWS_KEY] >= 0) status = piece_at(&rows->key, row, &message->key, &message->key_bytes);
     if (status == KN_OK && rows->columns[KN_ROWS_TIMESTAMP] >= 0) status = timestamp_at(&rows->timestamp, row, &message->timestamp_ms);
@@ -302,9 +302,9 @@ int kn_rows_append(struct kn_rows *rows, int64_t most)
         status = gather(rows, end - rows->at, messages, &count, &topic);
         if (count == 0) return status;
         /* Counted before the first of them can have its outcome. */
-        if (rows->tally) kn_tally_begin(rows->tally, count);
+        if (rows->counter) kn_delivery_counter_begin(rows->counter, count);
         status = kn_topic_produce_run(topic, messages, count, &queued);
-        if (rows->tally && queued < count) kn_tally_settle(rows->tally, count - queued, 0);
+        if (rows->counter && queued < count) kn_delivery_counter_settle(rows->counter, count - queued, 0);
         rows->at += queued;
         /* What stopped gather() shows itself when it is the first of a run. */
     }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include "arrow/import.h"
 #include "engine/engine.h"
-#include "engine/tally.h"
+#include "engine/delivery_counter.h"
 #include "engine/topic.h"
 
 enum kn_rows_role { KN_ROWS_VALUE, KN_ROWS_KEY, KN_ROWS_HEADERS, KN_ROWS_TIMESTAMP, KN_ROWS_PARTITION, KN_ROWS_TOPIC, KN_ROWS_ROLES };
@@ -31,7 +31,7 @@ struct kn_rows {
     struct kn_topic *topic;         /* of rows that name none; NULL: they have to */
     int32_t partition;              /* without a column; -1: the partitioner's choice */
     int64_t timestamp_ms;           /* without a column; 0: now */
-    struct kn_tally *tally;         /* NULL: nobody wants a report */
+    struct kn_delivery_counter *counter;         /* NULL: nobody wants a report */
     /* of the chunk */
     struct kn_arrow_bytes value, key, topics;
     struct kn_arrow_pairs headers;

@@ -36,7 +36,7 @@ void kn_histogram_record(struct kn_histogram *histogram, int64_t value, uint32_t
     uint32_t it = (uint32_t)value;
     /* Two threads at once may lose one of two extremes; the buckets then still tell it to within 1 %. */
     if (it < atomic_load_explicit(&histogram->least, memory_order_relaxed)) atomic_store_explicit(&histogram->least, it, memory_order_relaxed);
-    if (it > atomic_load_explicit(&histogram->most, memory_order_relaxed)) atomic_store_explicit(&histogram->most, it, memory_order_relaxed);
+    if (it > atomic_load_explicit(&histogram->max, memory_order_relaxed)) atomic_store_explicit(&histogram->max, it, memory_order_relaxed);
     atomic_fetch_add_explicit(&histogram->sum, value * count, memory_order_relaxed);
     atomic_fetch_add_explicit(&histogram->counts[bucket_of(it)], count, memory_order_relaxed);
 }
@@ -104,10 +104,10 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
 {
     uint32_t counts[KN_HISTOGRAM_BUCKETS];
     uint32_t least = atomic_load_explicit(&histogram->least, memory_order_relaxed);
-    uint32_t most = atomic_load_explicit(&histogram->most, memory_order_relaxed);
+    uint32_t most = atomic_load_explicit(&histogram->max, memory_order_relaxed);
     if (end) {
         atomic_store_explicit(&histogram->least, UINT32_MAX, memory_order_relaxed);
-        atomic_store_explicit(&histogram->most, 0, memory_order_relaxed);
+        atomic_store_explicit(&histogram->max, 0, memory_order_relaxed);
     }
     memset(window, 0, sizeof *window);
     window->hdrsize = sizeof histogram->counts;

@@ -20,7 +20,7 @@
 struct kn_histogram {
     _Atomic uint32_t counts[KN_HISTOGRAM_BUCKETS]; /* may wrap: only differences are looked at */
     _Atomic uint32_t out_of_range;
-    _Atomic uint32_t least, most; /* of the window */
+    _Atomic uint32_t least, max; /* of the window */
     _Atomic int64_t sum;
     /* the reader's */
     uint32_t seen[KN_HISTOGRAM_BUCKETS];

@@ -89,7 +89,7 @@ static void count_batches(struct kn_accumulator *accumulator, int more)
 }
 
 /* Under lock: the leader should look at `at_us`; says so in *notice unless it will do so anyway. */
-static void want_look(struct kn_accumulator *accumulator, int64_t at_us, struct kn_notice *notice)
+static void want_check(struct kn_accumulator *accumulator, int64_t at_us, struct kn_notice *notice)
 {
     struct kn_broker *leader = kn_accumulator_leader(accumulator);
     if (!leader || at_us >= accumulator->notified_us) return;
@@ -127,7 +127,7 @@ static void complete_open(struct kn_accumulator *accumulator, struct kn_notice *
     struct kn_batch *batch = close_open(accumulator);
     kn_list_push_back(&accumulator->waiting, &batch->node);
     notice->completed = 1;
-    want_look(accumulator, batch->created_us, notice); /* in the past: at once */
+    want_check(accumulator, batch->created_us, notice); /* in the past: at once */
 }
 
 /* --- append --- */
@@ -278,7 +278,7 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
     if (index + 1 >= config_of(accumulator)->batch_messages || batch->plain->size_bytes >= accumulator->batch_limit_bytes) {
         complete_open(accumulator, notice);
     } else if (index == 0) {
-        want_look(accumulator, open_due_us(accumulator), notice);
+        want_check(accumulator, open_due_us(accumulator), notice);
         if (!kn_accumulator_leader(accumulator)) notice->move_on = KN_MOVE_ON_NOW;
         else if (append->sticks && !append->wall_ms) notice->move_on = KN_MOVE_ON_LATE;
     }
@@ -359,7 +359,7 @@ int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batc
         accumulator->closed_messages += batch->writer.record_count;
         count_batches(accumulator, 1);
         kn_list_push_back(&accumulator->waiting, &batch->node);
-        want_look(accumulator, batch->created_us, notice);
+        want_check(accumulator, batch->created_us, notice);
     }
     kn_mutex_unlock(&accumulator->lock);
     return status;
@@ -368,7 +368,7 @@ int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batc
 /* --- the leader's side --- */
 
 /* Under lock: when the leader should look next, given what is in the lists now. */
-static int64_t next_look_us(const struct kn_accumulator *accumulator)
+static int64_t next_check_us(const struct kn_accumulator *accumulator)
 {
     if (!kn_list_empty(&accumulator->waiting)) {
         const struct kn_batch *head = KN_LIST_ENTRY(accumulator->waiting.next, const struct kn_batch, node);
@@ -381,8 +381,8 @@ static int64_t next_look_us(const struct kn_accumulator *accumulator)
 static void look_again(struct kn_accumulator *accumulator, struct kn_notice *notice)
 {
     accumulator->notified_us = KN_NEVER;
-    int64_t at_us = next_look_us(accumulator);
-    if (at_us != KN_NEVER) want_look(accumulator, at_us, notice);
+    int64_t at_us = next_check_us(accumulator);
+    if (at_us != KN_NEVER) want_check(accumulator, at_us, notice);
 }
 
 void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader, int32_t leader_epoch)
@@ -432,7 +432,7 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number)
 static int64_t held_until_us(const struct kn_accumulator *accumulator, int64_t now_us)
 {
     int64_t held_us = atomic_load(&accumulator->topic->engine->transaction.held_us);
-    return held_us > now_us && next_look_us(accumulator) <= now_us ? held_us : KN_NEVER;
+    return held_us > now_us && next_check_us(accumulator) <= now_us ? held_us : KN_NEVER;
 }
 
 /* Under lock: whether the partition is in the transaction. *asks: it has something to send in it for the first time, and somebody has to hear of it. */
@@ -500,7 +500,7 @@ static void unnumber_all(struct kn_sequence *sequence)
     while ((node = kn_list_pop_front(&sequence->unsettled))) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
         batch->base_sequence = -1;
-        batch->sealed = 0; /* its header is written again */
+        batch->encoded = 0; /* its header is written again */
     }
     sequence->restart = 0;
 }
@@ -555,9 +555,9 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         accumulator->notified_us = *next_us;
         blocked = 1;
     }
-    if (transactional && !blocked && next_look_us(accumulator) <= now_us) blocked = !is_admitted(accumulator, &asks);
+    if (transactional && !blocked && next_check_us(accumulator) <= now_us) blocked = !is_admitted(accumulator, &asks);
     if (!blocked && !atomic_load_explicit(&accumulator->topic->engine->refusing, memory_order_acquire)) {
-        if (next_look_us(accumulator) <= now_us) {
+        if (next_check_us(accumulator) <= now_us) {
             struct kn_list *node = kn_list_pop_front(&accumulator->waiting);
             was_open = !node;
             batch = node ? KN_LIST_ENTRY(node, struct kn_batch, node) : close_open(accumulator);
@@ -567,11 +567,11 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
             accumulator->in_flight_messages += batch->writer.record_count;
             accumulator->in_flight_broker = broker;
         }
-        *next_us = accumulator->notified_us = next_look_us(accumulator);
+        *next_us = accumulator->notified_us = next_check_us(accumulator);
     }
     kn_mutex_unlock(&accumulator->lock);
     if (asks) ask_for_admission(accumulator, broker);
-    if (was_open) kn_sticky_look(accumulator->topic, atomic_load_explicit(&accumulator->topic->table, memory_order_acquire), accumulator);
+    if (was_open) kn_sticky_check(accumulator->topic, atomic_load_explicit(&accumulator->topic->table, memory_order_acquire), accumulator);
     return batch;
 }
 
@@ -580,7 +580,7 @@ int kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *b
     kn_mutex_lock(&accumulator->lock);
     int wants = 0;
     if (kn_accumulator_leader(accumulator) == broker) {
-        wants = next_look_us(accumulator) != KN_NEVER;
+        wants = next_check_us(accumulator) != KN_NEVER;
         if (!wants) accumulator->notified_us = KN_NEVER;
     }
     kn_mutex_unlock(&accumulator->lock);
@@ -604,10 +604,10 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
         accumulator->in_flight_broker = NULL;
         accumulator->remade = 0;
     }
-    int64_t at_us = next_look_us(accumulator);
+    int64_t at_us = next_check_us(accumulator);
     if (at_us == KN_NEVER) return;
     if (accumulator->in_flight == 0 && held_off) accumulator->notified_us = KN_NEVER;
-    want_look(accumulator, at_us, notice);
+    want_check(accumulator, at_us, notice);
 }
 
 /* Under lock: where a batch with this id belongs. */

@@ -67,13 +67,13 @@ struct kn_batch *kn_batch_new_of_view(struct kn_topic *topic, int32_t partition,
     return batch;
 }
 
-struct kn_batch *kn_batch_new_ticket(struct kn_tally *tally)
+struct kn_batch *kn_batch_new_completion(struct kn_delivery_counter *counter)
 {
     struct kn_batch *batch = calloc(1, sizeof *batch);
     if (!batch) return NULL;
     kn_list_init(&batch->node);
     kn_list_init(&batch->sequence_node);
-    batch->tally = tally;
+    batch->counter = counter;
     batch->writer.record_count = 1; /* it counts as one undelivered report */
     atomic_fetch_add_explicit(&live_batches, 1, memory_order_relaxed);
     return batch;

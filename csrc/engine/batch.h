@@ -16,7 +16,7 @@
 
 struct kn_topic;
 struct kn_accumulator;
-struct kn_tally;
+struct kn_delivery_counter;
 
 enum kn_persistence { KN_NOT_PERSISTED = 0, KN_POSSIBLY_PERSISTED = 1, KN_PERSISTED = 2 };
 
@@ -24,16 +24,16 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     struct kn_list node;       /* first: the binding casts what it takes off the queue */
     struct kn_buffer *plain;   /* 61-byte header + records as appended; kept while reports may need it, NULL afterwards */
     struct kn_batch_writer writer;
-    void **opaques;            /* one a record, NULL when no callback was given; each is given back exactly once by the binding, or counted by its tally */
+    void **opaques;            /* one a record, NULL when no callback was given; each is given back exactly once by the binding, or counted by its counter */
     int64_t budget_bytes;      /* what its messages took from the budget */
     /* the rest */
     int32_t *partitions;       /* staged batches only: the asked partition of each record (-1: the partitioner's choice) */
     int32_t opaque_capacity;   /* of opaques and partitions */
     int32_t partition;         /* -1: staged */
     struct kn_topic *topic;
-    struct kn_tally *tally;    /* not a batch at all, but a tally's ticket (tally.h); NULL: a batch */
+    struct kn_delivery_counter *counter;    /* not a batch at all, but a counter's completion (delivery_counter.h); NULL: a batch */
     struct kn_accumulator *accumulator; /* NULL once a staged batch was drained */
-    struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until sealed, unless it came like that */
+    struct kn_buffer *wire;    /* what is sent: plain itself, the compressed form, or a message set; NULL until encoded, unless it came like that */
     int64_t id;
     int64_t created_us;        /* first append: linger and message.timeout.ms count from here */
     int64_t created_ms;        /* the same in Unix time, if all records' timestamps are times of produce(); -1: some are the application's */
@@ -42,7 +42,7 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     int64_t acked_us;
     uint8_t topic_id[16];      /* the topic's when the batch was taken, zeros: none; given by kn_accumulator_take() */
     int32_t attempts;          /* requests of which at least a byte was written */
-    uint8_t sealed;            /* header and checksum written: immutable from then on */
+    uint8_t encoded;            /* header and checksum written: immutable from then on */
     uint8_t counted;           /* its messages are in the statistics' int_latency */
     int8_t codec;              /* of wire, enum kn_codec_id */
     int8_t magic;              /* of wire. 0 and 1 are for a broker before 0.11; plain is then kept, for the next try may go to a newer one */
@@ -53,7 +53,7 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
     int64_t base_offset;       /* -1: unknown */
     int64_t log_append_time_ms;/* -1: create time */
     char *error_text;          /* malloc'ed broker message or NULL */
-    /* idempotence: given by kn_accumulator_take(), written into the header by the seal; -1: none */
+    /* idempotence: given by kn_accumulator_take(), written into the header by the encoder; -1: none */
     struct kn_list sequence_node; /* accumulator->sequenced, while base_sequence >= 0 */
     int64_t producer_id;
     int16_t producer_epoch;
@@ -62,9 +62,9 @@ struct kn_batch { /* on a cache line, which is what every append touches of it *
 
 /* An empty batch whose buffer holds capacity_bytes. NULL: no memory. */
 struct kn_batch *kn_batch_new(struct kn_topic *topic, int32_t partition, size_t capacity_bytes);
-/* A batch of records that are in their wire form already: a copy of what the view, which isn't opened, was read from. Its header is written anew by the seal. */
+/* A batch of records that are in their wire form already: a copy of what the view, which isn't opened, was read from. Its header is written anew by the encoder. */
 struct kn_batch *kn_batch_new_of_view(struct kn_topic *topic, int32_t partition, const struct kn_batch_view *view);
-struct kn_batch *kn_batch_new_ticket(struct kn_tally *tally); /* what stands in `deliveries` for a tally; NULL: no memory */
+struct kn_batch *kn_batch_new_completion(struct kn_delivery_counter *counter); /* what stands in `deliveries` for a counter; NULL: no memory */
 void kn_batch_free(struct kn_batch *batch); /* opaques must have been given back */
 void kn_batch_drop_bytes(struct kn_batch *batch); /* only its opaques and its outcome are wanted any more */
 long kn_batch_live(void);

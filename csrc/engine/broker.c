@@ -58,7 +58,7 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
     kn_mutex_init(&broker->lock, KN_RANK_LEAF);
     kn_list_init(&broker->ops);
     kn_list_init(&broker->unsent);
-    kn_list_init(&broker->roused);
+    kn_list_init(&broker->woken);
     kn_sender_init(&broker->sender, broker);
     kn_fetcher_init(&broker->fetcher, broker);
     broker->means.on = &engine->measuring;
@@ -70,12 +70,12 @@ struct kn_broker *kn_broker_new(struct kn_engine *engine, int32_t handle, int32_
 }
 
 /* Lets go of one that was taken off the list: from here on it may be put on another. */
-static struct kn_cursor *roused_pop(struct kn_list *roused)
+static struct kn_cursor *woken_pop(struct kn_list *woken)
 {
-    struct kn_list *node = kn_list_pop_front(roused);
+    struct kn_list *node = kn_list_pop_front(woken);
     if (!node) return NULL;
-    struct kn_cursor *cursor = KN_LIST_ENTRY(node, struct kn_cursor, rouse_node);
-    atomic_store(&cursor->roused, 0);
+    struct kn_cursor *cursor = KN_LIST_ENTRY(node, struct kn_cursor, wake_node);
+    atomic_store(&cursor->woken, 0);
     return cursor;
 }
 
@@ -83,7 +83,7 @@ void kn_broker_free(struct kn_broker *broker)
 {
     if (!broker) return;
     struct kn_cursor *cursor;
-    while ((cursor = roused_pop(&broker->roused))) kn_cursor_unref(cursor);
+    while ((cursor = woken_pop(&broker->woken))) kn_cursor_unref(cursor);
     kn_sender_deinit(&broker->sender);
     kn_fetcher_deinit(&broker->fetcher);
     kn_connection_free(broker->connection);
@@ -147,7 +147,7 @@ static void request_fail(struct kn_request *request, int status)
 static void op_refuse(struct kn_broker *broker, struct kn_op *op, int status)
 {
     if (op->request) request_fail(op->request, status);
-    if (op->beat) kn_beat_refuse(op->beat, status);
+    if (op->heartbeat) kn_heartbeat_refuse(op->heartbeat, status);
     if (op->cursor) kn_cursor_unref(op->cursor);
     kn_reserve_give(&broker->engine->spare_ops, op);
 }
@@ -189,18 +189,18 @@ void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulat
 void kn_broker_wake(struct kn_broker *broker)
 {
     kn_mutex_lock(&broker->lock);
-    broker->poked = 1;
+    broker->wake_pending = 1;
     int signal = inbox_needs_signal(broker, 0);
     kn_mutex_unlock(&broker->lock);
     if (signal) kn_wake_signal(&broker->wake);
 }
 
-void kn_broker_rouse(struct kn_broker *broker, struct kn_cursor *cursor)
+void kn_broker_wake_cursor(struct kn_broker *broker, struct kn_cursor *cursor)
 {
-    int listed = atomic_exchange(&cursor->roused, 1); /* perhaps with the broker where it was before */
+    int listed = atomic_exchange(&cursor->woken, 1); /* perhaps with the broker where it was before */
     kn_mutex_lock(&broker->lock);
-    if (listed) broker->rouse_all = 1;
-    else kn_list_push_back(&broker->roused, &kn_cursor_ref(cursor)->rouse_node);
+    if (listed) broker->wake_all = 1;
+    else kn_list_push_back(&broker->woken, &kn_cursor_ref(cursor)->wake_node);
     int signal = inbox_needs_signal(broker, 0);
     kn_mutex_unlock(&broker->lock);
     if (signal) kn_wake_signal(&broker->wake);
@@ -236,7 +236,7 @@ static void broker_note_use(struct kn_broker *broker, int64_t now_us)
 }
 
 /* TLS failed: OpenSSL's own words, and the certificate if it was that. */
-static void event_tell_tls(struct kn_event *event, const struct kn_stream *stream)
+static void event_report_tls(struct kn_event *event, const struct kn_stream *stream)
 {
     snprintf(event->text, sizeof event->text, "%s", stream->text);
     event->verify_error = stream->verify_error;
@@ -262,11 +262,11 @@ static void broker_down(struct kn_broker *broker, int status, const char *text, 
         event->attempts = quiet ? 0 : broker->failures > 0 ? broker->failures : 1;
         event->peer_closed = kn_connection_peer_closed(broker->connection);
         snprintf(event->text, sizeof event->text, "%s", text ? text : kn_connection_error_text(broker->connection));
-        if (status == KN_ERR_TLS) event_tell_tls(event, kn_connection_stream(broker->connection));
+        if (status == KN_ERR_TLS) event_report_tls(event, kn_connection_stream(broker->connection));
     }
     kn_connection_close(broker->connection, status ? status : KN_ERR_TRANSPORT);
     kn_sender_fail_picked(&broker->sender, status ? status : KN_ERR_TRANSPORT, now_us);
-    kn_beat_on_down(broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);
+    kn_heartbeat_on_down(broker, status && status != KN_ERR_TIMED_OUT ? status : KN_ERR_TRANSPORT);
     broker_note_use(broker, now_us);
     kn_fetcher_on_down(&broker->fetcher);
     broker->sender.produce_version = broker->fetcher.fetch_version = -1;
@@ -403,7 +403,7 @@ static void op_close(struct kn_broker *broker, const struct kn_op *op, int64_t n
 /* Produce requests in flight can't be called back: their connection goes, and they with it. */
 static void op_purge(struct kn_broker *broker, int64_t now_us)
 {
-    if (!broker->sender.in_flight && !broker->sender.sealings.count) return;
+    if (!broker->sender.in_flight && !broker->sender.encode_queue.count) return;
     broker->sender.purging = 1;
     broker_down_because(broker, KN_OK, "purged", 1, now_us);
     broker->sender.purging = 0;
@@ -423,11 +423,11 @@ static void op_attach(struct kn_broker *broker, const struct kn_op *op)
     kn_engine_post_event(broker->engine, event);
 }
 
-static void op_beat(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
+static void op_heartbeat(struct kn_broker *broker, const struct kn_op *op, int64_t now_us)
 {
     int current = broker_state(broker) == KN_BROKER_UP && op_is_current(broker, op);
-    if (current || !op->beat) kn_beat_start(broker, op->beat, now_us);
-    else kn_beat_refuse(op->beat, KN_ERR_STALE);
+    if (current || !op->heartbeat) kn_heartbeat_start(broker, op->heartbeat, now_us);
+    else kn_heartbeat_refuse(op->heartbeat, KN_ERR_STALE);
 }
 
 static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t now_us)
@@ -441,7 +441,7 @@ static void broker_run_op(struct kn_broker *broker, struct kn_op *op, int64_t no
     case KN_OP_CLOSE: op_close(broker, op, now_us); break;
     case KN_OP_CONNECT: broker->wanted = !broker_is_connected(broker); break;
     case KN_OP_PURGE: op_purge(broker, now_us); break;
-    case KN_OP_BEAT: op_beat(broker, op, now_us); break;
+    case KN_OP_HEARTBEAT: op_heartbeat(broker, op, now_us); break;
     case KN_OP_STOP: broker->stopping = 1; break;
     }
     if (op->cursor) kn_cursor_unref(op->cursor);
@@ -465,14 +465,14 @@ static int broker_look_everywhere(struct kn_broker *broker, int64_t now_us)
 /* Swaps the inbox out under the lock and works through it outside. */
 static void broker_take_inbox(struct kn_broker *broker, int64_t now_us)
 {
-    struct kn_list ops, roused;
+    struct kn_list ops, woken;
     kn_list_init(&ops);
-    kn_list_init(&roused);
+    kn_list_init(&woken);
     kn_mutex_lock(&broker->lock);
     kn_list_splice_back(&ops, &broker->ops);
-    kn_list_splice_back(&roused, &broker->roused);
-    int rouse_all = broker->rouse_all;
-    broker->rouse_all = 0;
+    kn_list_splice_back(&woken, &broker->woken);
+    int wake_all = broker->wake_all;
+    broker->wake_all = 0;
     struct kn_ready *ready = broker->ready;
     int32_t ready_count = broker->ready_count, ready_capacity = broker->ready_capacity;
     broker->ready = broker->taken;
@@ -481,7 +481,7 @@ static void broker_take_inbox(struct kn_broker *broker, int64_t now_us)
     broker->taken = ready;
     broker->taken_capacity = ready_capacity;
     int lost = broker->ready_lost;
-    broker->ready_lost = broker->poked = 0;
+    broker->ready_lost = broker->wake_pending = 0;
     broker->sleep_until_us = 0;
     if (broker->stop_asked) broker->stopping = 1;
     kn_mutex_unlock(&broker->lock);
@@ -489,11 +489,11 @@ static void broker_take_inbox(struct kn_broker *broker, int64_t now_us)
     struct kn_list *node;
     while ((node = kn_list_pop_front(&ops))) broker_run_op(broker, KN_LIST_ENTRY(node, struct kn_op, node), now_us);
     struct kn_cursor *cursor;
-    while ((cursor = roused_pop(&roused))) {
-        kn_fetcher_rouse(&broker->fetcher, cursor);
+    while ((cursor = woken_pop(&woken))) {
+        kn_fetcher_wake(&broker->fetcher, cursor);
         kn_cursor_unref(cursor);
     }
-    if (rouse_all) kn_fetcher_rouse_all(&broker->fetcher);
+    if (wake_all) kn_fetcher_wake_all(&broker->fetcher);
     for (int32_t i = 0; i < ready_count; i++) {
         if (kn_sender_add(&broker->sender, ready[i].accumulator, ready[i].at_us)) lost = 1;
     }
@@ -575,7 +575,7 @@ static int64_t broker_check_idle(struct kn_broker *broker, int64_t now_us)
     int32_t idle_ms = broker->engine->config.connections_max_idle_ms;
     if (idle_ms <= 0 || broker_state(broker) != KN_BROKER_UP) return KN_NEVER;
     /* Whatever ends this (a response, a detach) wakes the thread, and the next turn looks again. */
-    if (broker->beat || kn_connection_in_flight(broker->connection) || broker_wants_connection(broker)) return KN_NEVER;
+    if (broker->heartbeat || kn_connection_in_flight(broker->connection) || broker_wants_connection(broker)) return KN_NEVER;
     int64_t close_at_us = broker->last_used_us + (int64_t)idle_ms * 1000;
     if (now_us < close_at_us) return close_at_us;
     broker_down_because(broker, KN_OK, "idle for connections.max.idle.ms", 1, now_us);
@@ -616,10 +616,10 @@ int64_t kn_broker_step(struct kn_broker *broker, short revents, int64_t now_us)
     if ((state == KN_BROKER_INIT || state == KN_BROKER_DOWN) && now_us >= broker->connect_at_us && broker_wants_connection(broker)) {
         broker_connect(broker, now_us);
     }
-    int64_t beat_us = kn_beat_step(broker, now_us); /* first: its frame goes out with the work's */
+    int64_t heartbeat_us = kn_heartbeat_step(broker, now_us); /* first: its frame goes out with the work's */
     next_us = broker_work(broker, now_us); /* in every state: what was fetched before the connection went is still opened */
     broker_note_use(broker, now_us);
-    next_us = earlier(next_us, beat_us);
+    next_us = earlier(next_us, heartbeat_us);
     next_us = earlier(next_us, broker_check_idle(broker, now_us));
     next_us = earlier(next_us, broker_expire_unsent(broker, now_us));
     state = broker_state(broker);
@@ -651,14 +651,14 @@ static short broker_sleep(struct kn_broker *broker, int64_t next_us)
     int64_t left_us = next_us == KN_NEVER ? -1 : next_us - kn_clock_us();
     if (next_us != KN_NEVER && left_us < 0) left_us = 0;
     kn_mutex_lock(&broker->lock);
-    int waiting = !kn_list_empty(&broker->ops) || broker->ready_count || broker->poked || broker->stop_asked || !kn_list_empty(&broker->roused) ||
-                  broker->rouse_all;
+    int waiting = !kn_list_empty(&broker->ops) || broker->ready_count || broker->wake_pending || broker->stop_asked || !kn_list_empty(&broker->woken) ||
+                  broker->wake_all;
     broker->sleep_until_us = waiting || left_us == 0 ? 0 : next_us;
     int64_t lost_us = broker->ready_lost ? 100000 : -1; /* memory was short: try again a little later */
     kn_mutex_unlock(&broker->lock);
     if (waiting) left_us = 0;
     else if (lost_us >= 0 && (left_us < 0 || left_us > lost_us)) left_us = lost_us;
-    int ready = kn_connection_is_receiving(broker->connection) ? kn_wake_poll_awake(&broker->vigil, fds, 2, left_us) : 0;
+    int ready = kn_connection_is_receiving(broker->connection) ? kn_wake_poll_busy(&broker->busy_wait, fds, 2, left_us) : 0;
     if (ready == 0) ready = kn_wake_poll(fds, 2, left_us);
     kn_count(&broker->wakeups, 1);
     if (ready <= 0) return 0;

@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include "engine/beat.h"
+#include "engine/heartbeat.h"
 #include "engine/connection.h"
 #include "engine/fetcher.h"
 #include "engine/sender.h"
@@ -21,18 +21,18 @@
 
 struct kn_engine;
 
-enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_HOLD, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_BEAT, KN_OP_STOP };
+enum kn_op_kind { KN_OP_SUBMIT, KN_OP_ATTACH, KN_OP_DETACH, KN_OP_OPEN, KN_OP_HOLD, KN_OP_CLOSE, KN_OP_CONNECT, KN_OP_PURGE, KN_OP_HEARTBEAT, KN_OP_STOP };
 
 struct kn_op {
     struct kn_list node;        /* first: see reserve.h */
     enum kn_op_kind kind;
     struct kn_request *request; /* SUBMIT: owned */
     struct kn_cursor *cursor;   /* ATTACH, DETACH: a reference */
-    struct kn_beat *beat;       /* BEAT: owned, NULL to stop */
+    struct kn_heartbeat *heartbeat;       /* HEARTBEAT: owned, NULL to stop */
     uint32_t epoch;
     int64_t offset;
     int32_t leader_epoch;
-    int32_t generation;         /* OPEN, HOLD, CLOSE, BEAT, handshake SUBMIT: ignored unless it is still this connection (0 = whichever) */
+    int32_t generation;         /* OPEN, HOLD, CLOSE, HEARTBEAT, handshake SUBMIT: ignored unless it is still this connection (0 = whichever) */
     int16_t produce_version;    /* OPEN: highest common version, -1 = the broker has none */
     int16_t fetch_version;
     int status;                 /* CLOSE: why */
@@ -61,16 +61,16 @@ struct kn_broker {
     struct kn_ready *ready;
     int32_t ready_count, ready_capacity;
     int ready_lost;             /* no memory for a notification: look at every accumulator that this broker leads */
-    struct kn_list roused;      /* cursors that rested and may be fetched again; each a reference */
-    int rouse_all;              /* one couldn't be put there: look at every one that rests */
-    int poked;                  /* kn_broker_wake() came: one more turn before sleeping */
+    struct kn_list woken;      /* cursors that rested and may be fetched again; each a reference */
+    int wake_all;              /* one couldn't be put there: look at every one that rests */
+    int wake_pending;                  /* kn_broker_wake() came: one more turn before sleeping */
     int stop_asked;
     int inbox_closed;           /* the thread is gone: posts complete at once */
     int64_t sleep_until_us;     /* the thread sleeps until then; 0: it is awake and will look at the inbox */
     /* broker thread only */
     struct kn_connection *connection;
     struct kn_list unsent;      /* control requests waiting for the handshake to end */
-    struct kn_beat *beat;       /* sent again and again on this connection; NULL: none */
+    struct kn_heartbeat *heartbeat;       /* sent again and again on this connection; NULL: none */
     struct kn_ready *taken;     /* the other half of `ready`: swapped under the lock, worked through outside */
     int32_t taken_capacity;
     struct kn_event *down_event;/* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */
@@ -84,7 +84,7 @@ struct kn_broker {
     int64_t ready_by_us;        /* HANDSHAKE: give up then */
     int64_t last_used_us;
     int64_t traffic_seen;       /* requests and responses when it was used last */
-    struct kn_vigil vigil;
+    struct kn_busy_wait busy_wait;
     int stopping;
     pthread_t owner;            /* KN_DEBUG: the thread that may step, once it runs */
     int has_owner;
@@ -108,7 +108,7 @@ void kn_broker_post(struct kn_broker *broker, struct kn_op *op);
 /* Any thread, no lock held: look at this accumulator from at_us on. Wakes the thread only if it would sleep longer than that. */
 void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator, int64_t at_us);
 /* Any thread, no lock held: this cursor doesn't have enough queued any more (see kn_cursor_rests()). */
-void kn_broker_rouse(struct kn_broker *broker, struct kn_cursor *cursor);
+void kn_broker_wake_cursor(struct kn_broker *broker, struct kn_cursor *cursor);
 void kn_broker_wake(struct kn_broker *broker);
 static inline int kn_broker_state_now(struct kn_broker *broker) { return atomic_load_explicit(&broker->state, memory_order_acquire); } /* one more turn, whatever for */
 void kn_broker_stop(struct kn_broker *broker); /* for good; needs no memory, so it can't fail. The thread ends soon. */

@@ -40,7 +40,7 @@ enum kn_mean_kind { KN_MEAN_QUEUED, KN_MEAN_PRODUCE, KN_MEAN_FETCH, KN_MEAN_OTHE
 
 struct kn_mean { /* one writer, its broker's thread */
     _Atomic int64_t count, sum;
-    _Atomic int64_t most; /* since it was read last: the reader sets it to 0, and of two values at that moment the smaller one may be missed */
+    _Atomic int64_t max; /* since it was read last: the reader sets it to 0, and of two values at that moment the smaller one may be missed */
 };
 
 struct kn_means { /* microseconds: how old batches are when they leave the queue, and how long requests of a kind take */
@@ -53,7 +53,7 @@ static inline void kn_mean_record(struct kn_mean *mean, int64_t value)
 {
     kn_count(&mean->count, 1);
     kn_count(&mean->sum, value);
-    if (value > kn_counted(&mean->most)) kn_note(&mean->most, value);
+    if (value > kn_counted(&mean->max)) kn_note(&mean->max, value);
 }
 
 struct kn_broker_windows *kn_broker_windows_new(void); /* NULL: no memory */

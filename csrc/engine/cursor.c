@@ -31,8 +31,8 @@ struct kn_cursor *kn_cursor_new(struct kn_engine *engine, const char *topic, int
     atomic_init(&cursor->queued_bytes, 0);
     atomic_init(&cursor->queued_messages, 0);
     atomic_init(&cursor->rester, NULL);
-    atomic_init(&cursor->roused, 0);
-    kn_list_init(&cursor->rouse_node);
+    atomic_init(&cursor->woken, 0);
+    kn_list_init(&cursor->wake_node);
     atomic_init(&cursor->answered_epoch, 0);
     atomic_init(&cursor->high_watermark, KN_OFFSET_UNKNOWN);
     atomic_init(&cursor->last_stable_offset, KN_OFFSET_UNKNOWN);
@@ -71,7 +71,7 @@ int kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
     /* The mark, then the count; kn_cursor_unqueued() does it the other way round. One of the two sees the other (sequentially consistent), so no
      * partition rests for ever. A partition that moves may rest at two brokers for a moment: the one whose mark is replaced looks again. */
     struct kn_broker *other = atomic_exchange(&cursor->rester, broker);
-    if (other && other != broker) kn_broker_rouse(other, cursor);
+    if (other && other != broker) kn_broker_wake_cursor(other, cursor);
     if (atomic_load(&cursor->queued_messages) >= enough) return 1;
     struct kn_broker *mine = broker;
     atomic_compare_exchange_strong(&cursor->rester, &mine, NULL);
@@ -88,7 +88,7 @@ void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count)
     int64_t left = atomic_fetch_sub(&cursor->queued_messages, message_count) - message_count;
     if (!atomic_load(&cursor->rester) || left >= cursor->engine->config.queued_min_messages) return;
     struct kn_broker *rester = atomic_exchange(&cursor->rester, NULL);
-    if (rester) kn_broker_rouse(rester, cursor);
+    if (rester) kn_broker_wake_cursor(rester, cursor);
 }
 
 struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor, uint32_t epoch, int32_t batch_capacity)

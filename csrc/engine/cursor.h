@@ -31,9 +31,9 @@ struct kn_cursor {
     _Atomic int64_t queued_bytes;   /* of segments not yet consumed */
     _Atomic int64_t queued_messages;/* the same, and those of results not yet opened */
     _Atomic(struct kn_broker *) rester; /* leaves it out of Fetch until queued_messages falls below queued.min.messages; NULL: nobody */
-    atomic_int roused;              /* in a broker's list of cursors that it shall look at */
+    atomic_int woken;              /* in a broker's list of cursors that it shall look at */
     /* under that broker's lock */
-    struct kn_list rouse_node;
+    struct kn_list wake_node;
     atomic_uint answered_epoch;     /* the fetch epoch in which a leader has last had this partition; 0: never */
     _Atomic int64_t high_watermark; /* -1001: unknown */
     _Atomic int64_t last_stable_offset;
@@ -103,7 +103,7 @@ static inline int kn_segment_is_stale(const struct kn_segment *segment)
 {
     return segment->epoch != atomic_load_explicit(&segment->cursor->epoch, memory_order_acquire);
 }
-/* For the fetcher: whether enough is queued for the application (queued.min.messages). Then this broker is roused once it isn't any more. */
+/* For the fetcher: whether enough is queued for the application (queued.min.messages). Then this broker is woken once it isn't any more. */
 int kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker);
 /* For the fetcher: messages fetched, and given up without becoming a segment's. */
 void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count);

@@ -136,10 +136,10 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
         free(engine);
         return NULL;
     }
-    kn_crew_init(&engine->crew, config->codec == KN_CODEC_NONE ? 0 : kn_crew_useful_size());
+    kn_worker_pool_init(&engine->workers, config->codec == KN_CODEC_NONE ? 0 : kn_worker_pool_useful_size());
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
     kn_list_init(&engine->topics);
-    kn_tallies_init(&engine->tallies);
+    kn_delivery_counters_init(&engine->counters);
     kn_log_init(&engine->log, config->log_contexts, &engine->events);
     atomic_fetch_add(&live_engines, 1);
     kn_fork_watch(&engine->fork_guard, engine_abandon);
@@ -152,7 +152,7 @@ void kn_engine_stop(struct kn_engine *engine)
     atomic_store(&engine->refusing, KN_ERR_CLOSED);
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_stop(broker);
     for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) kn_broker_join(broker);
-    kn_crew_stop(&engine->crew);
+    kn_worker_pool_stop(&engine->workers);
     for (struct kn_topic *topic = kn_engine_topic_next(engine, NULL); topic; topic = kn_engine_topic_next(engine, topic)) {
         kn_topic_fail(topic, KN_ERR_CLOSED, 0, "the client was closed");
     }
@@ -181,14 +181,14 @@ void kn_engine_free(struct kn_engine *engine)
     free(engine->brokers);
     struct kn_list *node;
     while ((node = kn_list_pop_front(&engine->topics))) kn_topic_free(KN_LIST_ENTRY(node, struct kn_topic, node));
-    kn_tallies_deinit(&engine->tallies);
+    kn_delivery_counters_deinit(&engine->counters);
     kn_queue_deinit(&engine->events);
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
     kn_queue_deinit(&engine->budget.room);
     kn_reserve_deinit(&engine->spare_events);
     kn_reserve_deinit(&engine->spare_ops);
-    kn_crew_deinit(&engine->crew);
+    kn_worker_pool_deinit(&engine->workers);
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->pool);
     kn_tls_free(engine->config.connection.tls);
@@ -381,23 +381,23 @@ static int post_plain(struct kn_engine *engine, int32_t handle, int32_t generati
     return KN_OK;
 }
 
-int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_beat_plan *plan)
+int kn_engine_heartbeat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_heartbeat_plan *plan)
 {
     struct kn_broker *broker = kn_engine_broker(engine, handle);
     if (!broker || plan->interval_ms <= 0 || plan->timeout_ms <= 0) return KN_ERR_INVALID;
     if (plan->body_bytes > INT32_MAX / 2) return KN_ERR_TOO_LARGE;
-    struct kn_beat *beat = kn_beat_new(broker, plan);
-    struct kn_op *op = beat ? op_new(engine, KN_OP_BEAT, generation) : NULL;
+    struct kn_heartbeat *heartbeat = kn_heartbeat_new(broker, plan);
+    struct kn_op *op = heartbeat ? op_new(engine, KN_OP_HEARTBEAT, generation) : NULL;
     if (!op) {
-        if (beat) kn_beat_free(beat);
+        if (heartbeat) kn_heartbeat_free(heartbeat);
         return KN_ERR_NOMEM;
     }
-    op->beat = beat;
+    op->heartbeat = heartbeat;
     kn_broker_post(broker, op);
     return KN_OK;
 }
 
-int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, 0, KN_OP_BEAT); }
+int kn_engine_stop_heartbeat(struct kn_engine *engine, int32_t handle) { return post_plain(engine, handle, 0, KN_OP_HEARTBEAT); }
 
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
 {
@@ -495,17 +495,17 @@ static int batch_is_reported(const struct kn_engine *engine, const struct kn_bat
     return !engine->config.report_errors_only || batch->status || batch->error_code;
 }
 
-static void tell_failed(struct kn_engine *engine, const struct kn_batch *batch);
+static void report_failed(struct kn_engine *engine, const struct kn_batch *batch);
 
 void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
 {
     int32_t messages = batch->writer.record_count;
     int64_t bytes = batch->budget_bytes;
-    struct kn_list tickets;
-    kn_list_init(&tickets);
-    if (kn_engine_is_transactional(engine)) tell_failed(engine, batch);
-    enum kn_tally_verdict verdict = batch->opaques ? kn_tally_deliver(engine, batch, &tickets) : KN_TALLY_NOT_ALONE;
-    if (verdict != KN_TALLY_COUNTED && batch_is_reported(engine, batch)) {
+    struct kn_list completions;
+    kn_list_init(&completions);
+    if (kn_engine_is_transactional(engine)) report_failed(engine, batch);
+    enum kn_delivery_counter_verdict verdict = batch->opaques ? kn_delivery_counter_deliver(engine, batch, &completions) : KN_DELIVERY_COUNTER_NOT_ALONE;
+    if (verdict != KN_DELIVERY_COUNTER_COUNTED && batch_is_reported(engine, batch)) {
         atomic_fetch_add(&engine->undelivered, messages);
         /* Before the push: a callback that produces again finds the room. */
         kn_budget_give(&engine->budget, messages, bytes);
@@ -516,7 +516,7 @@ void kn_engine_deliver(struct kn_engine *engine, struct kn_batch *batch)
     /* Before the budget: flush() takes it when nothing is outstanding. Sequentially consistent, as is poll()'s "I wait, then is there any?". */
     atomic_fetch_add(&engine->unreported, 1);
     kn_budget_give(&engine->budget, messages, bytes);
-    kn_tally_send(engine, &tickets);
+    kn_delivery_counter_send(engine, &completions);
     if (atomic_load(&engine->polling) > 0) kn_queue_kick(&engine->deliveries);
     else engine_settled(engine);
 }
@@ -625,7 +625,7 @@ void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topi
 }
 
 /* A batch without which the transaction can't be committed. Told before anybody can see that nothing is outstanding. */
-static void tell_failed(struct kn_engine *engine, const struct kn_batch *batch)
+static void report_failed(struct kn_engine *engine, const struct kn_batch *batch)
 {
     if ((batch->status == KN_OK && !batch->error_code) || batch->status == KN_ERR_CLOSED) return;
     struct kn_event *event = atomic_exchange(&engine->transaction.failure, NULL);

@@ -14,13 +14,13 @@
 #include "engine/broker.h"
 #include "engine/budget.h"
 #include "engine/connection.h"
-#include "engine/crew.h"
+#include "engine/worker_pool.h"
 #include "engine/cursor.h"
 #include "engine/events.h"
 #include "engine/log.h"
 #include "engine/queue.h"
 #include "engine/reserve.h"
-#include "engine/tally.h"
+#include "engine/delivery_counter.h"
 #include "engine/tls.h"
 #include "engine/topic.h"
 #include "engine/transaction.h"
@@ -82,7 +82,7 @@ struct kn_engine {
     struct kn_engine_config config;    /* connection.tls and .proxy are the engine's own */
     struct kn_codec_table codecs;      /* the binding may replace entries before start */
     struct kn_pool *pool;
-    struct kn_crew crew;               /* compresses beside the broker threads */
+    struct kn_worker_pool workers;               /* compresses beside the broker threads */
     struct kn_fork_guard fork_guard;
     struct kn_engine **owners[2];      /* set to NULL in a forked child: the binding's pointers; NULL: there is none */
     /* queues to Python */
@@ -90,7 +90,7 @@ struct kn_engine {
     struct kn_queue deliveries;        /* struct kn_batch: poll(), flush() */
     struct kn_queue fetched;           /* struct kn_segment: poll(), consume() */
     /* guards itself */
-    struct kn_tallies tallies;         /* reports for many messages */
+    struct kn_delivery_counters counters;         /* reports for many messages */
     struct kn_log log;                 /* lines in `events` */
     struct kn_reserve spare_events, spare_ops; /* what must not get lost for want of memory */
     /* atomic */
@@ -137,9 +137,9 @@ struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle); /*
 int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
                      int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int64_t timeout_ms);
 /* Has the broker's thread send this request every interval_ms on the open connection `generation` (0: whichever it is), the first one after interval_ms;
- * instead of the beat that is on. Outcomes come as beat.h says. Never two at a time: while one is unanswered the next one waits. */
-int kn_engine_beat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_beat_plan *plan);
-int kn_engine_stop_beat(struct kn_engine *engine, int32_t handle); /* what is in flight is still told */
+ * instead of the heartbeat that is on. Outcomes come as heartbeat.h says. Never two at a time: while one is unanswered the next one waits. */
+int kn_engine_heartbeat(struct kn_engine *engine, int32_t handle, int32_t generation, const struct kn_heartbeat_plan *plan);
+int kn_engine_stop_heartbeat(struct kn_engine *engine, int32_t handle); /* what is in flight is still told */
 int kn_engine_broker_open(struct kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version);
 /* An open connection is to authenticate anew: until it is opened again, only handshake requests go out. */
 int kn_engine_broker_hold(struct kn_engine *engine, int32_t handle, int32_t generation);

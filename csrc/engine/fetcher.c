@@ -90,13 +90,13 @@ static void let_rest(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     kn_fetch_slots_file(fetcher, slot);
 }
 
-void kn_fetcher_rouse(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+void kn_fetcher_wake(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 {
     struct kn_fetch_slot *slot = kn_fetch_slots_find_cursor(fetcher, cursor);
     if (slot && slot->resting) let_rest(fetcher, slot);
 }
 
-void kn_fetcher_rouse_all(struct kn_fetcher *fetcher)
+void kn_fetcher_wake_all(struct kn_fetcher *fetcher)
 {
     for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
         struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
@@ -245,9 +245,9 @@ static int queue_is_full(struct kn_fetcher *fetcher)
 }
 
 /* As much as the queue has room for, and not much more than this many bytes. Whether the queue is full. */
-static int open_jobs(struct kn_fetcher *fetcher, int64_t most_bytes)
+static int open_jobs(struct kn_fetcher *fetcher, int64_t max_bytes)
 {
-    int64_t stop_bytes = fetcher->opened_to_bytes + most_bytes;
+    int64_t stop_bytes = fetcher->opened_to_bytes + max_bytes;
     while (fetcher->job_next < fetcher->job_count) {
         if (fetcher->opened_to_bytes >= stop_bytes) return 0;
         if (queue_is_full(fetcher)) return 1;

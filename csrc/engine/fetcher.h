@@ -57,8 +57,8 @@ void kn_fetcher_deinit(struct kn_fetcher *fetcher);
 int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch, int64_t offset, int32_t leader_epoch);
 void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor);
 /* Something of a cursor that rested was consumed; all: of any one. */
-void kn_fetcher_rouse(struct kn_fetcher *fetcher, const struct kn_cursor *cursor);
-void kn_fetcher_rouse_all(struct kn_fetcher *fetcher);
+void kn_fetcher_wake(struct kn_fetcher *fetcher, const struct kn_cursor *cursor);
+void kn_fetcher_wake_all(struct kn_fetcher *fetcher);
 int kn_fetcher_wants_connection(const struct kn_fetcher *fetcher);
 /* When the broker is open: sends the next Fetch, opens what came. Returns when to be called again at the latest. */
 int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us);

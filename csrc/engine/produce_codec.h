@@ -28,7 +28,7 @@ struct kn_produce_partition { /* one batch of a request */
     int32_t topic_bytes;
     uint8_t topic_id[16];   /* zeros: none */
     int32_t partition;
-    const uint8_t *records; /* the sealed batch or message set, borrowed */
+    const uint8_t *records; /* the encoded batch or message set, borrowed */
     size_t records_bytes;
 };
 

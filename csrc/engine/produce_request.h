@@ -33,9 +33,9 @@ struct kn_produce {
     struct kn_produce_outcome *outcomes;      /* filled from the response */
 };
 
-/* Takes sealed, sorted batches of different partitions. NULL: no memory, nothing taken. */
+/* Takes encoded, sorted batches of different partitions. NULL: no memory, nothing taken. */
 struct kn_produce *kn_produce_new(struct kn_sender *sender, struct kn_batch *const *batches, int32_t batch_count, int64_t now_us);
-/* A sealed batch that is in no request after all: back to its partition, or, where it may have no other try, to its report with this status. */
+/* A encoded batch that is in no request after all: back to its partition, or, where it may have no other try, to its report with this status. */
 void kn_produce_unsent(struct kn_sender *sender, struct kn_batch *batch, int status, int64_t now_us);
 /* A guarantee can't be kept in this partition. The engine stops first, so that nothing behind what failed is sent; then the control plane is told. */
 void kn_produce_raise_fatal(struct kn_sender *sender, const struct kn_accumulator *accumulator, int status, int16_t error_code);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "engine/engine.h"
-#include "engine/tally.h"
+#include "engine/delivery_counter.h"
 
 /* What is smaller than both is better gathered: a batch costs the broker as much as some records do, and its readers, too. */
 #define WHOLE_BYTES ((size_t)16 << 10)
@@ -87,7 +87,7 @@ static int make_whole(struct kn_relay *relay, const struct kn_batch_view *view)
         kn_batch_free(batch);
         return KN_ERR_NOMEM;
     }
-    for (int32_t i = 0; i < view->record_count; i++) batch->opaques[i] = kn_tally_token(relay->tally, relay->rows + i);
+    for (int32_t i = 0; i < view->record_count; i++) batch->opaques[i] = kn_delivery_counter_token(relay->counter, relay->rows + i);
     batch->opaque_capacity = view->record_count;
     batch->budget_bytes = (int64_t)view->raw_bytes;
     relay->made = batch;
@@ -136,7 +136,7 @@ static int put_records(struct kn_relay *relay)
     int status = kn_runs_reserve(&relay->runs, KN_PRODUCE_RUN_MAX);
     if (status != KN_OK) return status;
     while (count < KN_PRODUCE_RUN_MAX && count < most && (status = next_wanted(relay, &record)) == KN_OK) {
-        messages[count] = kn_message_of(&record, relay->partition, kn_tally_token(relay->tally, relay->rows + count));
+        messages[count] = kn_message_of(&record, relay->partition, kn_delivery_counter_token(relay->counter, relay->rows + count));
         count++;
     }
     if (count == 0) {
@@ -145,9 +145,9 @@ static int put_records(struct kn_relay *relay)
         relay->fetched->next++;
         return KN_OK;
     }
-    kn_tally_begin(relay->tally, count);
+    kn_delivery_counter_begin(relay->counter, count);
     status = kn_topic_produce_run(relay->topic, messages, count, &queued);
-    if (queued < count) kn_tally_settle(relay->tally, count - queued, 0);
+    if (queued < count) kn_delivery_counter_settle(relay->counter, count - queued, 0);
     relay->reader = before;
     int passed = pass(relay, queued);
     if (status != KN_OK && passed == KN_OK) {
@@ -176,7 +176,7 @@ static int put_whole(struct kn_relay *relay, const struct kn_batch_view *view)
     int32_t count = view->record_count;
     int status = kn_runs_reserve(&relay->runs, 1);
     if (status != KN_OK) return status;
-    kn_tally_begin(relay->tally, count); /* before any of them can have its outcome */
+    kn_delivery_counter_begin(relay->counter, count); /* before any of them can have its outcome */
     status = kn_topic_produce_batch(relay->topic, relay->made);
     if (status == KN_OK) {
         relay->made = NULL;
@@ -184,7 +184,7 @@ static int put_whole(struct kn_relay *relay, const struct kn_batch_view *view)
         note(relay, view->base_offset, count, (int64_t)view->raw_bytes);
         return KN_OK;
     }
-    kn_tally_settle(relay->tally, count, 0);
+    kn_delivery_counter_settle(relay->counter, count, 0);
     if (status != KN_ERR_STALE) return status;
     kn_batch_free(relay->made); /* the topic's partitions aren't known any more: records can wait for them */
     relay->made = NULL;

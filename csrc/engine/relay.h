@@ -5,7 +5,7 @@
  * appended as produce() does it: they fill batches of the producer's size.
  *
  * Thread: one at a time, without the interpreter lock; the engines are the producer's. Nothing waits but kn_relay_run_waiting(). Who frees: the binding,
- * kn_relay_deinit(), when no kn_relay_run() is on; the tally is the binding's.
+ * kn_relay_deinit(), when no kn_relay_run() is on; the counter is the binding's.
  */
 #ifndef KN_ENGINE_RELAY_H
 #define KN_ENGINE_RELAY_H
@@ -29,7 +29,7 @@ struct kn_relay {
     /* set by the binding before the first batch */
     struct kn_topic *topic;
     int32_t partition;
-    struct kn_tally *tally;      /* hears of each record: row 0 is the first */
+    struct kn_delivery_counter *counter;      /* hears of each record: row 0 is the first */
     /* so far */
     int64_t rows;                /* queued */
     int64_t bytes;               /* of them: as compressed as they went in */

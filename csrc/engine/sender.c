@@ -39,7 +39,7 @@ int kn_sender_wants_connection(struct kn_sender *sender)
         if (kn_accumulator_wants(first->accumulator, sender->broker)) return 1;
         kn_schedule_pop(&sender->schedule);
     }
-    return sender->in_flight > 0 || sender->sealings.count > 0;
+    return sender->in_flight > 0 || sender->encode_queue.count > 0;
 }
 
 /* --- collecting --- */
@@ -67,7 +67,7 @@ static void collect(struct kn_sender *sender, struct kn_picks *picks, int64_t no
     for (int32_t i = 0; i < again_count; i++) kn_sender_add(sender, again[i].accumulator, again[i].at_us);
 }
 
-/* --- what can't be sealed --- */
+/* --- what can't be encoded --- */
 
 static void refuse(struct kn_sender *sender, struct kn_batch *batch, int status)
 {
@@ -91,8 +91,8 @@ void kn_sender_put_back(struct kn_sender *sender, struct kn_batch *batch, int64_
     kn_sender_recall(sender, now_us);
 }
 
-/* What couldn't be sealed goes back or is settled, and leaves the picks. */
-static void drop_unsealed(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
+/* What couldn't be encoded goes back or is settled, and leaves the picks. */
+static void drop_unencoded(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < picks->count; i++) {
@@ -140,7 +140,7 @@ static void log_request(const struct kn_sender *sender, const struct kn_picks *p
 
 static void send_request(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
-    drop_unsealed(sender, picks, now_us);
+    drop_unencoded(sender, picks, now_us);
     if (picks->count == 0) return;
     qsort(picks->batches, (size_t)picks->count, sizeof *picks->batches, by_topic_and_partition);
     struct kn_produce *produce = kn_produce_new(sender, picks->batches, picks->count, now_us);
@@ -173,21 +173,21 @@ static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us
     return next_us;
 }
 
-/* Whether another request may be picked now. Beyond those that may be out there it is only sealed, ahead of its turn, and only while requests are full: one
+/* Whether another request may be picked now. Beyond those that may be out there it is only encoded, ahead of its turn, and only while requests are full: one
  * that isn't had better wait and grow. */
 static int may_pick(const struct kn_sender *sender, int can_send, int32_t limit)
 {
     const struct kn_engine *engine = sender->broker->engine;
-    int32_t ahead = engine->crew.size + 1 < KN_SEALINGS_MAX ? engine->crew.size + 1 : KN_SEALINGS_MAX;
-    if (sender->sealings.count >= ahead) return 0;
-    if (can_send && sender->in_flight + sender->sealings.count < limit) return 1;
+    int32_t ahead = engine->workers.size + 1 < KN_ENCODE_QUEUE_MAX ? engine->workers.size + 1 : KN_ENCODE_QUEUE_MAX;
+    if (sender->encode_queue.count >= ahead) return 0;
+    if (can_send && sender->in_flight + sender->encode_queue.count < limit) return 1;
     return engine->config.codec != KN_CODEC_NONE && sender->picked_full;
 }
 
 void kn_sender_fail_picked(struct kn_sender *sender, int status, int64_t now_us)
 {
     struct kn_picks *picks;
-    while ((picks = kn_sealings_take(&sender->sealings, &sender->broker->engine->crew))) {
+    while ((picks = kn_encode_queue_take(&sender->encode_queue, &sender->broker->engine->workers))) {
         for (int32_t i = 0; i < picks->count; i++) kn_produce_unsent(sender, picks->batches[i], status, now_us);
     }
 }
@@ -195,7 +195,7 @@ void kn_sender_fail_picked(struct kn_sender *sender, int status, int64_t now_us)
 void kn_sender_recall(struct kn_sender *sender, int64_t now_us)
 {
     struct kn_picks *picks;
-    while ((picks = kn_sealings_take(&sender->sealings, &sender->broker->engine->crew))) {
+    while ((picks = kn_encode_queue_take(&sender->encode_queue, &sender->broker->engine->workers))) {
         for (int32_t i = 0; i < picks->count; i++) requeue(picks->batches[i], now_us);
     }
 }
@@ -204,7 +204,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
 {
     const struct kn_engine_config *config = &sender->broker->engine->config;
     int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
-    int is_slow_here = config->codec != KN_CODEC_NONE && sender->broker->engine->crew.size == 0;
+    int is_slow_here = config->codec != KN_CODEC_NONE && sender->broker->engine->workers.size == 0;
     if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return blocked(sender, now_us, KN_NEVER);
     if (config->idempotence == KN_IDEMPOTENCE_DEMANDED && sender->produce_version < KN_PRODUCE_BATCHES_SINCE) return blocked(sender, now_us, refuse_all(sender));
     for (;;) {
@@ -214,20 +214,20 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
             return blocked(sender, now_us, sender->held_until_us);
         }
         int can_send = sender->in_flight < limit && !is_backed_up(sender);
-        struct kn_picks *sealed = can_send ? kn_sealings_take_sealed(&sender->sealings) : NULL;
-        if (sealed) {
-            send_request(sender, sealed, now_us);
+        struct kn_picks *encoded = can_send ? kn_encode_queue_take_encoded(&sender->encode_queue) : NULL;
+        if (encoded) {
+            send_request(sender, encoded, now_us);
             if (is_slow_here) break; /* let the socket have its turn */
             continue;
         }
-        /* Bytes that get written, an answer, or the crew bring us back. */
+        /* Bytes that get written, an answer, or the worker pool bring us back. */
         if (!may_pick(sender, can_send, limit)) return blocked(sender, now_us, KN_NEVER);
         atomic_store_explicit(&sender->blocked_since_us, 0, memory_order_relaxed);
-        struct kn_picks *picks = kn_sealings_next(&sender->sealings);
+        struct kn_picks *picks = kn_encode_queue_next(&sender->encode_queue);
         collect(sender, picks, now_us + DUE_SLACK_US);
         if (picks->count == 0) break;
         sender->picked_full = picks->size_bytes >= FULL_BYTES;
-        kn_sealings_begin(&sender->sealings, sender->broker, sender->produce_version);
+        kn_encode_queue_begin(&sender->encode_queue, sender->broker, sender->produce_version);
     }
     const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
     return first ? first->at_us : KN_NEVER;

@@ -1,4 +1,4 @@
-/* A broker's producing half: collects ready batches, has them sealed (batch_seal.h), makes Produce requests, settles responses.
+/* A broker's producing half: collects ready batches, has them encoded (batch_encoder.h), makes Produce requests, settles responses.
  *
  * Thread: its broker's only; no locks of its own (it takes accumulators' locks one at a time). Who frees: embedded in struct kn_broker; a request in
  * flight is the connection's until its outcome is told, and its batches with it.
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include "engine/accumulator.h"
 #include "engine/schedule.h"
-#include "engine/sealing.h"
+#include "engine/encode_queue.h"
 
 struct kn_sender {
     struct kn_broker *broker;
@@ -24,7 +24,7 @@ struct kn_sender {
     int64_t held_until_us;      /* throttled by the broker */
     int picked_full;            /* the last request that was picked: there is more than one request carries */
     int purging;                /* what fails now was thrown away: no other try */
-    struct kn_sealings sealings;
+    struct kn_encode_queue encode_queue;
 };
 
 void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker);

@@ -45,8 +45,8 @@ struct kn_cursor_snapshot {
     int64_t rxmsgs, rxbytes, rx_ver_drops;
 };
 
-struct kn_mean_snapshot { /* count and sum only rise; most is of what came since the snapshot before */
-    int64_t count, sum, most;
+struct kn_mean_snapshot { /* count and sum only rise; max is of what came since the snapshot before */
+    int64_t count, sum, max;
 };
 
 struct kn_client_snapshot { /* sums over everything there ever was */

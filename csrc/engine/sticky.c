@@ -5,7 +5,7 @@
 
 #define LEADER_TRIES 4 /* random partitions tried for one that has a leader, then */
 #define LEADER_SCAN 32 /* so many next to the last one */
-#define LOOK_MAX 64    /* partitions weighed for one choice: of a larger topic so many in a row, from a random one on */
+#define CANDIDATES_MAX 64    /* partitions weighed for one choice: of a larger topic so many in a row, from a random one on */
 
 int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not)
 {
@@ -38,8 +38,8 @@ int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition
     const struct kn_engine_config *config = &topic->engine->config;
     if (table->count == 1) return 0;
     if (!config->adaptive_partitioning) return kn_sticky_random(table, not);
-    int32_t queues[LOOK_MAX];
-    int32_t look = table->count < LOOK_MAX ? table->count : LOOK_MAX;
+    int32_t queues[CANDIDATES_MAX];
+    int32_t look = table->count < CANDIDATES_MAX ? table->count : CANDIDATES_MAX;
     int32_t first = look < table->count ? (int32_t)kn_random_below((uint32_t)table->count) : 0;
     int64_t timeout_us = (int64_t)config->availability_timeout_ms * 1000;
     int64_t not_blocked_before_us = timeout_us > 0 ? kn_clock_us() - timeout_us : INT64_MIN;
@@ -102,7 +102,7 @@ void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *
     kn_sticky_anew(topic, table, from, 0);
 }
 
-void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
+void kn_sticky_check(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from)
 {
     if (!table || table->count < 2 || atomic_load_explicit(&topic->sticky, memory_order_relaxed) != from) return;
     if (kn_sticky_is_over(topic, kn_wall_ms())) kn_sticky_when_over(topic, table, from, 0);

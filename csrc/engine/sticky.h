@@ -48,6 +48,6 @@ int32_t kn_sticky_choose(const struct kn_topic *topic, const struct kn_partition
 /* Messages that stick to `from` go elsewhere from now on. No lock of a partition held; table NULL: there is none. */
 void kn_sticky_move_on(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from);
 /* A batch of `from` has begun or left: the same, if the time is over. */
-void kn_sticky_look(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from);
+void kn_sticky_check(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from);
 
 #endif

@@ -29,8 +29,8 @@ struct kn_topic *kn_topic_new(struct kn_engine *engine, const char *name, int32_
     topic->partitioner = engine->config.partitioner;
     topic->sticky_linger_ms = engine->config.sticky_linger_ms;
     kn_list_init(&topic->node);
-    atomic_init(&topic->effort.batches, 0);
-    atomic_init(&topic->effort.form, 0);
+    atomic_init(&topic->adaptive_level.batches, 0);
+    atomic_init(&topic->adaptive_level.form, 0);
     atomic_init(&topic->table, NULL);
     atomic_init(&topic->sticky, NULL);
     atomic_init(&topic->sticky_until_ms, 0);
@@ -104,7 +104,7 @@ static void want_metadata(struct kn_topic *topic)
 static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *from, enum kn_move_on why)
 {
     if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(topic, table, from);
-    else kn_sticky_look(topic, table, from);
+    else kn_sticky_check(topic, table, from);
 }
 
 static inline int append_to(struct kn_topic *topic, const struct kn_partition_table *table, struct kn_accumulator *accumulator,

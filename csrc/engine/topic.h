@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "engine/accumulator.h"
-#include "engine/effort.h"
+#include "engine/adaptive_level.h"
 #include "engine/partitioner.h"
 #include "records/record_reader.h"
 
@@ -40,7 +40,7 @@ struct kn_topic { /* on a cache line, the first of which is what produce() needs
     uint64_t token;              /* the binding's */
     int64_t created_us;
     struct kn_topic_windows *windows; /* NULL: no statistics */
-    struct kn_effort effort;     /* atomic */
+    struct kn_adaptive_level adaptive_level;     /* atomic */
     struct kn_list node;         /* in the engine's list of topics, under the engine's lock */
     /* guards itself */
     struct kn_accumulator staging;

@@ -30,9 +30,9 @@
 #include "base/status.h"
 #include "engine/thread.h"
 
-#define VIGIL_US 100         /* longer than a peer on the same machine takes to fill a socket, shorter than anybody notices */
-#define VIGIL_PATIENCE 4     /* misses in a row before a call is skipped */
-#define VIGIL_MISSES_MAX 10  /* then 64 calls are skipped for each try */
+#define BUSY_WAIT_US 100         /* longer than a peer on the same machine takes to fill a socket, shorter than anybody notices */
+#define BUSY_WAIT_PATIENCE 4     /* misses in a row before a call is skipped */
+#define BUSY_WAIT_MISSES_MAX 10  /* then 64 calls are skipped for each try */
 
 #ifndef __linux__
 static int wake_pipe(int fds[2])
@@ -111,19 +111,19 @@ static int poll_yielding(struct pollfd *fds, int count, int64_t timeout_us)
     return ready;
 }
 
-int kn_wake_poll_awake(struct kn_vigil *vigil, struct pollfd *fds, int count, int64_t timeout_us)
+int kn_wake_poll_busy(struct kn_busy_wait *busy_wait, struct pollfd *fds, int count, int64_t timeout_us)
 {
     if (timeout_us == 0) return 0;
-    if (vigil->skips > 0) {
-        vigil->skips--;
+    if (busy_wait->skips > 0) {
+        busy_wait->skips--;
         return 0;
     }
-    int ready = poll_yielding(fds, count, timeout_us > 0 && timeout_us < VIGIL_US ? timeout_us : VIGIL_US);
+    int ready = poll_yielding(fds, count, timeout_us > 0 && timeout_us < BUSY_WAIT_US ? timeout_us : BUSY_WAIT_US);
     if (ready) {
-        vigil->misses = 0;
+        busy_wait->misses = 0;
     } else {
-        if (vigil->misses < VIGIL_MISSES_MAX) vigil->misses++;
-        vigil->skips = (1 << vigil->misses) >> VIGIL_PATIENCE;
+        if (busy_wait->misses < BUSY_WAIT_MISSES_MAX) busy_wait->misses++;
+        busy_wait->skips = (1 << busy_wait->misses) >> BUSY_WAIT_PATIENCE;
     }
     return ready;
 }

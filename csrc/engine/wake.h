@@ -28,13 +28,13 @@ int kn_wake_poll(struct pollfd *fds, int count, int64_t timeout_us);
 /* Staying awake for what should be here at once, the rest of a response. A fast peer fills the socket again in no time, and wakes us for it: two
  * threads that sleep for each other in turns are kept on one core by the kernel, whereas one that yields instead of sleeping is moved to a core that has
  * nothing to do. Where the rest comes slowly, fewer and fewer tries are made. All zero: none made yet. */
-struct kn_vigil {
+struct kn_busy_wait {
     int32_t misses; /* tries in a row in which nothing came */
     int32_t skips;  /* so many calls return at once before the next try */
 };
 
 /* For a moment (less than timeout_us, unless that is < 0) looks again and again, and lets other threads run in between. 0: nothing came, or no try
  * was due: sleep; otherwise as kn_wake_poll(). */
-int kn_wake_poll_awake(struct kn_vigil *vigil, struct pollfd *fds, int count, int64_t timeout_us);
+int kn_wake_poll_busy(struct kn_busy_wait *busy_wait, struct pollfd *fds, int count, int64_t timeout_us);
 
 #endif

@@ -83,7 +83,7 @@ uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const
     return put_bytes(to, value_bytes < 0 ? NULL : value, value_bytes < 0 ? 0 : (size_t)value_bytes);
 }
 
-void kn_batch_seal(struct kn_buffer *buffer, const struct kn_batch_writer *writer, const struct kn_batch_meta *meta)
+void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writer, const struct kn_batch_meta *meta)
 {
     uint8_t *to = buffer->data;
 

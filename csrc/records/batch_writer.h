@@ -1,8 +1,8 @@
 /* Writes record batches (magic 2) straight into their wire form.
  *
  * Thread: the caller's; a writer has no lock (its accumulator's lock guards it).
- * Usage: init over a buffer, append records, then kn_batch_seal() fills the header and the checksum. For compression the caller
- * compresses the records section (data + KN_BATCH_HEADER_BYTES ...) into another buffer and seals that one.
+ * Usage: init over a buffer, append records, then kn_batch_close() fills the header and the checksum. For compression the caller
+ * compresses the records section (data + KN_BATCH_HEADER_BYTES ...) into another buffer and encodes that one.
  */
 #ifndef KN_RECORDS_BATCH_WRITER_H
 #define KN_RECORDS_BATCH_WRITER_H
@@ -55,6 +55,6 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
 uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value, int32_t value_bytes);
 
 /* Fills the 61-byte header in front of the (possibly compressed) records and computes the CRC over buffer->size_bytes. */
-void kn_batch_seal(struct kn_buffer *buffer, const struct kn_batch_writer *writer, const struct kn_batch_meta *meta);
+void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writer, const struct kn_batch_meta *meta);
 
 #endif

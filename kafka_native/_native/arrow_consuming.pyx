@@ -2,7 +2,7 @@
 """Consuming as Arrow columns: `kafka_native.arrow` has the public classes, csrc/arrow does the work.
 
 Thread: the application's, as consuming.pyx says. Columns are filled without the interpreter lock; meanwhile this thread keeps the others from taking
-messages (ConsumerCore._occupy), as it does while it makes callbacks. What was filled counts as handed out only once the positions are settled, under the
+messages (ConsumerCore._acquire), as it does while it makes callbacks. What was filled counts as handed out only once the positions are settled, under the
 interpreter lock again: a segment that a seek() or pause() has made stale meanwhile is taken out of the columns.
 """
 cimport cython
@@ -240,18 +240,18 @@ cdef class ColumnTaker(PositionTaker):
         cdef unsigned long before
         core.engine.users += 1
         self.fill.queue = &core.engine.engine.fetched
-        self.fill.segment = core._lend(&self.fill.reader, &reading)
+        self.fill.segment = core._borrow_segment(&self.fill.reader, &reading)
         self.fill.is_reading = reading
-        before = core._occupy()
+        before = core._acquire()
         with nogil:
             end = kn_fill_run(&self.fill)
         try:
             reverted = self._settle(core)
         finally:
             kn_fill_finish(&self.fill)
-            core._lent(self.fill.segment, &self.fill.reader, self.fill.is_reading)
+            core._return_segment(self.fill.segment, &self.fill.reader, self.fill.is_reading)
             self.fill.segment = NULL
-            core._vacate(before)
+            core._release(before)
             if core._is_over():
                 core._drain()  # close() may have done so before they were put back
             core.engine.unuse()

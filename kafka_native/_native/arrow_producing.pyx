@@ -199,7 +199,7 @@ cdef class Call:
     cdef Topic topic
     cdef ArrowReport report  # None: nobody wants one
     cdef object refusal  # the KafkaError that all refused rows share
-    cdef kn_tally *tally
+    cdef kn_delivery_counter *counter
 
     def __dealloc__(self):
         self.source = None
@@ -246,11 +246,11 @@ cdef class Call:
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = on_delivery
         binding = self.core._callbacks.hold(self.report)
-        self.tally = kn_tally_new(self.engine.engine, binding)
-        if self.tally == NULL:
+        self.counter = kn_delivery_counter_new(self.engine.engine, binding)
+        if self.counter == NULL:
             self.core._callbacks.take(binding)
             raise MemoryError
-        self.source.rows.tally = self.tally
+        self.source.rows.counter = self.counter
         return 0
 
     cdef int64_t taken(self):
@@ -334,9 +334,9 @@ cdef class Call:
         return taken
 
     cdef int finish(self, bint failed) except -1:
-        cdef kn_tally *tally = self.tally
-        self.tally = NULL
-        return 0 if tally == NULL else self.core._end_tally(tally, self.report, self.taken(), failed)
+        cdef kn_delivery_counter *counter = self.counter
+        self.counter = NULL
+        return 0 if counter == NULL else self.core._end_counter(counter, self.report, self.taken(), failed)
 
 
 def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,
@@ -349,7 +349,7 @@ def produce_rows(DeliveryCore core not None, topic, data, dict columns not None,
     cdef Call call = Call.__new__(Call)
     call.core = core
     if engine is not None:
-        engine.users += 1  # of its topics, queue and tally, also while close() runs in another thread
+        engine.users += 1  # of its topics, queue and counter, also while close() runs in another thread
     try:
         return call.produce(topic, data, columns, timestamp, partition, on_delivery, timeout, block_s, needs_partition)
     finally:

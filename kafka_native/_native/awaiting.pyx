@@ -20,7 +20,7 @@ from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport *
 
 cdef int64_t TURN_US = 5000  # how long one coroutine may go on without a wait before it lets the others run
-cdef int LOOK_EVERY = 16  # calls between two looks at the clock
+cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two looks at the clock
 
 
 @cython.final
@@ -35,7 +35,7 @@ cdef class Turns:
 
     cdef bint over(self) noexcept:
         self.calls += 1
-        return self.calls % LOOK_EVERY == 0 and kn_clock_us() - self.since_us > TURN_US
+        return self.calls % CALLS_PER_CLOCK_CHECK == 0 and kn_clock_us() - self.since_us > TURN_US
 
     def is_over(self):
         """Whether it is time to let others run."""
@@ -49,7 +49,7 @@ cdef class Turns:
 
 @cython.final
 @cython.no_gc_clear  # the end takes the engine
-cdef class Bell:
+cdef class WakeupFd:
     """A queue of the engine as an event loop watches it: readable when something was put into it, and after a kick.
 
     Its descriptor stays open until `close()`, also if the client is closed before: until then a loop may watch it.
@@ -137,9 +137,9 @@ cdef class Taking:
         self.core._check_open()
 
     @property
-    def usual_most(self):
+    def default_max(self):
         """``max.poll.records``."""
-        return self.core._most
+        return self.core._max
 
     def fatal(self):
         """The exception that ends iterations for good, None."""
@@ -254,10 +254,10 @@ cdef class Delivery:
                 self.loop.call_soon(function, self, context=context)
 
     def __await__(self):
-        cdef Told told
+        cdef Outcome told
         if self.state == PENDING:
             return self._wait().__await__()
-        told = Told.__new__(Told)
+        told = Outcome.__new__(Outcome)
         told.delivery = self
         return told
 
@@ -340,7 +340,7 @@ cdef class Delivery:
 
 @cython.final
 @cython.freelist(8)
-cdef class Told:
+cdef class Outcome:
     """What awaiting a Delivery with an outcome iterates over: nothing."""
 
     cdef Delivery delivery
@@ -351,23 +351,23 @@ cdef class Told:
     def __iter__(self):
         return self
 
-    def __next__(self):  # kn_set_send() puts _told_next() in its place
+    def __next__(self):  # kn_set_send() puts _outcome_next() in its place
         raise StopIteration(self.delivery.result())
 
 
-cdef int _told_send(object told, object value, PyObject **result) except -1:
-    outcome = (<Told>told).delivery.result()
+cdef int _outcome_send(object told, object value, PyObject **result) except -1:
+    outcome = (<Outcome>told).delivery.result()
     Py_INCREF(outcome)
     result[0] = <PyObject *>outcome
     return SEND_RETURN
 
 
-cdef PyObject *_told_next(object told) except? NULL:
-    PyErr_SetObject(StopIteration, (<Told>told).delivery.result())
+cdef PyObject *_outcome_next(object told) except? NULL:
+    PyErr_SetObject(StopIteration, (<Outcome>told).delivery.result())
     return NULL
 
 
-kn_set_send(<PyTypeObject *>Told, <void *>_told_send, <void *>_told_next)
+kn_set_send(<PyTypeObject *>Outcome, <void *>_outcome_send, <void *>_outcome_next)
 
 
 cdef class Sending:

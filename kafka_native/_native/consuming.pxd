@@ -38,7 +38,7 @@ cdef class ConsumerCore:
     cdef object _fatal_of  # () -> the exception that iteration raises for ever, or None
     cdef object _give_back  # (messages): they were taken, but couldn't be handed out
     cdef object _later  # what to do once the callback that runs now has returned, None
-    cdef Py_ssize_t _most  # max.poll.records
+    cdef Py_ssize_t _max  # max.poll.records
     cdef bint _keeps_batches  # they aren't opened: only relaying.take_batches() can have them
     cdef bint _closed
     cdef bint _woken  # wakeup() has been called, and nothing has returned for it yet
@@ -56,14 +56,14 @@ cdef class ConsumerCore:
     cdef void _own(self, kn_segment *segment) noexcept
     cdef kn_segment *_disown(self) noexcept
     cdef void _drop_segment(self) noexcept
-    cdef kn_segment *_lend(self, kn_record_reader *reader, bint *reading) noexcept
-    cdef int _lent(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
+    cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept
+    cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
     cdef int _check_opens(self) except -1
     cdef bint _next_segment(self) except -1
     cdef Message _one(self)
     cdef int _take(self, list into, Py_ssize_t most) except -1
-    cdef unsigned long _occupy(self)
-    cdef void _vacate(self, unsigned long before)
+    cdef unsigned long _acquire(self)
+    cdef void _release(self, unsigned long before)
     cdef bint _is_over(self)
     cdef int _gather(self, Taker taker, double timeout, bint first_will_do) except -1
     # The ones that only this module calls.

@@ -84,14 +84,14 @@ cdef class MessageTaker(Taker):
     """Collects Messages, for consume()."""
 
     cdef list messages
-    cdef Py_ssize_t most
+    cdef Py_ssize_t max
 
     cdef int take(self, ConsumerCore core) except -1:
         try:
-            core._take(self.messages, self.most)
+            core._take(self.messages, self.max)
         finally:
             self.in_hand = len(self.messages) > 0
-            self.enough = len(self.messages) == self.most
+            self.enough = len(self.messages) == self.max
         return 0
 
     cdef int give_back(self, ConsumerCore core) except -1:
@@ -112,7 +112,7 @@ cdef class ConsumerCore:
         self._check_usable = check_usable
         self._fatal_of = fatal_of
         self._give_back = give_back
-        self._most = most
+        self._max = most
         self._segments_end = -1
 
     def __dealloc__(self):
@@ -141,7 +141,7 @@ cdef class ConsumerCore:
         self._cursor = None
         self._batch = None
 
-    cdef kn_segment *_lend(self, kn_record_reader *reader, bint *reading) noexcept:
+    cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept:
         # Gives the segment being handed out to who takes on from there without the interpreter lock; NULL: there is none, or it is stale.
         cdef kn_segment *segment
         if self._segment != NULL and kn_segment_is_stale(self._segment):
@@ -155,7 +155,7 @@ cdef class ConsumerCore:
         self._batch = None
         return segment
 
-    cdef int _lent(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
+    cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
         # Takes it, or the one that came after it, back.
         self._own(segment)
         if segment == NULL:
@@ -354,13 +354,13 @@ cdef class ConsumerCore:
         # Not while another thread makes callbacks, which may give partitions away.
         return self._server == NOBODY or self._server == <unsigned long>PyThread_get_thread_ident()
 
-    cdef unsigned long _occupy(self):
+    cdef unsigned long _acquire(self):
         # For a while without the interpreter lock in which this thread takes: the others wait, as they do while it makes callbacks.
         cdef unsigned long before = self._server
         self._server = <unsigned long>PyThread_get_thread_ident()
         return before
 
-    cdef void _vacate(self, unsigned long before):
+    cdef void _release(self, unsigned long before):
         self._server = before
         if before == NOBODY and self._patient:
             self.engine.kick()
@@ -464,7 +464,7 @@ cdef class ConsumerCore:
     cdef list _collect(self, Py_ssize_t most, double timeout, bint first_will_do):
         cdef MessageTaker taker = MessageTaker.__new__(MessageTaker)
         taker.messages = []
-        taker.most = most
+        taker.max = most
         self._gather(taker, timeout, first_will_do)
         return taker.messages
 
@@ -523,7 +523,7 @@ cdef class ConsumerCore:
         """
         cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
         if num_messages is None:
-            return self._collect(self._most, timeout_s, True)
+            return self._collect(self._max, timeout_s, True)
         if not 0 <= num_messages <= 1000000:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         return self._collect(num_messages, timeout_s, False)

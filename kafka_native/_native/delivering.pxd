@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.engine cimport Engine
-from kafka_native._native.kn_engine cimport kn_batch, kn_chunk, kn_runs, kn_tally
+from kafka_native._native.kn_engine cimport kn_batch, kn_chunk, kn_runs, kn_delivery_counter
 from kafka_native._native.kn_records cimport kn_record, kn_record_reader
 from kafka_native._native.message cimport Batch, Message
 
@@ -36,7 +36,7 @@ cdef class Report:
     cdef kn_chunk *chunk  # its records
     cdef kn_record_reader reader
     cdef int32_t index  # of the next message
-    cdef int32_t token  # of the next message that may be a tally's row
+    cdef int32_t token  # of the next message that may be a counter's row
     cdef bint ready  # error and shared are there
     cdef object error
     cdef Batch shared  # by its Messages
@@ -63,8 +63,8 @@ cdef class DeliveryCore:
     cdef int _serve(self) except -1
     cdef int _serve_first(self, int64_t deadline) except -1
     cdef int _serve_report(self, Report report) except -1
-    cdef int _take_tally(self, kn_batch *ticket, ArrowReport report) except -1
-    cdef int _serve_tally(self, kn_batch *ticket, ArrowReport report) except -1
-    cdef int _end_tally(self, kn_tally *tally, ArrowReport report, int64_t rows, bint discard) except -1
+    cdef int _take_counter(self, kn_batch *completion, ArrowReport report) except -1
+    cdef int _serve_counter(self, kn_batch *completion, ArrowReport report) except -1
+    cdef int _end_counter(self, kn_delivery_counter *counter, ArrowReport report, int64_t rows, bint discard) except -1
     cdef object _refusal(self, int status, text=*, where=*)
     cdef _check_open(self)

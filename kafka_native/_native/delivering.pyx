@@ -35,7 +35,7 @@ cdef inline int32_t _slot_of(const void *token) noexcept:
 
 @cython.final
 cdef class CallbackTable:
-    """The callbacks of messages that are queued. The engine has tokens in their place, which are even, as those of a tally's rows aren't.
+    """The callbacks of messages that are queued. The engine has tokens in their place, which are even, as those of a counter's rows aren't.
 
     So the references are in a list, where the collector sees them: a message that is never reported keeps no cycle alive. The same callback for many messages
     has one slot. Thread: any, under the interpreter lock.
@@ -125,7 +125,7 @@ cdef class CallbackTable:
 @cython.final
 @cython.no_gc
 cdef class Report:
-    """A delivered batch whose messages are being reported, or the ticket of a tally. Several threads may be at it, each with a message of its own.
+    """A delivered batch whose messages are being reported, or the completion of a counter. Several threads may be at it, each with a message of its own.
 
     It has its place in the line before Python code runs for it: making a KafkaError, or any garbage collection, may let another thread in. Who finds it
     not `ready` makes it so, also when somebody else is about to.
@@ -161,7 +161,7 @@ cdef class Report:
         cdef kn_batch *batch = self.batch
         cdef int32_t partition = batch.partition
         cdef Batch shared
-        if batch.tally != NULL:
+        if batch.counter != NULL:
             self.ready = True
             return 0
         if self.chunk == NULL and batch.plain != NULL:
@@ -176,7 +176,7 @@ cdef class Report:
         if batch.opaques != NULL:
             self.take_tokens(core, error)
         if self.chunk == NULL:
-            # Nothing but rows of tallies: they have been told.
+            # Nothing but rows of counters: they have been told.
             if self.batch != NULL:
                 self.index = batch.writer.record_count
             self.ready = True
@@ -198,9 +198,9 @@ cdef class Report:
         return 0
 
     cdef int take_tokens(self, DeliveryCore core, error) except -1:
-        # Tells the rows among the messages to their tallies. Each token is taken before anything is made for it, which may let another thread in: so
-        # none is told twice, and a tally lives until the last one was.
-        cdef kn_tally *tally
+        # Tells the rows among the messages to their counters. Each token is taken before anything is made for it, which may let another thread in: so
+        # none is told twice, and a counter lives until the last one was.
+        cdef kn_delivery_counter *counter
         cdef void *token
         while self.batch != NULL and self.token < self.batch.writer.record_count:
             token = self.batch.opaques[self.token]
@@ -208,13 +208,13 @@ cdef class Report:
             if not kn_token_is(token):
                 continue
             self.batch.opaques[self.token - 1] = KN_TOKEN_TAKEN
-            tally = kn_tally_of(core.engine.engine, token)
-            if tally == NULL:
+            counter = kn_delivery_counter_of(core.engine.engine, token)
+            if counter == NULL:
                 continue
-            report = None if error is None else core._callbacks.objects[_slot_of(tally.binding)]
+            report = None if error is None else core._callbacks.objects[_slot_of(counter.binding)]
             if report is not None:
                 (<ArrowReport>report).add(kn_token_row(token), error)
-            kn_tally_settle(tally, 1, error is None)
+            kn_delivery_counter_settle(counter, 1, error is None)
         return 0
 
     cdef Message message(self, int32_t index, const uint8_t *start, kn_record *record):
@@ -305,10 +305,10 @@ cdef class DeliveryCore:
         cdef bint quiet = self.engine.engine.config.report_errors_only and report.error is None
         while report.batch != NULL and report.index < batch.writer.record_count:
             index = report.index
-            if batch.tally != NULL:
+            if batch.counter != NULL:
                 report.index = 1
                 served = 1
-                self._serve_tally(batch, self._callbacks.take(batch.tally.binding))
+                self._serve_counter(batch, self._callbacks.take(batch.counter.binding))
                 continue
             if not may_make_message():
                 raise MemoryError  # before anything of this one is taken
@@ -334,18 +334,18 @@ cdef class DeliveryCore:
             served = 1
         return served
 
-    cdef int _take_tally(self, kn_batch *ticket, ArrowReport report) except -1:
-        # Fills the report of a tally that is done; there is no tally any more.
-        cdef kn_tally *tally = ticket.tally
+    cdef int _take_counter(self, kn_batch *completion, ArrowReport report) except -1:
+        # Fills the report of a counter that is done; there is no counter any more.
+        cdef kn_delivery_counter *counter = completion.counter
         if report is not None:
-            report.delivered = tally.delivered
-            report.placed = list_of_runs(&tally.runs)
-        kn_tally_free(tally)
+            report.delivered = counter.delivered
+            report.placed = list_of_runs(&counter.runs)
+        kn_delivery_counter_free(counter)
         return 0
 
-    cdef int _serve_tally(self, kn_batch *ticket, ArrowReport report) except -1:
-        # The one callback of a produce_arrow(). The tally goes first: the callback may let another thread finish the ticket.
-        self._take_tally(ticket, report)
+    cdef int _serve_counter(self, kn_batch *completion, ArrowReport report) except -1:
+        # The one callback of a produce_arrow(). The counter goes first: the callback may let another thread finish the completion.
+        self._take_counter(completion, report)
         if report is None:
             return 0  # close() was faster
         callback = report.callback
@@ -353,25 +353,25 @@ cdef class DeliveryCore:
         callback(report)
         return 0
 
-    cdef int _end_tally(self, kn_tally *tally, ArrowReport report, int64_t rows, bint discard) except -1:
+    cdef int _end_counter(self, kn_delivery_counter *counter, ArrowReport report, int64_t rows, bint discard) except -1:
         # No row comes any more. The report comes when the last one has an outcome, which may be now. `discard`: unless there was none at all.
-        cdef kn_batch *ticket = tally.ticket
+        cdef kn_batch *completion = counter.completion
         report.rows = rows
         if discard and rows == 0:
-            self._callbacks.take(tally.binding)
-            kn_tally_discard(tally)
+            self._callbacks.take(counter.binding)
+            kn_delivery_counter_discard(counter)
             return 0
-        if not kn_tally_close(tally):
+        if not kn_delivery_counter_close(counter):
             return 0
         if not self._last_served:
-            kn_queue_push(&self.engine.engine.deliveries, &ticket.node)
+            kn_queue_push(&self.engine.engine.deliveries, &completion.node)
             return 0
         # close() in another thread has made its last callback: nobody else will make this one.
         try:
-            self._callbacks.take(tally.binding)
-            self._serve_tally(ticket, report)
+            self._callbacks.take(counter.binding)
+            self._serve_counter(completion, report)
         finally:
-            kn_engine_delivered(self.engine.engine, ticket)
+            kn_engine_delivered(self.engine.engine, completion)
         return 0
 
     def poll(self, double timeout=-1):
@@ -501,7 +501,7 @@ cdef class DeliveryCore:
         """Drops the reports that nobody serves any more, and every callback: nothing is called."""
         cdef Report report
         cdef kn_batch *batch
-        cdef kn_tally *tally
+        cdef kn_delivery_counter *counter
         cdef int32_t i, served
         while self.engine is not None and self.engine.engine != NULL:
             if self._reports:
@@ -514,14 +514,14 @@ cdef class DeliveryCore:
                 batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
             if batch == NULL:
                 break
-            if batch.tally != NULL and served == 0:
-                kn_tally_free(batch.tally)
+            if batch.counter != NULL and served == 0:
+                kn_delivery_counter_free(batch.counter)
             if batch.opaques != NULL:
                 for i in range(batch.writer.record_count):
                     if kn_token_is(batch.opaques[i]):
-                        tally = kn_tally_of(self.engine.engine, batch.opaques[i])
-                        if tally != NULL:
-                            kn_tally_settle(tally, 1, 0)
+                        counter = kn_delivery_counter_of(self.engine.engine, batch.opaques[i])
+                        if counter != NULL:
+                            kn_delivery_counter_settle(counter, 1, 0)
             kn_engine_delivered(self.engine.engine, batch)
         self._callbacks.clear()
 

@@ -474,13 +474,13 @@ cdef class Engine:
         self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,
                                      KN_REQUEST_HANDSHAKE if handshake else 0, data, len(body), token, timeout_ms))
 
-    def beat(self, int handle, int generation, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
-             uint64_t token, int interval_ms, int timeout_ms):
+    def heartbeat(self, int handle, int generation, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
+                  uint64_t token, int interval_ms, int timeout_ms):
         """Has the broker's thread send this request every ``interval_ms`` on this connection (the first one after as long), without Python.
 
         A later one replaces it. Each outcome whose body differs from the one before is one REPLY event with ``token``; one with a status is its last.
         """
-        cdef kn_beat_plan plan
+        cdef kn_heartbeat_plan plan
         plan.api_key = api_key
         plan.api_version = api_version
         plan.request_flexible = request_flexible
@@ -490,11 +490,11 @@ cdef class Engine:
         plan.token = token
         plan.interval_ms = interval_ms
         plan.timeout_ms = timeout_ms
-        self._check(kn_engine_beat(self._alive(), handle, generation, &plan))
+        self._check(kn_engine_heartbeat(self._alive(), handle, generation, &plan))
 
-    def stop_beat(self, int handle):
-        """Ends `beat()`; the outcome of what is in flight is still told."""
-        self._check(kn_engine_stop_beat(self._alive(), handle))
+    def stop_heartbeat(self, int handle):
+        """Ends `heartbeat()`; the outcome of what is in flight is still told."""
+        self._check(kn_engine_stop_heartbeat(self._alive(), handle))
 
     def broker_open(self, int handle, int generation, int produce_version, int fetch_version):
         """The handshake on this connection is done: data may flow, in these versions (-1: the broker has none)."""
@@ -791,5 +791,5 @@ def live_objects():
         "cursors": kn_cursor_live(),
         "engines": kn_engine_live(),
         "segments": kn_segment_live(),
-        "tallies": kn_tally_live(),
+        "counters": kn_delivery_counter_live(),
     }

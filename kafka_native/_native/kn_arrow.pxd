@@ -1,7 +1,7 @@
 # The Arrow C data and stream interfaces, and what the bindings call of csrc/arrow. Comments, threads and owners are in the headers.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_engine cimport kn_engine, kn_queue, kn_segment, kn_tally, kn_topic
+from kafka_native._native.kn_engine cimport kn_engine, kn_queue, kn_segment, kn_delivery_counter, kn_topic
 from kafka_native._native.kn_records cimport kn_pool, kn_record_reader
 
 
@@ -136,7 +136,7 @@ cdef extern from "arrow/rows.h" nogil:
         kn_topic *topic
         int32_t partition
         int64_t timestamp_ms
-        kn_tally *tally
+        kn_delivery_counter *counter
         int64_t length
         int64_t at
         int64_t before

@@ -187,8 +187,8 @@ cdef extern from "engine/connection.h" nogil:
         kn_tls *tls
         kn_proxy *proxy
 
-cdef extern from "engine/beat.h" nogil:
-    struct kn_beat_plan:
+cdef extern from "engine/heartbeat.h" nogil:
+    struct kn_heartbeat_plan:
         int16_t api_key
         int16_t api_version
         int request_flexible
@@ -198,7 +198,7 @@ cdef extern from "engine/beat.h" nogil:
         uint64_t token
         int32_t interval_ms
         int32_t timeout_ms
-    long kn_beat_live()
+    long kn_heartbeat_live()
 
 cdef extern from "base/runs.h" nogil:
     struct kn_run:
@@ -209,32 +209,32 @@ cdef extern from "base/runs.h" nogil:
         kn_run *runs
         int64_t count
 
-cdef extern from "engine/tally.h" nogil:
+cdef extern from "engine/delivery_counter.h" nogil:
     enum:
-        KN_TALLY_ROWS_MAX
-    struct kn_tally:
+        KN_DELIVERY_COUNTER_ROWS_MAX
+    struct kn_delivery_counter:
         void *binding
-        kn_batch *ticket
+        kn_batch *completion
         int keeps_runs
         kn_runs runs
         int64_t delivered
     void *KN_TOKEN_TAKEN
     int kn_token_is(const void *opaque)
     int64_t kn_token_row(const void *opaque)
-    kn_tally *kn_tally_new(kn_engine *engine, void *binding)
-    void kn_tally_free(kn_tally *tally)
-    kn_tally *kn_tally_of(kn_engine *engine, const void *token)
-    void kn_tally_begin(kn_tally *tally, int64_t rows)
-    void kn_tally_settle(kn_tally *tally, int64_t rows, int64_t delivered)
-    int kn_tally_close(kn_tally *tally)
-    void kn_tally_discard(kn_tally *tally)
-    long kn_tally_live()
+    kn_delivery_counter *kn_delivery_counter_new(kn_engine *engine, void *binding)
+    void kn_delivery_counter_free(kn_delivery_counter *counter)
+    kn_delivery_counter *kn_delivery_counter_of(kn_engine *engine, const void *token)
+    void kn_delivery_counter_begin(kn_delivery_counter *counter, int64_t rows)
+    void kn_delivery_counter_settle(kn_delivery_counter *counter, int64_t rows, int64_t delivered)
+    int kn_delivery_counter_close(kn_delivery_counter *counter)
+    void kn_delivery_counter_discard(kn_delivery_counter *counter)
+    long kn_delivery_counter_live()
 
 cdef extern from "engine/accumulator.h" nogil:
     struct kn_batch:
         kn_list node
         kn_topic *topic
-        kn_tally *tally
+        kn_delivery_counter *counter
         kn_buffer *plain
         kn_buffer *wire
         kn_batch_writer writer
@@ -328,7 +328,7 @@ cdef extern from "engine/relay.h" nogil:
     struct kn_relay:
         kn_topic *topic
         int32_t partition
-        kn_tally *tally
+        kn_delivery_counter *counter
         int64_t rows
         int64_t bytes
         kn_runs runs
@@ -413,8 +413,8 @@ cdef extern from "engine/engine.h" nogil:
     kn_broker *kn_engine_broker(kn_engine *engine, int32_t handle)
     int kn_engine_submit(kn_engine *engine, int32_t handle, int32_t generation, int16_t api_key, int16_t api_version, int request_flexible,
                          int reply_flexible, uint8_t flags, const uint8_t *body, size_t body_bytes, uint64_t token, int64_t timeout_ms)
-    int kn_engine_beat(kn_engine *engine, int32_t handle, int32_t generation, const kn_beat_plan *plan)
-    int kn_engine_stop_beat(kn_engine *engine, int32_t handle)
+    int kn_engine_heartbeat(kn_engine *engine, int32_t handle, int32_t generation, const kn_heartbeat_plan *plan)
+    int kn_engine_stop_heartbeat(kn_engine *engine, int32_t handle)
     int kn_engine_broker_open(kn_engine *engine, int32_t handle, int32_t generation, int16_t produce_version, int16_t fetch_version)
     int kn_engine_broker_hold(kn_engine *engine, int32_t handle, int32_t generation)
     int kn_engine_broker_close(kn_engine *engine, int32_t handle, int32_t generation, int status)

@@ -120,7 +120,7 @@ cdef extern from "records/batch_writer.h" nogil:
                                int32_t key_bytes, const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
                                size_t headers_bytes, int32_t header_count)
     uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value, int32_t value_bytes)
-    void kn_batch_seal(kn_buffer *buffer, const kn_batch_writer *writer, const kn_batch_meta *meta)
+    void kn_batch_close(kn_buffer *buffer, const kn_batch_writer *writer, const kn_batch_meta *meta)
 
 cdef extern from "records/batch_reader.h" nogil:
     struct kn_batch_view:

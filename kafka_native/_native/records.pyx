@@ -31,7 +31,7 @@ from kafka_native._native.kn_records cimport (
     KN_ERR_UNSUPPORTED,
     KN_OK,
     kn_batch_meta,
-    kn_batch_seal,
+    kn_batch_close,
     kn_batch_view,
     kn_batch_view_check,
     kn_batch_view_next,
@@ -639,7 +639,7 @@ def encode_batch(records, *, str codec="none", int level=-1, int64_t base_offset
         meta.producer_id = producer_id
         meta.producer_epoch = producer_epoch
         meta.base_sequence = base_sequence
-        kn_batch_seal(buffer, &writer, &meta)
+        kn_batch_close(buffer, &writer, &meta)
         return PyBytes_FromStringAndSize(<char *>buffer.data, <Py_ssize_t>buffer.size_bytes)
     finally:
         kn_buffer_give(buffer)
@@ -669,7 +669,7 @@ def encode_message_set(records, *, int magic, str codec="none", int level=-1, in
         append_all(&writer, &plain, records)
         view.last_offset = 0
         meta = kn_batch_meta(0, -1, 0, -1, -1, -1)
-        kn_batch_seal(plain, &writer, &meta)
+        kn_batch_close(plain, &writer, &meta)
         span = kn_span_of(plain.data, plain.size_bytes)
         form = kn_legacy_form(<int8_t>magic, <int8_t>which, &chosen(python_codecs).codecs[which], level, base_offset)
         out = kn_buffer_take(NULL, plain.size_bytes)

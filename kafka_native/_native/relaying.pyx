@@ -119,11 +119,11 @@ cdef class Relay:
         self.relay.topic = self.topic.topic
         self.relay.partition = partition
         binding = core._callbacks.hold(self.report)
-        self.relay.tally = kn_tally_new(core.engine.engine, binding)
-        if self.relay.tally == NULL:
+        self.relay.counter = kn_delivery_counter_new(core.engine.engine, binding)
+        if self.relay.counter == NULL:
             core._callbacks.take(binding)
             raise MemoryError
-        self.relay.tally.keeps_runs = 1
+        self.relay.counter.keeps_runs = 1
         self.core = core
         core.engine.users += 1  # until close()
 
@@ -143,7 +143,7 @@ cdef class Relay:
     cdef int _check(self) except -1:
         if self.running:
             raise RuntimeError("another thread is at it")
-        if self.relay.tally == NULL:
+        if self.relay.counter == NULL:
             raise RuntimeError("the relay is closed")
         self.core._check_open()
         return 0
@@ -176,13 +176,13 @@ cdef class Relay:
 
     def close(self):
         """No batch comes any more: what is at hand is dropped, what is queued is sent. Harmless when called twice."""
-        cdef kn_tally *tally = self.relay.tally
-        if tally == NULL or self.running:
+        cdef kn_delivery_counter *counter = self.relay.counter
+        if counter == NULL or self.running:
             return
-        self.relay.tally = NULL
+        self.relay.counter = NULL
         kn_relay_give(&self.relay, NULL, 0, 0)
         if self.core.engine.engine != NULL:  # else it went with it
-            self.core._end_tally(tally, self.report, self.relay.rows, True)
+            self.core._end_counter(counter, self.report, self.relay.rows, True)
         self.core.engine.unuse()
 
     @property

@@ -39,7 +39,7 @@ cdef extern from "engine/stats.h" nogil:
     struct kn_client_snapshot:
         int64_t replyq, msg_cnt, msg_size, msg_max, msg_size_max, tx, tx_bytes, rx, rx_bytes, txmsgs, txmsg_bytes, rxmsgs, rxmsg_bytes
     struct kn_mean_snapshot:
-        int64_t count, sum, most
+        int64_t count, sum, max
     void kn_stats_means(kn_broker *broker, kn_mean_snapshot *snapshots)
     void kn_stats_broker(kn_broker *broker, int64_t now_us, int end, kn_broker_snapshot *snapshot)
     void kn_stats_topic(kn_topic *topic, int64_t now_us, int end, kn_topic_snapshot *snapshot)
@@ -113,14 +113,14 @@ def set_measured(Engine engine not None, bint on):
 
 
 def means_snapshot(Engine engine not None, int handle):
-    """(count, sum, most) in microseconds: ages of batches that left the queue, then how long Produce, Fetch and other requests took.
+    """(count, sum, max) in microseconds: ages of batches that left the queue, then how long Produce, Fetch and other requests took.
 
-    Counts and sums only rise; ``most`` is of what came since the snapshot before.
+    Counts and sums only rise; ``max`` is of what came since the snapshot before.
     """
     cdef kn_mean_snapshot[KN_MEAN_KINDS] found
     cdef kn_mean_snapshot *each = found
     kn_stats_means(_broker(engine, handle), each)
-    return [(each[kind].count, each[kind].sum, each[kind].most) for kind in range(KN_MEAN_KINDS)]
+    return [(each[kind].count, each[kind].sum, each[kind].max) for kind in range(KN_MEAN_KINDS)]
 
 
 def idle_us(Engine engine not None):

@@ -260,8 +260,8 @@ _OF_BOTH: Final = {
     "retry.backoff.max.ms": _at(
         f"{_TIME}test_pauses_between_retries_end_at_the_most",
         "csrc/engine/produce_request.c::retry_backoff_max_ms",
-        "kafka_native/control/consuming.py::retry_most_s",
-        "kafka_native/control/metadata.py::fast_most_s",
+        "kafka_native/control/consuming.py::retry_max_s",
+        "kafka_native/control/metadata.py::fast_max_s",
     ),
     "client.dns.lookup": _at(
         f"{_SOCKETS}test_bootstrap_servers_are_known_by_their_own_names_where_asked", "kafka_native/client.py"
@@ -313,9 +313,9 @@ _OF_PRODUCERS: Final = {
         "csrc/test_sender.c::test_unsent_requests_are_limited_where_asked",
         "csrc/engine/sender.c::backpressure_requests",
     ),
-    "compression.codec": _at("client/test_codecs.py::test_round_trip", "csrc/engine/batch_seal.c::codec"),
+    "compression.codec": _at("client/test_codecs.py::test_round_trip", "csrc/engine/batch_encoder.c::codec"),
     "compression.level": _at(
-        f"{_WIRE}test_compression_level_makes_batches_smaller", "csrc/engine/batch_seal.c::codec_level"
+        f"{_WIRE}test_compression_level_makes_batches_smaller", "csrc/engine/batch_encoder.c::codec_level"
     ),
     "batch.num.messages": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/engine/accumulator.c::batch_messages"),
     "batch.size": _at(f"{_WIRE}test_batches_end_at_the_limit", "csrc/engine/accumulator.c::batch_bytes"),

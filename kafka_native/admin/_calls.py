@@ -14,8 +14,8 @@ from kafka_native._native.engine import exits_elsewhere
 from kafka_native.admin._checks import checked_timeout, wire_ms
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
-from kafka_native.control.errands import MOST_BYTES, UNANSWERED, Errand, Settle, Steps, size_of
 from kafka_native.control.main_thread import end_of
+from kafka_native.control.operations import REQUEST_MAX_BYTES, UNANSWERED, Operation, Settle, Steps, size_of
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 K = TypeVar("K", bound=Hashable)
-StepsOf: TypeAlias = Callable[[Callable[[list[Any]], Request], dict[Any, Any], Settle, Errand], Steps[None]]
+StepsOf: TypeAlias = Callable[[Callable[[list[Any]], Request], dict[Any, Any], Settle, Operation], Steps[None]]
 
 CLOSED_TEXT = "AdminClient has been closed"
 
@@ -95,7 +95,7 @@ class Calls:
     def _use(self, client: Client) -> None:
         self._client = client
         self._timeout_s = client.config.integer("socket.timeout.ms") / 1000
-        self._errands = client.errands()
+        self._operations = client.operations()
 
     def metrics(self) -> ClientMetrics:
         """What this client has counted; see `Producer.metrics`."""
@@ -182,11 +182,11 @@ class Calls:
     def _begin(
         self, items: list[tuple[K, Any]], make: Callable[[list[Any]], Request], steps_of: StepsOf, timeout_s: float
     ) -> dict[K, Future[Any]]:
-        """A future a key, and the errand that completes them.
+        """A future a key, and the operation that completes them.
 
         :param items: Keys, and what they stand for in a request.
         :param make: The request for some of these.
-        :param steps_of: The errand: ``steps_of(make, {key: item}, settle, errand)``, whose ``make`` is given keys.
+        :param steps_of: The operation: ``steps_of(make, {key: item}, settle, operation)``; ``make`` is given keys.
         """
         self._check_open()
         futures: dict[K, Future[Any]] = {key: new_future(deadlines.Future) for key, _ in items}
@@ -211,8 +211,8 @@ class Calls:
         def make_of(keys: list[K]) -> Request:
             return make([wanted[key] for key in keys])
 
-        def steps(errand: Errand) -> Steps[None]:
-            yield from steps_of(make_of, wanted, settle, errand)
+        def steps(operation: Operation) -> Steps[None]:
+            yield from steps_of(make_of, wanted, settle, operation)
             end(KafkaException(UNANSWERED))
 
         if wanted:
@@ -220,10 +220,10 @@ class Calls:
         return dict(futures)  # the caller's own, to change as it likes
 
     def _post(
-        self, steps: Callable[[Errand], Steps[None]], timeout_s: float, end: Callable[[BaseException], None]
+        self, steps: Callable[[Operation], Steps[None]], timeout_s: float, end: Callable[[BaseException], None]
     ) -> None:
         deadline = end_of(timeout_s)
-        self._client.main.post(partial(self._errands.begin, steps, deadline, end))
+        self._client.main.post(partial(self._operations.begin, steps, deadline, end))
         if self._client.closed:  # meanwhile: the thread may have ended before it came to this
             end(KafkaException(KafkaError(KafkaError._DESTROY, CLOSED_TEXT)))
 
@@ -238,8 +238,8 @@ def _refusal(make: Callable[[list[Any]], Request], item: Any, count: int) -> Kaf
         size = size_of(make([item]))
     except ProtocolError as error:
         return KafkaError(KafkaError._INVALID_ARG, str(error))
-    if size > MOST_BYTES:
-        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, f"a request of {size} bytes, brokers take {MOST_BYTES}")
+    if size > REQUEST_MAX_BYTES:
+        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, f"a request of {size} bytes, brokers take {REQUEST_MAX_BYTES}")
     return None
 
 

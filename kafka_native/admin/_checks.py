@@ -22,7 +22,7 @@ from kafka_native.types import OFFSET_INVALID, ConsumerGroupTopicPartitions, Top
 V = TypeVar("V")
 
 INT32_MAX = 0x7FFFFFFF
-ITERATIONS_MOST = 1_000_000
+ITERATIONS_MAX = 1_000_000
 """Of a SCRAM credential; more would keep the caller for minutes."""
 
 
@@ -213,7 +213,7 @@ def _check_upsertion(upsertion: UserScramCredentialUpsertion) -> None:
         raise TypeError("Expected credential_info to be ScramCredentialInfo Type")
     if isinstance(info.iterations, bool) or not isinstance(info.iterations, int):
         raise TypeError("Iterations should be an integer")
-    if not 1 <= info.iterations <= ITERATIONS_MOST:
-        raise ValueError(f"Iterations should be positive, and at most {ITERATIONS_MOST}")
+    if not 1 <= info.iterations <= ITERATIONS_MAX:
+        raise ValueError(f"Iterations should be positive, and at most {ITERATIONS_MAX}")
     if not isinstance(info.mechanism, ScramMechanism):
         raise TypeError("Expected the mechanism to be ScramMechanism Type")

@@ -6,8 +6,8 @@ import warnings
 from concurrent.futures import Future
 from functools import partial
 
-from kafka_native.admin import _config_errands as config_errands
-from kafka_native.admin import _topic_errands as topic_errands
+from kafka_native.admin import _config_operations as config_operations
+from kafka_native.admin import _topic_operations as topic_operations
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import broker_id, flag, list_of, set_of
 from kafka_native.admin._cluster import DescribeClusterResult
@@ -59,8 +59,8 @@ class ClusterCalls(Calls):
         """
         operations = flag("include_authorized_operations", include_authorized_operations)
         fenced = flag("include_fenced_brokers", include_fenced_brokers)
-        make = partial(topic_errands.ask_cluster, operations, fenced)
-        steps_of = partial(topic_errands.describe_cluster, operations, fenced)
+        make = partial(topic_operations.ask_cluster, operations, fenced)
+        steps_of = partial(topic_operations.describe_cluster, operations, fenced)
         return self._begin([(None, None)], make, steps_of, self._request_timeout(request_timeout))[None]
 
     def describe_configs(
@@ -79,9 +79,9 @@ class ClusterCalls(Calls):
         :param broker: The broker to ask for all of them; -1: whoever it belongs to.
         :return: A future a resource: its settings by name.
         """
-        items = [(each, config_errands.described(each)) for each in list_of(resources, ConfigResource)]
-        steps_of = partial(config_errands.of_resources, broker_id(broker))
-        make = partial(config_errands.describe_configs, flag("include_documentation", include_documentation))
+        items = [(each, config_operations.described(each)) for each in list_of(resources, ConfigResource)]
+        steps_of = partial(config_operations.of_resources, broker_id(broker))
+        make = partial(config_operations.describe_configs, flag("include_documentation", include_documentation))
         return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     def alter_configs(
@@ -102,9 +102,9 @@ class ClusterCalls(Calls):
         """
         text = "alter_configs has been deprecated. Use incremental_alter_configs instead."
         warnings.warn(text, DeprecationWarning, stacklevel=2)
-        items = [(each, config_errands.replaced(each)) for each in list_of(resources, ConfigResource)]
-        make = partial(config_errands.alter_configs, bool(validate_only))
-        steps_of = partial(config_errands.of_resources, broker_id(broker))
+        items = [(each, config_operations.replaced(each)) for each in list_of(resources, ConfigResource)]
+        make = partial(config_operations.alter_configs, bool(validate_only))
+        steps_of = partial(config_operations.of_resources, broker_id(broker))
         return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     def incremental_alter_configs(
@@ -123,9 +123,9 @@ class ClusterCalls(Calls):
         :param broker: The broker to ask; -1: whoever it belongs to.
         :return: A future a resource: None when it is done.
         """
-        items = [(each, config_errands.altered(each)) for each in list_of(resources, ConfigResource)]
-        make = partial(config_errands.incremental_alter_configs, bool(validate_only))
-        steps_of = partial(config_errands.of_resources, broker_id(broker))
+        items = [(each, config_operations.altered(each)) for each in list_of(resources, ConfigResource)]
+        make = partial(config_operations.incremental_alter_configs, bool(validate_only))
+        steps_of = partial(config_operations.of_resources, broker_id(broker))
         return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     def list_config_resources(
@@ -138,9 +138,9 @@ class ClusterCalls(Calls):
         :return: One future: the resources; a kind that only a newer broker knows is UNKNOWN.
         """
         kinds = set_of("config_resource_types", config_resource_types, ResourceType)
-        unfit = sorted(each.name for each in kinds if each not in config_errands.ON_WIRE)
+        unfit = sorted(each.name for each in kinds if each not in config_operations.ON_WIRE)
         if unfit:
             raise ValueError(f"{unfit[0]} is no kind of what has settings")
         items = [(None, list(kinds))]
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, config_errands.ask_resources, config_errands.list_resources, timeout_s)[None]
+        return self._begin(items, config_operations.ask_resources, config_operations.list_resources, timeout_s)[None]

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, overload
 
-from kafka_native.admin import _group_errands as group_errands
-from kafka_native.admin import _offset_errands as offset_errands
+from kafka_native.admin import _group_operations as group_operations
+from kafka_native.admin import _offset_operations as offset_operations
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import (
     check_partitions,
@@ -62,7 +62,7 @@ class GroupCalls(Calls):
         if group is not None and not isinstance(group, str):
             raise TypeError(f"group must be a str or None, not {type(group).__name__}")
         make = _listing(states, types)
-        return self._begin([(None, None)], make, partial(group_errands.describe_all, group), seconds(timeout))[None]
+        return self._begin([(None, None)], make, partial(group_operations.describe_all, group), seconds(timeout))[None]
 
     def list_consumer_groups(
         self,
@@ -78,8 +78,8 @@ class GroupCalls(Calls):
         :return: One future: the groups, and an error for each broker that didn't answer.
         """
         make = _listing(states, types)
-        others = frozenset(name for kind, name in group_errands.OTHERS.items() if kind in (types or ()))
-        steps_of = partial(group_errands.list_consumer_groups, group_errands.OF_CONSUMERS | others)
+        others = frozenset(name for kind, name in group_operations.OTHERS.items() if kind in (types or ()))
+        steps_of = partial(group_operations.list_consumer_groups, group_operations.OF_CONSUMERS | others)
         return self._begin([(None, None)], make, steps_of, self._request_timeout(request_timeout))[None]
 
     def describe_consumer_groups(
@@ -93,8 +93,8 @@ class GroupCalls(Calls):
         """
         operations = flag("include_authorized_operations", include_authorized_operations)
         groups = [(each, each) for each in list_of(group_ids, str)]
-        make = partial(group_errands.describe_groups, operations)
-        steps_of = partial(group_errands.describe_consumer_groups, operations)
+        make = partial(group_operations.describe_groups, operations)
+        steps_of = partial(group_operations.describe_consumer_groups, operations)
         return self._begin(groups, make, steps_of, self._request_timeout(request_timeout))
 
     def delete_consumer_groups(self, group_ids: list[str], *, request_timeout: float = -1) -> dict[str, Future[None]]:
@@ -105,7 +105,7 @@ class GroupCalls(Calls):
         """
         groups = [(each, each) for each in list_of(group_ids, str)]
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(groups, group_errands.delete_groups, group_errands.delete_consumer_groups, timeout_s)
+        return self._begin(groups, group_operations.delete_groups, group_operations.delete_consumer_groups, timeout_s)
 
     def list_consumer_group_offsets(
         self,
@@ -121,10 +121,10 @@ class GroupCalls(Calls):
         :return: A future by each group's id. A partition without an offset has OFFSET_INVALID.
         """
         groups = offsets_of_groups(list_consumer_group_offsets_request, "listing")
-        make = partial(offset_errands.fetch_offsets, flag("require_stable", require_stable))
+        make = partial(offset_operations.fetch_offsets, flag("require_stable", require_stable))
         timeout_s = self._request_timeout(request_timeout)
         items = [(each.group_id, once(each)) for each in groups]
-        return self._begin(items, make, offset_errands.list_consumer_group_offsets, timeout_s)
+        return self._begin(items, make, offset_operations.list_consumer_group_offsets, timeout_s)
 
     def alter_consumer_group_offsets(
         self,
@@ -139,10 +139,10 @@ class GroupCalls(Calls):
             UNKNOWN_MEMBER_ID while the group has members.
         """
         group = one_group(alter_consumer_group_offsets_request)
-        make = offset_errands.commit_offsets
+        make = offset_operations.commit_offsets
         timeout_s = self._request_timeout(request_timeout)
         items = [(group.group_id, once(group))]
-        return self._begin(items, make, offset_errands.alter_consumer_group_offsets, timeout_s)
+        return self._begin(items, make, offset_operations.alter_consumer_group_offsets, timeout_s)
 
     def delete_consumer_group_offsets(
         self, group_id: str, partitions: list[TopicPartition], *, request_timeout: float = -1
@@ -157,8 +157,8 @@ class GroupCalls(Calls):
         group, asked = group_name(group_id), list_of(partitions, TopicPartition)
         check_partitions(asked)
         timeout_s = self._request_timeout(request_timeout)
-        make = partial(offset_errands.forget_offsets, group)
-        steps_of = partial(offset_errands.delete_consumer_group_offsets, group)
+        make = partial(offset_operations.forget_offsets, group)
+        steps_of = partial(offset_operations.delete_consumer_group_offsets, group)
         return self._begin([(each, each) for each in asked], make, steps_of, timeout_s)
 
     @overload
@@ -186,14 +186,14 @@ class GroupCalls(Calls):
         if reason is not None and not isinstance(reason, str):
             raise TypeError(f"reason must be a str or None, not {type(reason).__name__}")
         if members is None:
-            make = partial(group_errands.some_members, group, reason)
-            steps_of = partial(group_errands.remove_all_members, group, reason)
+            make = partial(group_operations.some_members, group, reason)
+            steps_of = partial(group_operations.remove_all_members, group, reason)
             return self._begin([(None, None)], make, steps_of, timeout_s)[None]
         items = [(each, each) for each in list_of(members, str)]
         if not all(name for name, _ in items):
             raise ValueError("a group.instance.id cannot be empty")
-        make = partial(group_errands.static_members, group, reason)
-        return self._begin(items, make, partial(group_errands.remove_members, group), timeout_s)
+        make = partial(group_operations.static_members, group, reason)
+        return self._begin(items, make, partial(group_operations.remove_members, group), timeout_s)
 
 
 def _listing(
@@ -203,5 +203,5 @@ def _listing(
     kinds = set_of("types", types, ConsumerGroupType)
     if ConsumerGroupType.UNKNOWN in kinds:
         raise ValueError("UNKNOWN type is not allowed")
-    state_names = [group_errands.STATE_NAMES[each] for each in set_of("states", states, ConsumerGroupState)]
-    return partial(group_errands.list_groups, state_names, [group_errands.TYPE_NAMES[each] for each in kinds])
+    state_names = [group_operations.STATE_NAMES[each] for each in set_of("states", states, ConsumerGroupState)]
+    return partial(group_operations.list_groups, state_names, [group_operations.TYPE_NAMES[each] for each in kinds])

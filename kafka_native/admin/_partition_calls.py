@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_native.admin import _partition_errands as partition_errands
+from kafka_native.admin import _partition_operations as partition_operations
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import check_partitions, flag, list_of, node_id
 from kafka_native.admin._partitions import (
@@ -91,9 +91,9 @@ class PartitionCalls(Calls):
                 raise TypeError(f"expected a NewPartitionReassignment or None, not {type(each).__name__}")
         allowed = flag("allow_replication_factor_change", allow_replication_factor_change)
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(partition_errands.reassign, allowed, timeout_ms)
+        make = partial(partition_operations.reassign, allowed, timeout_ms)
         items = [(place, (place, new)) for place, new in reassignments.items()]
-        return self._begin(items, make, partition_errands.alter_reassignments, timeout_s)
+        return self._begin(items, make, partition_operations.alter_reassignments, timeout_s)
 
     def list_partition_reassignments(
         self,
@@ -110,8 +110,8 @@ class PartitionCalls(Calls):
         wanted = None if partitions is None else list_of(partitions, TopicPartition, least=0)
         check_partitions(wanted or ())
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(partition_errands.ask_reassignments, timeout_ms)
-        return self._begin([(None, wanted)], make, partition_errands.list_reassignments, timeout_s)[None]
+        make = partial(partition_operations.ask_reassignments, timeout_ms)
+        return self._begin([(None, wanted)], make, partition_operations.list_reassignments, timeout_s)[None]
 
     def describe_log_dirs(
         self, brokers: list[int], *, request_timeout: float = -1
@@ -123,7 +123,7 @@ class PartitionCalls(Calls):
         """
         items = [(number, number) for number in map(node_id, list_of(brokers, int))]
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, partition_errands.ask_log_dirs, partition_errands.describe_log_dirs, timeout_s)
+        return self._begin(items, partition_operations.ask_log_dirs, partition_operations.describe_log_dirs, timeout_s)
 
     def describe_replica_log_dirs(
         self, replicas: list[TopicPartitionReplica], *, request_timeout: float = -1
@@ -136,7 +136,7 @@ class PartitionCalls(Calls):
         asked = list_of(replicas, TopicPartitionReplica)
         for each in asked:
             _check_replica(each)
-        make, steps_of = partition_errands.ask_replicas, partition_errands.describe_replicas
+        make, steps_of = partition_operations.ask_replicas, partition_operations.describe_replicas
         return self._begin([(each, each) for each in asked], make, steps_of, self._request_timeout(request_timeout))
 
     def alter_replica_log_dirs(
@@ -162,7 +162,7 @@ class PartitionCalls(Calls):
             _check_replica(replica)
         items = [(replica, (replica, path)) for replica, path in replica_assignment.items()]
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, partition_errands.move_replicas, partition_errands.alter_log_dirs, timeout_s)
+        return self._begin(items, partition_operations.move_replicas, partition_operations.alter_log_dirs, timeout_s)
 
     def describe_topic_partitions(
         self, topics: TopicCollection | None = None, *, partition_limit: int = 2000, request_timeout: float = -1
@@ -189,10 +189,10 @@ class PartitionCalls(Calls):
         if not 1 <= limit < 1 << 31:
             raise ValueError(f"partition_limit must be 1 or more, not {limit}")
         timeout_s = self._request_timeout(request_timeout)
-        make = partial(partition_errands.ask_page, limit)
+        make = partial(partition_operations.ask_page, limit)
 
         def ask(cursor: TopicPartitionsCursor | None) -> Future[Any]:
-            return self._begin([(None, (names, cursor))], make, partition_errands.describe_page, timeout_s)[None]
+            return self._begin([(None, (names, cursor))], make, partition_operations.describe_page, timeout_s)[None]
 
         return TopicPartitionsPages(ask)
 

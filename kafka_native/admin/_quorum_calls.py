@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from kafka_native.admin import _quorum_errands as quorum_errands
+from kafka_native.admin import _quorum_operations as quorum_operations
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import broker_id, flag, list_of, node_id
 from kafka_native.admin._quorum import FeatureMetadata, FeatureUpdate, QuorumInfo, RaftVoterEndpoint
@@ -24,10 +24,10 @@ class QuorumCalls(Calls):
         :return: One future.
         """
         asked = broker_id(broker)
-        make = partial(quorum_errands.ask_features, version())
+        make = partial(quorum_operations.ask_features, version())
         timeout_s = self._request_timeout(request_timeout)
         items = [(None, None if asked < 0 else asked)]
-        return self._begin(items, make, quorum_errands.describe_features, timeout_s)[None]
+        return self._begin(items, make, quorum_operations.describe_features, timeout_s)[None]
 
     def update_features(
         self,
@@ -52,9 +52,9 @@ class QuorumCalls(Calls):
             if not name.strip():
                 raise ValueError("a feature's name cannot be empty")
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(quorum_errands.change_features, flag("validate_only", validate_only), timeout_ms)
+        make = partial(quorum_operations.change_features, flag("validate_only", validate_only), timeout_ms)
         items = [(name, (name, each)) for name, each in feature_updates.items()]
-        return self._begin(items, make, quorum_errands.update_features, timeout_s)
+        return self._begin(items, make, quorum_operations.update_features, timeout_s)
 
     def describe_metadata_quorum(self, *, request_timeout: float = -1) -> Future[QuorumInfo]:
         """Tells who votes on the cluster's metadata, who follows, and how far each is (KIP-595).
@@ -62,7 +62,9 @@ class QuorumCalls(Calls):
         :return: One future.
         """
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, None)], quorum_errands.ask_quorum, quorum_errands.describe_quorum, timeout_s)[None]
+        return self._begin([(None, None)], quorum_operations.ask_quorum, quorum_operations.describe_quorum, timeout_s)[
+            None
+        ]
 
     def add_raft_voter(
         self,
@@ -86,8 +88,8 @@ class QuorumCalls(Calls):
         voter = node_id(voter_id), _directory(voter_directory_id)
         listeners = list_of(endpoints, RaftVoterEndpoint)
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(quorum_errands.add_voter, _cluster(cluster_id), voter, listeners, timeout_ms)
-        return self._begin([(None, None)], make, quorum_errands.change_one, timeout_s)[None]
+        make = partial(quorum_operations.add_voter, _cluster(cluster_id), voter, listeners, timeout_ms)
+        return self._begin([(None, None)], make, quorum_operations.change_one, timeout_s)[None]
 
     def remove_raft_voter(
         self, voter_id: int, voter_directory_id: Uuid, *, cluster_id: str | None = None, request_timeout: float = -1
@@ -100,10 +102,10 @@ class QuorumCalls(Calls):
         :return: One future: None when it doesn't vote; KafkaException, for instance VOTER_NOT_FOUND.
         """
         make = partial(
-            quorum_errands.remove_voter, _cluster(cluster_id), (node_id(voter_id), _directory(voter_directory_id))
+            quorum_operations.remove_voter, _cluster(cluster_id), (node_id(voter_id), _directory(voter_directory_id))
         )
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, None)], make, quorum_errands.change_one, timeout_s)[None]
+        return self._begin([(None, None)], make, quorum_operations.change_one, timeout_s)[None]
 
     def unregister_broker(self, broker: int, *, request_timeout: float = -1) -> Future[None]:
         """Lets the cluster forget a broker that doesn't come back (KIP-500).
@@ -111,9 +113,9 @@ class QuorumCalls(Calls):
         :param broker: Its id. It has to be down; one that runs registers again only when it is started anew.
         :return: One future: None when it is forgotten; KafkaException, for instance BROKER_ID_NOT_REGISTERED.
         """
-        make = partial(quorum_errands.unregister, node_id(broker))
+        make = partial(quorum_operations.unregister, node_id(broker))
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, None)], make, quorum_errands.change_one, timeout_s)[None]
+        return self._begin([(None, None)], make, quorum_operations.change_one, timeout_s)[None]
 
 
 def _directory(given: Any) -> Uuid:

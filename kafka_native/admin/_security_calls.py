@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any, overload
 
-from kafka_native.admin import _security_errands as security_errands
+from kafka_native.admin import _security_operations as security_operations
 from kafka_native.admin._acl import AclBinding, AclBindingFilter
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import alterations_of, bindings, distinct, user_names
@@ -26,9 +26,9 @@ class SecurityCalls(Calls):
         :param acls: The permissions, each once.
         :return: A future a permission: None when it is made; KafkaException, for instance SECURITY_DISABLED.
         """
-        items = [(each, security_errands.creation_of(each)) for each in bindings(acls)]
+        items = [(each, security_operations.creation_of(each)) for each in bindings(acls)]
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, security_errands.create_acls, security_errands.change_acls, timeout_s)
+        return self._begin(items, security_operations.create_acls, security_operations.change_acls, timeout_s)
 
     def describe_acls(
         self, acl_binding_filter: AclBindingFilter, *, request_timeout: float = -1
@@ -42,7 +42,7 @@ class SecurityCalls(Calls):
             raise TypeError(f"expected an AclBindingFilter, not {type(acl_binding_filter).__name__}")
         items = [(None, acl_binding_filter)]
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, security_errands.describe_acls, security_errands.find_acls, timeout_s)[None]
+        return self._begin(items, security_operations.describe_acls, security_operations.find_acls, timeout_s)[None]
 
     def delete_acls(
         self, acl_binding_filters: list[AclBindingFilter], *, request_timeout: float = -1
@@ -53,9 +53,9 @@ class SecurityCalls(Calls):
         :return: A future a filter: what was deleted. KafkaException when one that fits couldn't be.
         """
         filters = distinct(acl_binding_filters, AclBindingFilter, "ACL binding filters")
-        items = [(each, security_errands.filter_of(each)) for each in filters]
+        items = [(each, security_operations.filter_of(each)) for each in filters]
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, security_errands.delete_acls, security_errands.change_acls, timeout_s)
+        return self._begin(items, security_operations.delete_acls, security_operations.change_acls, timeout_s)
 
     @overload
     def describe_user_scram_credentials(
@@ -74,11 +74,11 @@ class SecurityCalls(Calls):
         :return: A future a user, by name: KafkaException, for instance RESOURCE_NOT_FOUND; for None one future of all.
         """
         timeout_s = self._request_timeout(request_timeout)
-        steps_of = security_errands.describe_users
+        steps_of = security_operations.describe_users
         if users is None:
-            return self._begin([(None, None)], security_errands.describe_all, steps_of, timeout_s)[None]
+            return self._begin([(None, None)], security_operations.describe_all, steps_of, timeout_s)[None]
         items = [(each, each) for each in user_names(users)]
-        return self._begin(items, security_errands.describe_credentials, steps_of, timeout_s)
+        return self._begin(items, security_operations.describe_credentials, steps_of, timeout_s)
 
     def alter_user_scram_credentials(
         self, alterations: list[UserScramCredentialAlteration], *, request_timeout: float = -1
@@ -88,6 +88,6 @@ class SecurityCalls(Calls):
         :param alterations: The changes. Apache Kafka takes one of each user at a time (DUPLICATE_RESOURCE).
         :return: A future a user, by name: None when it is done.
         """
-        items = security_errands.alterations_by_user(alterations_of(alterations))
+        items = security_operations.alterations_by_user(alterations_of(alterations))
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, security_errands.alter_credentials, security_errands.alter_users, timeout_s)
+        return self._begin(items, security_operations.alter_credentials, security_operations.alter_users, timeout_s)

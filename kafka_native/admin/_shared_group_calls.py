@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from kafka_native.admin import _shared_group_errands as errands
+from kafka_native.admin import _shared_group_operations as operations
 from kafka_native.admin._checks import check_partitions, flag, group_name, list_of
 from kafka_native.admin._group_calls import GroupCalls
 from kafka_native.admin._shared_groups import (
@@ -34,8 +34,8 @@ class SharedGroupCalls(GroupCalls):
         :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
         :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
         """
-        make = partial(errands.describe_share, flag("include_authorized_operations", include_authorized_operations))
-        return self._describe(group_ids, make, errands.share_group, request_timeout)
+        make = partial(operations.describe_share, flag("include_authorized_operations", include_authorized_operations))
+        return self._describe(group_ids, make, operations.share_group, request_timeout)
 
     def list_share_group_offsets(
         self, groups: Mapping[str, list[TopicPartition] | None], *, request_timeout: float = -1
@@ -56,7 +56,7 @@ class SharedGroupCalls(GroupCalls):
             check_partitions(partitions or ())
             items.append((group_name(group_id), (group_id, partitions)))
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin(items, errands.find_share_offsets, errands.list_share_offsets, timeout_s)
+        return self._begin(items, operations.find_share_offsets, operations.list_share_offsets, timeout_s)
 
     def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, request_timeout: float = -1
@@ -72,8 +72,8 @@ class SharedGroupCalls(GroupCalls):
             raise TypeError(f"expected a mapping of partitions to offsets, not {type(offsets).__name__}")
         check_partitions(list_of(list(offsets), TopicPartition))
         items = [(each, _start(each, offset)) for each, offset in offsets.items()]
-        make = partial(errands.set_share_offsets, group)
-        steps_of = partial(errands.alter_share_offsets, group)
+        make = partial(operations.set_share_offsets, group)
+        steps_of = partial(operations.alter_share_offsets, group)
         return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     def delete_share_group_offsets(
@@ -87,8 +87,8 @@ class SharedGroupCalls(GroupCalls):
         """
         group = group_name(group_id)
         items = [(each, each) for each in list_of(topics, str)]
-        make = partial(errands.forget_share_topics, group)
-        steps_of = partial(errands.delete_share_offsets, group)
+        make = partial(operations.forget_share_topics, group)
+        steps_of = partial(operations.delete_share_offsets, group)
         return self._begin(items, make, steps_of, self._request_timeout(request_timeout))
 
     delete_share_groups = GroupCalls.delete_consumer_groups
@@ -104,8 +104,10 @@ class SharedGroupCalls(GroupCalls):
         :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
         :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
         """
-        make = partial(errands.describe_streams, flag("include_authorized_operations", include_authorized_operations))
-        return self._describe(group_ids, make, errands.streams_group, request_timeout)
+        make = partial(
+            operations.describe_streams, flag("include_authorized_operations", include_authorized_operations)
+        )
+        return self._describe(group_ids, make, operations.streams_group, request_timeout)
 
     def _describe(
         self,
@@ -115,7 +117,7 @@ class SharedGroupCalls(GroupCalls):
         request_timeout: float,
     ) -> dict[str, Future[Any]]:
         groups = [(each, each) for each in list_of(group_ids, str)]
-        steps_of = partial(errands.describe_groups, read)
+        steps_of = partial(operations.describe_groups, read)
         return self._begin(groups, make, steps_of, self._request_timeout(request_timeout))
 
     # A streams group's offsets are kept as those of consumers: the requests are the same ones, as in Java's Admin.

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from kafka_native.admin import _token_errands as token_errands
+from kafka_native.admin import _token_operations as token_operations
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import list_of, number
 from kafka_native.admin._tokens import DelegationToken, KafkaPrincipal
@@ -37,9 +37,9 @@ class TokenCalls(Calls):
             _check_principals([owner])
         allowed = _check_principals(renewers or [])
         lifetime_ms = number("max_lifetime_ms", max_lifetime_ms, -1, INT64)
-        make = partial(token_errands.new_token, owner, allowed, lifetime_ms)
+        make = partial(token_operations.new_token, owner, allowed, lifetime_ms)
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, None)], make, partial(token_errands.create, allowed), timeout_s)[None]
+        return self._begin([(None, None)], make, partial(token_operations.create, allowed), timeout_s)[None]
 
     def renew_delegation_token(
         self, hmac: bytes, *, renew_time_period_ms: int = -1, request_timeout: float = -1
@@ -50,7 +50,7 @@ class TokenCalls(Calls):
         :param renew_time_period_ms: For how long from now on, in milliseconds; -1: the broker decides.
         :return: One future: when it ends now, in milliseconds since 1970.
         """
-        make = partial(token_errands.renewal, number("renew_time_period_ms", renew_time_period_ms, -1, INT64))
+        make = partial(token_operations.renewal, number("renew_time_period_ms", renew_time_period_ms, -1, INT64))
         return self._change_end(hmac, make, request_timeout)
 
     def expire_delegation_token(
@@ -62,7 +62,7 @@ class TokenCalls(Calls):
         :param expiry_time_period_ms: When, in milliseconds from now; -1: at once.
         :return: One future: when it ends, in milliseconds since 1970.
         """
-        make = partial(token_errands.expiry, number("expiry_time_period_ms", expiry_time_period_ms, -1, INT64))
+        make = partial(token_operations.expiry, number("expiry_time_period_ms", expiry_time_period_ms, -1, INT64))
         return self._change_end(hmac, make, request_timeout)
 
     def _change_end(self, hmac: bytes, make: Any, request_timeout: float) -> Future[int]:
@@ -71,7 +71,7 @@ class TokenCalls(Calls):
         if not hmac:
             raise ValueError("'hmac' cannot be empty")
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, hmac)], make, token_errands.change_end, timeout_s)[None]
+        return self._begin([(None, hmac)], make, token_operations.change_end, timeout_s)[None]
 
     def describe_delegation_token(
         self, owners: list[KafkaPrincipal] | None = None, *, request_timeout: float = -1
@@ -82,8 +82,8 @@ class TokenCalls(Calls):
         :return: One future.
         """
         asked = None if owners is None else _check_principals(owners)
-        make, timeout_s = partial(token_errands.of_owners, asked), self._request_timeout(request_timeout)
-        return self._begin([(None, None)], make, token_errands.describe, timeout_s)[None]
+        make, timeout_s = partial(token_operations.of_owners, asked), self._request_timeout(request_timeout)
+        return self._begin([(None, None)], make, token_operations.describe, timeout_s)[None]
 
 
 def _check_principals(given: Any) -> list[KafkaPrincipal]:

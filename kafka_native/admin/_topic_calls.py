@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Literal, overload
 
-from kafka_native.admin import _offset_errands as offset_errands
-from kafka_native.admin import _topic_errands as topic_errands
+from kafka_native.admin import _offset_operations as offset_operations
+from kafka_native.admin import _topic_operations as topic_operations
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import check_partitions, flag, list_of, wire_ms
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
@@ -59,11 +59,11 @@ class TopicCalls(Calls):
         :return: A future a topic, by name: None when it is there, or its `TopicMetadataAndConfig`; KafkaException, for
             instance TOPIC_ALREADY_EXISTS.
         """
-        topics = [(each.topic, topic_errands.new_topic(each)) for each in list_of(new_topics, NewTopic)]
+        topics = [(each.topic, topic_operations.new_topic(each)) for each in list_of(new_topics, NewTopic)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(topic_errands.create_topics, bool(validate_only), timeout_ms)
+        make = partial(topic_operations.create_topics, bool(validate_only), timeout_ms)
         metadata = flag("include_metadata", include_metadata)
-        steps_of = partial(topic_errands.change_topics, metadata=metadata)
+        steps_of = partial(topic_operations.change_topics, metadata=metadata)
         return self._begin(topics, make, steps_of, timeout_s)
 
     def delete_topics(
@@ -76,8 +76,8 @@ class TopicCalls(Calls):
         """
         names = [(each, each) for each in list_of(topics, str)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(topic_errands.delete_topics, timeout_ms)
-        return self._begin(names, make, topic_errands.change_topics, timeout_s)
+        make = partial(topic_operations.delete_topics, timeout_ms)
+        return self._begin(names, make, topic_operations.change_topics, timeout_s)
 
     def create_partitions(
         self,
@@ -92,10 +92,12 @@ class TopicCalls(Calls):
         :param new_partitions: The topics, and how many each shall have.
         :return: A future a topic, by name: None when it has them; KafkaException, for instance INVALID_PARTITIONS.
         """
-        topics = [(each.topic, topic_errands.more_partitions(each)) for each in list_of(new_partitions, NewPartitions)]
+        topics = [
+            (each.topic, topic_operations.more_partitions(each)) for each in list_of(new_partitions, NewPartitions)
+        ]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(topic_errands.create_partitions, bool(validate_only), timeout_ms)
-        return self._begin(topics, make, topic_errands.change_topics, timeout_s)
+        make = partial(topic_operations.create_partitions, bool(validate_only), timeout_ms)
+        return self._begin(topics, make, topic_operations.change_topics, timeout_s)
 
     def describe_topics(
         self, topics: TopicCollection, *, include_authorized_operations: bool = False, request_timeout: float = -1
@@ -110,8 +112,8 @@ class TopicCalls(Calls):
             raise TypeError("Expected input to be instance of TopicCollection")
         names = [(each, each) for each in list_of(topics.topic_names, str, least=0)]
         operations = flag("include_authorized_operations", include_authorized_operations)
-        steps_of = partial(topic_errands.describe_topics, operations)
-        return self._begin(names, topic_errands.ask_topics, steps_of, self._request_timeout(request_timeout))
+        steps_of = partial(topic_operations.describe_topics, operations)
+        return self._begin(names, topic_operations.ask_topics, steps_of, self._request_timeout(request_timeout))
 
     def list_offsets(
         self,
@@ -136,8 +138,8 @@ class TopicCalls(Calls):
         check_partitions(topic_partition_offsets)
         timeout_s = self._request_timeout(request_timeout)
         items = [(each, (each, spec._value)) for each, spec in topic_partition_offsets.items()]
-        make = partial(offset_errands.find_offsets, isolation_level.value, wire_ms(timeout_s))
-        return self._begin(items, make, offset_errands.list_offsets, timeout_s)
+        make = partial(offset_operations.find_offsets, isolation_level.value, wire_ms(timeout_s))
+        return self._begin(items, make, offset_operations.list_offsets, timeout_s)
 
     def delete_records(
         self,
@@ -154,8 +156,8 @@ class TopicCalls(Calls):
         partitions = list_of(topic_partition_offsets, TopicPartition, least=0)
         check_partitions(partitions)
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(offset_errands.drop_records, timeout_ms)
-        return self._begin([(each, each) for each in partitions], make, offset_errands.delete_records, timeout_s)
+        make = partial(offset_operations.drop_records, timeout_ms)
+        return self._begin([(each, each) for each in partitions], make, offset_operations.delete_records, timeout_s)
 
     def elect_leaders(
         self,
@@ -176,5 +178,5 @@ class TopicCalls(Calls):
         wanted = None if partitions is None else list_of(partitions, TopicPartition, least=0)
         check_partitions(wanted or ())
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        make = partial(topic_errands.elect_leaders, election_type, timeout_ms)
-        return self._begin([(None, wanted)], make, topic_errands.hold_elections, timeout_s)[None]
+        make = partial(topic_operations.elect_leaders, election_type, timeout_ms)
+        return self._begin([(None, wanted)], make, topic_operations.hold_elections, timeout_s)[None]

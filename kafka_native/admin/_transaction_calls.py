@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from functools import partial
 
-from kafka_native.admin import _transaction_errands as transaction_errands
+from kafka_native.admin import _transaction_operations as transaction_operations
 from kafka_native.admin._calls import Calls
 from kafka_native.admin._checks import broker_id, check_partitions, list_of, number, set_of
 from kafka_native.admin._transactions import (
@@ -54,15 +54,15 @@ class TransactionCalls(Calls):
             raise TypeError(
                 f"transactional_id_pattern must be a str or None, not {type(transactional_id_pattern).__name__}"
             )
-        wanted = transaction_errands.ListFilter(
+        wanted = transaction_operations.ListFilter(
             sorted(each.value for each in kinds),
             sorted(number("producer_ids", each, 0, INT64) for each in set_of("producer_ids", producer_ids, int)),
             number("duration_ms", duration_ms, -1, INT64),
             transactional_id_pattern or None,
         )
-        make = partial(transaction_errands.list_transactions, wanted)
+        make = partial(transaction_operations.list_transactions, wanted)
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, None)], make, transaction_errands.find_transactions, timeout_s)[None]
+        return self._begin([(None, None)], make, transaction_operations.find_transactions, timeout_s)[None]
 
     def describe_transactions(
         self, transactional_ids: list[str], *, request_timeout: float = -1
@@ -74,7 +74,7 @@ class TransactionCalls(Calls):
         """
         items = [(each, each) for each in list_of(transactional_ids, str)]
         timeout_s = self._request_timeout(request_timeout)
-        make, steps_of = transaction_errands.ask_transactions, transaction_errands.describe_transactions
+        make, steps_of = transaction_operations.ask_transactions, transaction_operations.describe_transactions
         return self._begin(items, make, steps_of, timeout_s)
 
     def describe_producers(
@@ -88,9 +88,9 @@ class TransactionCalls(Calls):
         """
         asked = list_of(partitions, TopicPartition)
         check_partitions(asked)
-        steps_of = partial(transaction_errands.describe_producers, broker_id(broker))
+        steps_of = partial(transaction_operations.describe_producers, broker_id(broker))
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(each, each) for each in asked], transaction_errands.ask_producers, steps_of, timeout_s)
+        return self._begin([(each, each) for each in asked], transaction_operations.ask_producers, steps_of, timeout_s)
 
     def abort_transaction(self, spec: AbortTransactionSpec, *, request_timeout: float = -1) -> Future[None]:
         """Aborts a transaction in one partition, behind the back of its coordinator (KIP-664).
@@ -108,7 +108,7 @@ class TransactionCalls(Calls):
         number("producer_epoch", spec.producer_epoch, 0, INT16)
         number("coordinator_epoch", spec.coordinator_epoch, 0, INT32)
         items, timeout_s = [(spec.topic_partition, spec)], self._request_timeout(request_timeout)
-        make, steps_of = transaction_errands.abort_marker, transaction_errands.abort_transaction
+        make, steps_of = transaction_operations.abort_marker, transaction_operations.abort_transaction
         return self._begin(items, make, steps_of, timeout_s)[spec.topic_partition]
 
     def find_hanging_transactions(
@@ -131,10 +131,10 @@ class TransactionCalls(Calls):
         """
         asked = None if partitions is None else list_of(partitions, TopicPartition)
         check_partitions(asked or ())
-        most_ms = number("max_transaction_timeout_ms", max_transaction_timeout_ms, 0, INT64)
-        steps_of = partial(transaction_errands.find_hanging, asked, broker_id(broker), most_ms)
+        max_ms = number("max_transaction_timeout_ms", max_transaction_timeout_ms, 0, INT64)
+        steps_of = partial(transaction_operations.find_hanging, asked, broker_id(broker), max_ms)
         timeout_s = self._request_timeout(request_timeout)
-        return self._begin([(None, asked or [])], transaction_errands.ask_all_producers, steps_of, timeout_s)[None]
+        return self._begin([(None, asked or [])], transaction_operations.ask_all_producers, steps_of, timeout_s)[None]
 
     def fence_producers(
         self, transactional_ids: list[str], *, request_timeout: float = -1
@@ -146,5 +146,5 @@ class TransactionCalls(Calls):
         """
         items = [(each, each) for each in list_of(transactional_ids, str)]
         timeout_s = self._request_timeout(request_timeout)
-        make = partial(transaction_errands.fence, timeout_s)
-        return self._begin(items, make, transaction_errands.fence_producers, timeout_s)
+        make = partial(transaction_operations.fence, timeout_s)
+        return self._begin(items, make, transaction_operations.fence_producers, timeout_s)

@@ -24,7 +24,7 @@ class Callbacks:
         if not self._core._client.closed:
             self._served += self._core.poll(0)
 
-    def _tell(self, error: BaseException) -> None:
+    def _report(self, error: BaseException) -> None:
         text = f"a callback of {self._core._client.name} has raised"
         asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
 
@@ -41,7 +41,7 @@ class Callbacks:
         if not task.cancelled():
             error = task.exception()
             if error is not None:
-                self._tell(error)
+                self._report(error)
 
 
 def serve(here: weakref.ref[Any]) -> None:
@@ -59,7 +59,7 @@ def called(here: weakref.ref[Any], callback: Callable[..., Any], *args: Any) -> 
     except Exception as error:
         if it is None:
             raise
-        it._tell(error)
+        it._report(error)
     else:
         if it is not None:
             it._spawn(outcome)

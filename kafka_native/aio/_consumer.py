@@ -18,7 +18,7 @@ from typing import Any
 from kafka_native._native.awaiting import Taking
 from kafka_native._native.message import Message
 from kafka_native.aio._assigning import AIOAssigning
-from kafka_native.aio._loop import Asking, Watch
+from kafka_native.aio._loop import Asking, Waiter
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.control.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
@@ -75,8 +75,8 @@ class AIOConsumer(AIOAssigning):
         self._taking = Taking(core)
         self._quick = self._taking.quick
         self._engine = core._client.engine
-        self._fetched = Watch(self._engine, deliveries=False)
-        self._kicks = Watch(self._engine, deliveries=True)
+        self._fetched = Waiter(self._engine, deliveries=False)
+        self._kicks = Waiter(self._engine, deliveries=True)
         self._chain = getattr(core, "_chain", None)
         if self._chain is not None:
             self._quick = lambda: None  # interceptors are called on the slow way
@@ -138,7 +138,7 @@ class AIOConsumer(AIOAssigning):
         :raises RuntimeError: The consumer is closed.
         """
         taking = self._taking
-        most = taking.usual_most if num_messages is None else operator.index(num_messages)
+        most = taking.default_max if num_messages is None else operator.index(num_messages)
         if not 0 <= most <= 1000000:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         deadline = deadline_of(timeout)
@@ -201,7 +201,7 @@ class AIOConsumer(AIOAssigning):
             turns.begin()
         return patient
 
-    async def _wait(self, watch: Watch, deadline: float | None, *, in_hand: bool = False) -> bool:
+    async def _wait(self, watch: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
         """Until it makes sense to look again; False: for the last time."""
         taking = self._taking
         taking.hold(in_hand)
@@ -227,22 +227,22 @@ class AIOConsumer(AIOAssigning):
                 error = self._raised.popleft()
                 self._taking.held = bool(self._busy or self._raised)
                 raise error
-            busy = self._busy or self._occupy(self._call_back())
+            busy = self._busy or self._acquire(self._call_back())
             self._taking.end()  # as while the sync consumer makes callbacks, for max.poll.interval.ms
             try:
                 await asyncio.wait([busy])
             finally:
                 self._taking.begin()
-            self._vacate(busy)  # if its own loop has ended before that could be done
+            self._release(busy)  # if its own loop has ended before that could be done
 
-    def _occupy(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _acquire(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Nobody else takes messages until this is done."""
         self._taking.held = True
         self._busy = task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._vacate)
+        task.add_done_callback(self._release)
         return task
 
-    def _vacate(self, task: asyncio.Task[None]) -> None:
+    def _release(self, task: asyncio.Task[None]) -> None:
         if self._busy is not task:
             return
         self._busy = None
@@ -307,7 +307,7 @@ class AIOConsumer(AIOAssigning):
         if self._busy is not None:
             self._taking.give_back(messages)  # in a callback, whose task others wait for already
         else:
-            self._occupy(self._give_back(messages))
+            self._acquire(self._give_back(messages))
 
     async def _give_back(self, messages: list[Message]) -> None:
         errors = [each for each in messages if each.error() is not None]

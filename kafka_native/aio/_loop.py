@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from kafka_native._native.awaiting import Bell
+from kafka_native._native.awaiting import WakeupFd
 from kafka_native._native.engine import Engine
 from kafka_native.client import Client
 from kafka_native.control.calls import Call, Reply
@@ -52,7 +52,7 @@ async def wait_for_thread(subscribe: Callable[[Callable[[], None]], None], timeo
     return bool(done)
 
 
-class Watch:
+class Waiter:
     """A queue of the engine in the running loop, and the coroutines that wait for it.
 
     The descriptor stays registered from the first wait on: a consumer that is busy pays one callback for each time that
@@ -63,7 +63,7 @@ class Watch:
     def __init__(self, engine: Engine, *, deliveries: bool, on_ring: Callable[[], object] | None = None) -> None:
         """``on_ring`` is called before those who wait are woken; it must not keep the client alive."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._bell = Bell(engine, deliveries)
+        self._wakeup = WakeupFd(engine, deliveries)
         self._on_ring = on_ring
         self._waiters: set[asyncio.Future[None]] = set()
 
@@ -75,24 +75,24 @@ class Watch:
                 raise RuntimeError("this client is used in another event loop, which still runs")
             self.detach()
             self._waiters.clear()
-            loop.add_reader(self._bell.fileno(), _ring, weakref.ref(self))
+            loop.add_reader(self._wakeup.fileno(), _ring, weakref.ref(self))
             self._loop = loop
         return loop
 
     def detach(self) -> bool:
         """The loop watches no more; False: it will do so in a moment."""
         loop, self._loop = self._loop, None
-        if loop is None or loop.is_closed() or self._bell.gone:
+        if loop is None or loop.is_closed() or self._wakeup.gone:
             return True
         if loop.is_running() and loop is not _running_loop():
-            loop.call_soon_threadsafe(_forget, loop, self._bell)  # whose descriptor is there until then
+            loop.call_soon_threadsafe(_forget, loop, self._wakeup)  # whose descriptor is there until then
             return False
-        loop.remove_reader(self._bell.fileno())
+        loop.remove_reader(self._wakeup.fileno())
         return True
 
     def ring(self) -> None:
         """The descriptor is readable."""
-        self._bell.clear()
+        self._wakeup.clear()
         if self._on_ring is not None:
             self._on_ring()
         self._wake_all()
@@ -100,7 +100,7 @@ class Watch:
     def end(self) -> None:
         """The client is closed: nobody waits any more."""
         if self.detach():
-            self._bell.close()
+            self._wakeup.close()
         self._wake_all()
 
     def _wake_all(self) -> None:
@@ -130,14 +130,14 @@ class Watch:
         self.detach()
 
 
-def _ring(here: weakref.ref[Watch]) -> None:
+def _ring(here: weakref.ref[Waiter]) -> None:
     watch = here()
     if watch is not None:
         watch.ring()
 
 
-def _forget(loop: asyncio.AbstractEventLoop, bell: Bell) -> None:
-    loop.remove_reader(bell.fileno())
+def _forget(loop: asyncio.AbstractEventLoop, wakeup: WakeupFd) -> None:
+    loop.remove_reader(wakeup.fileno())
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -209,9 +209,9 @@ class Asking:
 
     def settle(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
         """See `MainThread.settle`."""
-        most_s = bound_s(timeout_s)
+        max_s = bound_s(timeout_s)
         return self._answer(
-            lambda: self._main.begin_gather(make, timeout_s), None if most_s is None else most_s + RUN_BOUND_S
+            lambda: self._main.begin_gather(make, timeout_s), None if max_s is None else max_s + RUN_BOUND_S
         )
 
     def call(self, message: Request, target: int | None, timeout_s: float) -> Any:

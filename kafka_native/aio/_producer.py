@@ -15,13 +15,13 @@ from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_
 from kafka_native._native.message import Message
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Asking, Watch, call_in_loop
+from kafka_native.aio._loop import Asking, Waiter, call_in_loop
 from kafka_native.control.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
 from kafka_native.statistics import ClientMetrics
-from kafka_native.transacting import look_s
+from kafka_native.transacting import wait_s
 from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, PreparedTxnState, TopicPartition, Uuid
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
@@ -75,7 +75,7 @@ class AIOProducer(Callbacks, Sending):
         self._exception_of = KafkaException
         self._slow = core.has_partitioner or self._on_delivery is not None
         self._served = 0
-        self._watch = Watch(core._client.engine, deliveries=True, on_ring=partial(serve, weakref.ref(self)))
+        self._watch = Waiter(core._client.engine, deliveries=True, on_ring=partial(serve, weakref.ref(self)))
         self._closing: asyncio.Task[None] | None = None
 
     # --- producing ---
@@ -225,7 +225,7 @@ class AIOProducer(Callbacks, Sending):
         """Delivers what was produced; somebody else decides on the end; see `Producer.prepare_transaction`."""
         core, deadline = self._core, deadline_of(timeout)
         while (found := await self._asking.ask(core._prepare_at_once, left_s(deadline))) is None:
-            core._awaits(await self.flush(look_s(deadline)), deadline, abort=False)
+            core._awaits(await self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
     async def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
@@ -243,7 +243,7 @@ class AIOProducer(Callbacks, Sending):
             await ask(core.purge, True, False)
         elif await ask(core._commit_at_once, timeout):
             return
-        while (left := await self.flush(look_s(deadline))) and core._awaits(left, deadline, abort=abort):
+        while (left := await self.flush(wait_s(deadline))) and core._awaits(left, deadline, abort=abort):
             if abort:
                 await ask(core.purge, True, False)
         await ask(core._end, left_s(deadline), abort=abort)
@@ -307,7 +307,7 @@ class AIOProducer(Callbacks, Sending):
                 if not core._client.closed:
                     await self._asking.end(partial(core._client.push_last, left_s(deadline)))
             finally:
-                core._tell_of_the_rest()
+                core._report_the_rest()
                 core._shut()  # makes the last reports
                 self._watch.end()
         if self._tasks:
@@ -329,7 +329,7 @@ class AIOProducer(Callbacks, Sending):
         if core is not None and not core._client.closed and self._loop is not None and self._loop.is_running():
             core._mark_closed()
             core._warn_of_loss("the producer was dropped")
-            core._client.drop(partial(call_in_loop, self._loop, core.tell_last))
+            core._client.drop(partial(call_in_loop, self._loop, core.report_last))
 
     def __repr__(self) -> str:
         """Name, state and what is queued."""
@@ -354,7 +354,7 @@ class _Core(Producer):
         self.has_partitioner = partitioner is not None
         super()._open(engine, on_delivery, exception_of, 0.0, partitioner, partitions_of)
 
-    def tell_last(self) -> None:
+    def report_last(self) -> None:
         """Event loop: the client was dropped, and has stopped; those who await reports hear of it."""
         self._serve_last()
         self._drain()

@@ -12,7 +12,7 @@ def main() -> None:
     """The entry point; says in one line what is missing."""
     try:
         from kafka_native.cli.app import PROGRAM, cli
-        from kafka_native.terminal.printing import escape_tracebacks
+        from kafka_native.terminal.lines import escape_tracebacks
 
         escape_tracebacks()
         cli(prog_name=PROGRAM)

@@ -13,8 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from kafka_native.cli import kcat
-from kafka_native.cli.errors import SIGTERM_STATUS, Terminated, told_in_a_line
-from kafka_native.terminal.printing import cleaned_errors
+from kafka_native.cli.errors import SIGTERM_STATUS, Terminated, reported_in_a_line
+from kafka_native.terminal.lines import cleaned_errors
 from kafka_native.types import version
 
 PROGRAM = "kafka-native"
@@ -79,7 +79,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, and makes a line and an exit status of what it fails with."""
-        with cleaned_errors(), told_in_a_line():
+        with cleaned_errors(), reported_in_a_line():
             return super().invoke(ctx)
 
 

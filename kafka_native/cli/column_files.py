@@ -12,7 +12,7 @@ import click
 
 from kafka_native.arrow import ArrowBatch, plan_of
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.reading import Key
+from kafka_native.cli.reader import Key
 
 if TYPE_CHECKING:
     import pyarrow

@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 from kafka_native import KafkaException
 from kafka_native.admin import AclOperation, AdminClient
 from kafka_native.cli import remedies
-from kafka_native.cli.probing import (
+from kafka_native.cli.probe import (
     Address,
     Ended,
     Foreign,
-    Place,
+    HostPort,
     Probe,
     ProxyFailed,
     Refused,
@@ -141,16 +141,16 @@ class _Examination:
     def __init__(self, conf: Mapping[str, Any], timeout_s: float, tell: Callable[[str], None]) -> None:
         self._conf = {**conf, "log_cb": lambda *_: None}
         self._timeout_s = timeout_s
-        self._tell = tell
+        self._report = tell
         self._steps: list[Step] = []
         self._settings: _Settings | None = None
-        self._reached: set[Place] = set()
+        self._reached: set[HostPort] = set()
 
     def run(self, topics: tuple[str, ...], groups: tuple[str, ...]) -> None:
         """All of it."""
         settings = self._settings = self._configuration()
         found: MetadataResponse | None = None
-        servers = [Place(*each) for each in settings.config.bootstrap]
+        servers = [HostPort(*each) for each in settings.config.bootstrap]
         if settings.proxy is not None:
             settings.gate = self._proxy(settings.proxy, settings.config, servers[0])
         for place in dict.fromkeys(servers):
@@ -210,7 +210,7 @@ class _Examination:
         """Times a step; a `Problem` makes it one that has failed, and ends what needs it."""
         step = Step(kind, str(target))
         self._steps.append(step)
-        self._tell(f"{kind} {target}".strip())
+        self._report(f"{kind} {target}".strip())
         started = time.perf_counter()
         try:
             yield step
@@ -260,9 +260,9 @@ class _Examination:
 
     # --- the proxy ---
 
-    def _proxy(self, proxy: Proxy, config: Config, server: Place) -> Address:
+    def _proxy(self, proxy: Proxy, config: Config, server: HostPort) -> Address:
         """The address of the proxy's that takes connections; what it says of a server is for the server's own steps."""
-        place = Place(proxy.host, proxy.port)
+        place = HostPort(proxy.host, proxy.port)
         with self._step("proxy", place) as step:
             gate = _gate(place, config.text("broker.address.family"), self._timeout_s)
             step.text = f"connected to {gate}"
@@ -277,7 +277,7 @@ class _Examination:
 
     # --- one bootstrap server ---
 
-    def _server(self, settings: _Settings, place: Place) -> MetadataResponse:
+    def _server(self, settings: _Settings, place: HostPort) -> MetadataResponse:
         with self._step("dns", place) as step:
             addresses = _ways(settings, place)
             known = [str(each.ip) for each in addresses if isinstance(each, Address)]
@@ -305,7 +305,7 @@ class _Examination:
                 step.details = {"cluster_id": reply.cluster_id, "controller": reply.controller_id}
         return reply
 
-    def _connected(self, place: Place, addresses: Sequence[Address | Through]) -> Probe:
+    def _connected(self, place: HostPort, addresses: Sequence[Address | Through]) -> Probe:
         """A connection to the first address that takes one; each is tried."""
         first = len(self._steps)
         probe: Probe | None = None
@@ -326,9 +326,9 @@ class _Examination:
     # --- the brokers, as the cluster names them ---
 
     def _listener(
-        self, settings: _Settings, broker: MetadataResponse.Broker, servers: list[Place], found: MetadataResponse
+        self, settings: _Settings, broker: MetadataResponse.Broker, servers: list[HostPort], found: MetadataResponse
     ) -> None:
-        place = Place(shown(broker.host), broker.port)
+        place = HostPort(shown(broker.host), broker.port)
         with suppress(_Over), self._step("listeners", f"broker {broker.node_id} {place}") as step:
             step.details = {"broker": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
             if place in self._reached:
@@ -345,7 +345,7 @@ class _Examination:
             if remedies.is_only_local(place, servers):
                 step.status, step.cause = "warning", remedies.only_local(place, broker.node_id, servers)
 
-    def _reach(self, settings: _Settings, place: Place) -> str | None:
+    def _reach(self, settings: _Settings, place: HostPort) -> str | None:
         """Goes all the way to a broker; the id of the cluster that answers there."""
         addresses = _ways(settings, place)
         problem: Problem | None = None
@@ -427,14 +427,14 @@ def _collector(texts: list[str]) -> Callable[..., None]:
 # --- what is tried; each raises Problem ---
 
 
-def _resolved(place: Place, family: str) -> list[Address]:
+def _resolved(place: HostPort, family: str) -> list[Address]:
     try:
         return resolve(place, family)
     except OSError as error:
         raise remedies.of_dns(error, place, family) from error
 
 
-def _gate(place: Place, family: str, timeout_s: float) -> Address:
+def _gate(place: HostPort, family: str, timeout_s: float) -> Address:
     """The first address of the proxy's that takes a connection."""
     problem: OSError | None = None
     try:
@@ -452,7 +452,7 @@ def _gate(place: Place, family: str, timeout_s: float) -> Address:
     raise remedies.of_gate(problem, place, timeout_s) from problem
 
 
-def _ways(settings: _Settings, place: Place) -> Sequence[Address | Through]:
+def _ways(settings: _Settings, place: HostPort) -> Sequence[Address | Through]:
     """Every way to a place, in the order in which a client tries them."""
     family = settings.config.text("broker.address.family")
     proxy, gate = settings.proxy, settings.gate
@@ -463,7 +463,7 @@ def _ways(settings: _Settings, place: Place) -> Sequence[Address | Through]:
     return [Through(proxy, gate, place, each) for each in _resolved(place, family)]
 
 
-def _connection(place: Place, address: Address | Through, timeout_s: float) -> Probe:
+def _connection(place: HostPort, address: Address | Through, timeout_s: float) -> Probe:
     try:
         return Probe(place, address, timeout_s)
     except ProxyFailed as error:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from kafka_native import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 from kafka_native.cli.texts import FROM_FORM, TO_FORM
-from kafka_native.terminal.printing import escaped_json
+from kafka_native.terminal.lines import escaped_json
 
 Header = tuple[str, bytes | None]
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -27,7 +27,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _READ = frozenset({"topic", "partition", "timestamp", "headers", "key", "value"})
 _KINDS = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"append"'}
 _SYNONYMS = {"payload": "value", "ts": "timestamp"}
-_TOLD_ONLY = frozenset({"offset", "timestamp_type", "leader_epoch", "tstype", "broker"})
+_REPORTED_ONLY = frozenset({"offset", "timestamp_type", "leader_epoch", "tstype", "broker"})
 """What only a message that was read has; a line that was written by a consumer is produced without them."""
 
 
@@ -132,7 +132,7 @@ def read(line: bytes) -> Row:
         raise ValueError(f"no JSON: {text}") from None
     if not isinstance(found, dict):
         raise ValueError("an object is expected")
-    named = {_SYNONYMS.get(name, name): data for name, data in found.items() if name not in _TOLD_ONLY}
+    named = {_SYNONYMS.get(name, name): data for name, data in found.items() if name not in _REPORTED_ONLY}
     unknown = sorted(str(name) for name in named if name not in _READ)
     if unknown:
         raise ValueError(f"unknown member {unknown[0]!r}; there are {', '.join(sorted(_READ))}")

@@ -72,7 +72,7 @@ def line_of(error: BaseException) -> str:
 
 
 @contextmanager
-def told_in_a_line() -> Iterator[None]:
+def reported_in_a_line() -> Iterator[None]:
     """What a user can do something about becomes one line and an exit status; anything else stays a traceback."""
     try:
         yield

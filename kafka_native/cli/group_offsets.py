@@ -14,9 +14,9 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.admin import AdminClient, MemberAssignment, OffsetSpec, SharePartitionOffsetInfo
+from kafka_native.cli.administration import Outcomes, settled
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.group_kinds import ELSEWHERE
-from kafka_native.cli.managing import Outcomes, settled
 
 Place = tuple[str, int]
 

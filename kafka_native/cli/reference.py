@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from kafka_native.cli.app import cli
-from kafka_native.cli.connecting import connected
-from kafka_native.terminal.showing import json_option
+from kafka_native.cli.connection import connected
+from kafka_native.terminal.output import json_option
 
 PLACE = re.compile(r"(<!-- options: ([\w -]+?) -->\n).*?(<!-- end -->)", re.S)
 SHARED = "shared"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kafka_native.cleaning import clean
-from kafka_native.cli.probing import Address, Place, ProxyFailed
+from kafka_native.cli.probe import Address, HostPort, ProxyFailed
 from kafka_native.errors import KafkaError, error_name, error_text
 from kafka_native.security.mechanisms import Mechanism
 
@@ -47,7 +47,7 @@ def code_text(code: int) -> str:
 # --- reaching it ---
 
 
-def of_dns(error: OSError, place: Place, family: str) -> Problem:
+def of_dns(error: OSError, place: HostPort, family: str) -> Problem:
     """A name without an address."""
     host = clean(place.host, 255)
     text = f"{host} can't be resolved: {error.strerror or error}"
@@ -73,7 +73,7 @@ def of_tcp(error: OSError, address: Address, timeout_s: float) -> Problem:
     return Problem(f"{address}: {error.strerror or error}")
 
 
-def of_gate(error: OSError, place: Place, timeout_s: float) -> Problem:
+def of_gate(error: OSError, place: HostPort, timeout_s: float) -> Problem:
     """No connection to the proxy; ``place``: as proxy.url has it."""
     if isinstance(error, socket.gaierror):
         cause = "a misspelt name in proxy.url, or no network"
@@ -135,7 +135,7 @@ def of_silence(error: OSError, what: str) -> Problem:
     return Problem(f"the connection broke at {what}: {error.strerror or error}", "see the broker's log")
 
 
-def no_kafka(place: Place, what: str, received: bytes, *, encrypted: bool) -> Problem:
+def no_kafka(place: HostPort, what: str, received: bytes, *, encrypted: bool) -> Problem:
     """Something else than Kafka answers."""
     began = f" (it began with {clean(repr(received[:24]))})" if received else ""
     text = f"{place} isn't a Kafka listener that this client can talk to: {what} answered{began}"
@@ -147,7 +147,7 @@ def no_kafka(place: Place, what: str, received: bytes, *, encrypted: bool) -> Pr
     return Problem(text, "the wrong port, or a proxy in between", f"use the broker's own port: {KAFKA_PORTS}")
 
 
-def hung_up(place: Place) -> Problem:
+def hung_up(place: HostPort) -> Problem:
     """The connection was closed in place of an answer to ApiVersions."""
     return Problem(
         f"{place} closed the connection in place of an answer to ApiVersions",
@@ -170,7 +170,7 @@ def of_chain(chain: Sequence[dict[str, str]]) -> str:
     return f"it has shown {shown}" if shown else ""
 
 
-def no_tls(text: str, place: Place, kind: list[str] | str | None) -> Problem:
+def no_tls(text: str, place: HostPort, kind: list[str] | str | None) -> Problem:
     """The TLS handshake has failed before there was a certificate; ``kind``: see `probing.listener_kind`."""
     if isinstance(kind, list):
         cause = f"the listener speaks Kafka without TLS and wants a log-in with one of {_listed(kind)}"
@@ -243,7 +243,7 @@ def metadata_hung_up(kind: list[str] | str | None, encrypted: bool, logged_in: b
 # --- where the cluster says that its brokers are ---
 
 
-def of_listener(problem: Problem, broker: int, place: Place, servers: Sequence[Place]) -> Problem:
+def of_listener(problem: Problem, broker: int, place: HostPort, servers: Sequence[HostPort]) -> Problem:
     """A broker can't be reached at the address that the cluster gives to clients."""
     text = f"the cluster tells clients to connect to {place}, and there: {problem.text}"
     if is_only_local(place, servers):
@@ -272,12 +272,12 @@ def of_listener(problem: Problem, broker: int, place: Place, servers: Sequence[P
     )
 
 
-def is_only_local(place: Place, servers: Sequence[Place]) -> bool:
+def is_only_local(place: HostPort, servers: Sequence[HostPort]) -> bool:
     """Whether a broker is given as this very machine to somebody who came by another address."""
     return is_loopback(place.host) and not all(is_loopback(each.host) for each in servers)
 
 
-def only_local(place: Place, broker: int, servers: Sequence[Place]) -> str:
+def only_local(place: HostPort, broker: int, servers: Sequence[HostPort]) -> str:
     """What it means that a broker says that it is at localhost."""
     return (
         f"{place.host} is each client's own machine: broker {broker} has the default, or a developer's, "
@@ -285,7 +285,7 @@ def only_local(place: Place, broker: int, servers: Sequence[Place]) -> str:
     )
 
 
-def other_cluster(place: Place, broker: int, found: str, expected: str) -> Problem:
+def other_cluster(place: HostPort, broker: int, found: str, expected: str) -> Problem:
     """Another cluster answers at a broker's advertised address."""
     return Problem(
         f"another cluster answers at {place}: {found}, not {expected}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_native.cli.job import Outcome
-from kafka_native.terminal.showing import CleanTable
+from kafka_native.terminal.output import CleanTable
 
 
 def table(outcomes: list[Outcome], title: str) -> CleanTable:

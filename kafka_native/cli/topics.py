@@ -13,7 +13,7 @@ def create_topic(admin: AdminClient, name: str, partitions: int, timeout_s: floa
     try:
         admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=timeout_s)[name].result()
     except KafkaException as refusal:
-        raise _told(refusal, f"topic {name} can't be made") from refusal
+        raise _reported(refusal, f"topic {name} can't be made") from refusal
 
 
 def delete_topic(admin: AdminClient, name: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -21,9 +21,9 @@ def delete_topic(admin: AdminClient, name: str, timeout_s: float = TIMEOUT_S) ->
     try:
         admin.delete_topics([name], request_timeout=timeout_s)[name].result()
     except KafkaException as refusal:
-        raise _told(refusal, f"topic {name} can't be deleted") from refusal
+        raise _reported(refusal, f"topic {name} can't be deleted") from refusal
 
 
-def _told(refusal: KafkaException, what: str) -> KafkaException:
+def _reported(refusal: KafkaException, what: str) -> KafkaException:
     error: KafkaError = refusal.args[0]
     return KafkaException(KafkaError(error.code(), f"{what}: {error.str()}"), hint=refusal.hint)

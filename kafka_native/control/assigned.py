@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.positions import NO_EPOCH, NOWHERE, Key, Place
+from kafka_native.control.positions import NO_EPOCH, NO_POSITION, Key, OffsetPosition
 from kafka_native.types import OFFSET_INVALID, OFFSET_STORED
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ class Assigned:
 
     topic: str
     partition: int
-    next: Place
+    next: OffsetPosition
     """Where to fetch from next, or a logical offset still to be looked up."""
-    base: Place = NOWHERE
+    base: OffsetPosition = NO_POSITION
     """Where the application goes on as long as it got nothing."""
     given: int = OFFSET_STORED
     """The offset that it was assigned with."""
-    asked: Place = NOWHERE
+    asked: OffsetPosition = NO_POSITION
     """What the application wants: as assigned, or sought since."""
     confirmed: bool = False
     """A leader had this partition when it was fetched from there: the place is one of the topic as it was then."""
@@ -49,15 +49,15 @@ class Assigned:
     leader_epoch: int = NO_EPOCH  # under which it is fetched
     validated: int = NO_EPOCH  # the leader epoch under which ``next`` is known to be in the log
     out_of_range: int = OFFSET_INVALID  # the offset that was, and has been validated since
-    jump: tuple[int, Place] | None = None  # an offset out of range, and where its reset has led
+    jump: tuple[int, OffsetPosition] | None = None  # an offset out of range, and where its reset has led
     since: int | None = None  # auto.offset.reset=by_duration: the timestamp to start at
-    end: Place | None = None  # ... and the end, should nothing be as young
+    end: OffsetPosition | None = None  # ... and the end, should nothing be as young
     replica: int = -1  # the node fetched from instead of the leader (KIP-392)
     replica_until: float = 0.0
-    stored: Place | None = None  # by store_offsets()
+    stored: OffsetPosition | None = None  # by store_offsets()
     stored_at: int = OFFSET_INVALID  # the position then
-    sent: Place | None = None  # the last that was given to a commit
-    committed: Place | None = None  # the last that was committed
+    sent: OffsetPosition | None = None  # the last that was given to a commit
+    committed: OffsetPosition | None = None  # the last that was committed
 
     @property
     def key(self) -> Key:
@@ -79,9 +79,9 @@ class Assigned:
         """The leader epoch of the last message that the application got, -1 if it isn't known."""
         return NO_EPOCH if self.cursor is None else self.cursor.position_epoch
 
-    def resume_place(self) -> Place:
+    def resume_position(self) -> OffsetPosition:
         """Where to go on for the application when what is queued is dropped."""
-        place = Place(self.position, self.position_epoch) if self.position >= 0 else self.base
+        place = OffsetPosition(self.position, self.position_epoch) if self.position >= 0 else self.base
         if self.jump is not None and place.offset == self.jump[0]:
             return self.jump[1]
         return place

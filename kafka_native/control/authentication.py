@@ -3,7 +3,7 @@
 It begins when a connection's versions are known, and again on the live connection before the session that the broker
 grants is over (KIP-368). What a mechanism says is its own affair (`kafka_native.security`).
 
-Thread: the control thread, but for `Aside`'s own, on which mechanisms do what may take long.
+Thread: the control thread, but for `SecurityWorker`'s own, on which mechanisms do what may take long.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Doing(Protocol):
         """``done`` gets, on the control thread, what ``work`` has returned or raised."""
 
 
-class Aside:
+class SecurityWorker:
     """A client's security thread: hashing, HTTP, the user's ``oauth_cb``. It starts with its first piece of work.
 
     Between two pieces it holds nothing but its queue, so it keeps no client alive.
@@ -152,7 +152,7 @@ class Authenticator:
         self,
         pool: BrokerPool,
         mechanism: Mechanism,
-        aside: Doing,
+        worker: Doing,
         *,
         timeout_s: float,
         log: Log,
@@ -163,7 +163,7 @@ class Authenticator:
         """``timeout_s``: for one answer of a broker (socket.timeout.ms)."""
         self._pool = pool
         self.mechanism = mechanism
-        self._aside = aside
+        self._worker = worker
         self._timeout_s = timeout_s
         self._log = log
         self._clock = clock
@@ -196,7 +196,7 @@ class Authenticator:
         if now < due:
             return due
         self._refreshing = True
-        self._aside.run(self.mechanism.refresh, self._on_refreshed)
+        self._worker.run(self.mechanism.refresh, self._on_refreshed)
         return NEVER
 
     def _on_refreshed(self, outcome: Exception | None) -> None:
@@ -313,7 +313,7 @@ class Authenticator:
                 self._fail(broker, f"SASL {self.mechanism.name} ended before the broker had proved who it is")
 
         if self.mechanism.slow:
-            self._aside.run(work, done)
+            self._worker.run(work, done)
             return
         try:
             outcome = work()

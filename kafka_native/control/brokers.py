@@ -112,7 +112,7 @@ class Broker:
     unanswered: bool = False  # this connection ends, or did so just now, over the question for versions
     waiting: deque[Call] = field(default_factory=deque)
     dedicated: bool = False  # to a coordinator: nothing else goes there
-    beat: int = 0  # the token of its heartbeat, 0: none
+    heartbeat: int = 0  # the token of its heartbeat, 0: none
 
     @property
     def address(self) -> tuple[str, int]:
@@ -131,7 +131,7 @@ class Broker:
         return f"{self.host}:{self.port}/{'bootstrap' if self.node_id == BOOTSTRAP else f'{kind}{self.node_id}'}"
 
 
-class Beat(NamedTuple):
+class Heartbeat(NamedTuple):
     """A heartbeat that a broker's thread sends by itself."""
 
     message: Request
@@ -152,7 +152,7 @@ class BrokerPool:
         handshake_timeout_s: float,
         on_error: Callable[[KafkaError, int], None],
         logs: Logs = QUIET,
-        tells_closes: bool = True,
+        reports_closes: bool = True,
         rebootstraps: bool = True,
         fallback: Fallback = ASK_EVERYONE,
         encryption: Encryption | None = None,
@@ -162,7 +162,7 @@ class BrokerPool:
 
         It gets how bad that is, too: a syslog level.
 
-        ``tells_closes``: also when a broker closes a connection in use (log.connection.close). ``rebootstraps``:
+        ``reports_closes``: also when a broker closes a connection in use (log.connection.close). ``rebootstraps``:
         whether the bootstrap servers are turned to again once other brokers are known (metadata.recovery.strategy,
         KIP-899).
         """
@@ -176,12 +176,12 @@ class BrokerPool:
         self._on_error = on_error
         self.logs = logs
         self._log = logs["broker"]
-        self._tells_closes = tells_closes
+        self._reports_closes = reports_closes
         self._clock = clock
         self._by_handle: dict[int, Broker] = {}
         self.nodes: dict[int, Broker] = {}
         self._coordinators: dict[int, Broker] = {}
-        self._beats: dict[int, Beat] = {}
+        self._heartbeats: dict[int, Heartbeat] = {}
         self._any: deque[Call] = deque()
         self._tokens = itertools.count(1)
         self._pending: dict[int, tuple[Call, int, Broker]] = {}
@@ -273,7 +273,7 @@ class BrokerPool:
         offering = [each for each in nodes or self.bootstrap if each.ranges and each.ranges.choose(message) >= 0]
         return [each.node_id for each in offering] if nodes else [ANY_BROKER] * bool(offering)
 
-    def aside(self, message: type[Request], node_id: int) -> int:
+    def uncontended(self, message: type[Request], node_id: int) -> int:
         """Where no Fetch holds a request up: a coordinator's connection that is up, or else a new one to this node."""
         for broker in self._coordinators.values():
             if broker.ranges is not None and broker.ranges.choose(message) >= 0:
@@ -598,7 +598,7 @@ class BrokerPool:
             if not refused:
                 broker.cause = error
                 level = CLOSE_LEVELS.get(event.peer_closed, ERROR)
-                told = level == ERROR or self._tells_closes
+                told = level == ERROR or self._reports_closes
                 self._report(broker, error, _failure_of(event), level if told else DEBUG)
             self._fail_waiting(broker, error)
             self._report_if_all_down()
@@ -674,8 +674,8 @@ class BrokerPool:
             else:
                 self._on_handshake(broker, event)
             return
-        if event.token in self._beats:
-            self._on_beat(event)
+        if event.token in self._heartbeats:
+            self._on_heartbeat(event)
             return
         pending = self._pending.pop(event.token, None)
         if pending is None:
@@ -711,7 +711,7 @@ class BrokerPool:
 
     # --- heartbeats ---
 
-    def beat(
+    def heartbeat(
         self, target: int, message: Request, interval_s: float, timeout_s: float, on_reply: Callable[[Reply], None]
     ) -> None:
         """Lets the broker's own thread send this request every ``interval_s``, the first time after as long.
@@ -720,7 +720,7 @@ class BrokerPool:
         each response that isn't, byte for byte, the one before, or the KafkaError that ends it (``timeout_s`` for one
         answer; the connection is gone). There is one heartbeat a connection: another one replaces it.
         """
-        self.stop_beat(target)
+        self.stop_heartbeat(target)
         broker = self._at(target)
         if broker is None or broker.ranges is None:
             on_reply(KafkaError(KafkaError._TRANSPORT, "no connection for heartbeats"))
@@ -730,10 +730,10 @@ class BrokerPool:
             text = f"{broker.name} has no version of {type(message).__name__} that this client speaks"
             on_reply(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
             return
-        token = broker.beat = next(self._tokens)
-        self._beats[token] = Beat(message, version, broker, on_reply)
+        token = broker.heartbeat = next(self._tokens)
+        self._heartbeats[token] = Heartbeat(message, version, broker, on_reply)
         try:
-            self._engine.beat(
+            self._engine.heartbeat(
                 broker.handle,
                 broker.generation,
                 message.api_key,
@@ -746,33 +746,33 @@ class BrokerPool:
                 max(1, int(timeout_s * 1000)),
             )
         except MemoryError:
-            del self._beats[token]
-            broker.beat = 0
+            del self._heartbeats[token]
+            broker.heartbeat = 0
             on_reply(KafkaError(KafkaError._TRANSPORT, f"{broker.name}: no memory for heartbeats"))
 
-    def stop_beat(self, target: int) -> None:
+    def stop_heartbeat(self, target: int) -> None:
         """Ends the heartbeat of this target, if there is one; nothing more is heard of it."""
         broker = self._at(target)
-        if broker is not None and broker.beat:
-            del self._beats[broker.beat]
-            broker.beat = 0
-            self._engine.stop_beat(broker.handle)
+        if broker is not None and broker.heartbeat:
+            del self._heartbeats[broker.heartbeat]
+            broker.heartbeat = 0
+            self._engine.stop_heartbeat(broker.handle)
 
-    def _on_beat(self, event: Event) -> None:
-        beat = self._beats[event.token]
+    def _on_heartbeat(self, event: Event) -> None:
+        heartbeat = self._heartbeats[event.token]
         if event.status != 0:
-            del self._beats[event.token]
-            beat.broker.beat = 0
-        beat.on_reply(self._outcome(event, beat.broker, beat.message.api_key, beat.version))
+            del self._heartbeats[event.token]
+            heartbeat.broker.heartbeat = 0
+        heartbeat.on_reply(self._outcome(event, heartbeat.broker, heartbeat.message.api_key, heartbeat.version))
 
     def fail_all(self, error: KafkaError) -> None:
         """The client closes: every call that is still open ends."""
         calls = [*self._any, *(call for call, _, _ in self._pending.values())]
         self._any.clear()
         self._pending.clear()
-        self._beats.clear()
+        self._heartbeats.clear()
         for broker in self._by_handle.values():
-            broker.beat = 0
+            broker.heartbeat = 0
             calls.extend(broker.waiting)
             broker.waiting.clear()
         for call in calls:

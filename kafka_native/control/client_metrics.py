@@ -222,10 +222,10 @@ class Sampler:
 
     @staticmethod
     def _add_latency(values: dict[str, list[Point]], name: str, labels: dict[str, int], mean: Mean) -> None:
-        count, total_ms, most_ms = mean.take()
+        count, total_ms, max_ms = mean.take()
         if count:
             values.setdefault(f"{name}.avg", []).append(Point(total_ms / count, labels))
-            values.setdefault(f"{name}.max", []).append(Point(math.ceil(most_ms), labels))
+            values.setdefault(f"{name}.max", []).append(Point(math.ceil(max_ms), labels))
 
     def _totals(self) -> Totals:
         return Totals(
@@ -243,8 +243,8 @@ class Sampler:
         for broker in self._main.pool.brokers():
             found = self._seen[broker.handle] = snapshots.means_snapshot(self._main.engine, broker.handle)
             pairs = zip(found, seen.get(broker.handle, nothing), strict=True)
-            for kind, ((count, total_us, most_us), (old_count, old_us, _)) in enumerate(pairs):
-                new = (count - old_count, (total_us - old_us) / 1000, most_us / 1000)
+            for kind, ((count, total_us, max_us), (old_count, old_us, _)) in enumerate(pairs):
+                new = (count - old_count, (total_us - old_us) / 1000, max_us / 1000)
                 for mean in self._means_of(kind, broker.node_id) if new[0] else ():
                     mean.add(*new)
 

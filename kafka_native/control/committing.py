@@ -22,7 +22,7 @@ from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.means import Mean
 from kafka_native.control.metadata import NO_ID
 from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
-from kafka_native.control.positions import NOWHERE, Key, Place, place_of
+from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition, position_of
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.types import OFFSET_INVALID, TopicPartition
@@ -66,7 +66,7 @@ Outcome: TypeAlias = "list[TopicPartition] | KafkaError"
 
 NO_GROUP = "offsets are kept for a group: set group.id"
 
-LOOKS = 10
+AUTO_COMMIT_CHECKS = 10
 """How often within auto.commit.interval.ms it is looked whether what was handed out has been dealt with."""
 
 
@@ -74,7 +74,7 @@ LOOKS = 10
 class Commit:
     """One call of `commit()`, until each of its partitions has an outcome."""
 
-    wanted: dict[Key, Place]
+    wanted: dict[Key, OffsetPosition]
     done: Callable[[Outcome], None]
     deadline: float
     member: tuple[str, int]
@@ -87,7 +87,7 @@ class Commit:
     """What its outcome tells of: also of partitions that had nothing to be committed."""
     bound: dict[Key, bytes] = field(default_factory=dict)
     """The ids of the topics that the offsets are of, where they are known."""
-    left: dict[Key, Place] = field(default_factory=dict)
+    left: dict[Key, OffsetPosition] = field(default_factory=dict)
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
     before: list[Ask] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Ask:
     done: Callable[[Outcome], None]
     deadline: float
     left: set[Key]
-    found: dict[Key, Place] = field(default_factory=dict)
+    found: dict[Key, OffsetPosition] = field(default_factory=dict)
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
     in_flight: bool = False
@@ -161,9 +161,9 @@ class Committing:
         self._asks: list[Ask] = []
         self._ask_at = 0.0
         self._deadline = NEVER  # the earliest of all that waits
-        self._told = False  # an outcome, in this poll()
+        self._reported = False  # an outcome, in this poll()
         self._auto_at = clock() + interval_s if self._auto_commit else NEVER
-        self._snapshot: dict[Key, tuple[Assigned, Place]] = {}
+        self._snapshot: dict[Key, tuple[Assigned, OffsetPosition]] = {}
         self._snapshot_polls = 0
         self.subscribed: Callable[[], bool] = lambda: False
         """Whether this client consumes as a member: then nothing is committed while it isn't one."""
@@ -190,7 +190,7 @@ class Committing:
                 text = f"{each.topic} [{each.partition}]: an offset to store is 0 or more, not {each.offset}"
                 outcome.append(each.with_error(KafkaError(KafkaError._INVALID_ARG, text)))
             else:
-                assigned.stored = place_of(each)
+                assigned.stored = position_of(each)
                 assigned.stored_at = assigned.position
                 outcome.append(each.with_error(None))
         return outcome
@@ -198,27 +198,27 @@ class Committing:
     def stored(self, keys: Iterable[Key]) -> list[TopicPartition]:
         """What would be committed of these partitions; OFFSET_INVALID where there is nothing."""
         assigned = self._fetching.assigned
-        return [_partition_of(key, self.place_stored(assigned[key]) if key in assigned else None) for key in keys]
+        return [_partition_of(key, self.stored_position(assigned[key]) if key in assigned else None) for key in keys]
 
-    def place_stored(self, assigned: Assigned) -> Place | None:
+    def stored_position(self, assigned: Assigned) -> OffsetPosition | None:
         """With enable.auto.offset.store what was handed out counts, unless something was stored since."""
         if assigned.stored is not None and (not self._auto_store or assigned.stored_at == assigned.position):
             return assigned.stored
         if not self._auto_store or assigned.position < 0:
             return None
-        return Place(assigned.position, assigned.position_epoch)
+        return OffsetPosition(assigned.position, assigned.position_epoch)
 
-    def _stored_places(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, Place]]:
+    def _stored_places(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, OffsetPosition]]:
         """What is stored of those of these partitions that are assigned."""
         found = {}
         for key in keys:
             assigned = self._fetching.assigned.get(key)
-            place = None if assigned is None else self.place_stored(assigned)
+            place = None if assigned is None else self.stored_position(assigned)
             if assigned is not None and place is not None:
                 found[key] = (assigned, place)
         return found
 
-    def _ahead(self, keys: Iterable[Key]) -> dict[Key, Place]:
+    def _ahead(self, keys: Iterable[Key]) -> dict[Key, OffsetPosition]:
         """What enable.auto.commit has to commit of these partitions: it never sets a committed offset back."""
         return {
             key: place for key, (assigned, place) in self._stored_places(keys).items() if _is_ahead(assigned, place)
@@ -235,7 +235,7 @@ class Committing:
         Without a subscription any partition will do. One without an offset comes back as it is; _NO_OFFSET if none has
         any.
         """
-        places = {(each.topic, each.partition): place_of(each) for each in offsets}
+        places = {(each.topic, each.partition): position_of(each) for each in offsets}
         wanted = {key: place for key, place in places.items() if place.offset >= 0}
         self._commit(wanted, list(places), done, deadline, held)
 
@@ -248,7 +248,7 @@ class Committing:
 
     def _commit(
         self,
-        wanted: dict[Key, Place],
+        wanted: dict[Key, OffsetPosition],
         listed: list[Key],
         done: Callable[[Outcome], None],
         deadline: float,
@@ -275,7 +275,7 @@ class Committing:
 
     def _enqueue(
         self,
-        wanted: dict[Key, Place],
+        wanted: dict[Key, OffsetPosition],
         listed: list[Key],
         done: Callable[[Outcome], None],
         deadline: float,
@@ -351,7 +351,7 @@ class Committing:
             return []
         batch, self._commits = self._commits, []
         self._sent = batch
-        merged: dict[Key, Place] = {}
+        merged: dict[Key, OffsetPosition] = {}
         for commit in batch:
             merged.update(commit.left)
         identity = (self._member.member_id, self._member.generation)
@@ -400,7 +400,7 @@ class Committing:
         if ended:
             self._commits = [commit for commit in self._commits if id(commit) not in ended]
         for commit in commits:
-            self._told = True
+            self._reported = True
             self._finish(commit)
 
     def _fail(self, commits: list[Commit], error: KafkaError) -> None:
@@ -507,7 +507,7 @@ class Committing:
     def _on_asked(self, reply: Reply, asks: list[Ask]) -> None:
         coordinator = self._coordinator
         assert coordinator is not None
-        found: dict[Key, Place | int] | KafkaError = reply
+        found: dict[Key, OffsetPosition | int] | KafkaError = reply
         if not isinstance(reply, KafkaError):
             found = asked_offsets(reply, self._member.group_id, self._fetching.topic_name)
             self._asks_by_id = any(topic.topic_id != NO_ID for group in reply.groups for topic in group.topics)
@@ -537,7 +537,7 @@ class Committing:
                 self._ask_at = max(self._ask_at, self._clock() + self._ask_backoff.next_s())
 
     @staticmethod
-    def _take_found(ask: Ask, found: dict[Key, Place | int]) -> None:
+    def _take_found(ask: Ask, found: dict[Key, OffsetPosition | int]) -> None:
         for key in list(ask.left):
             place = found.get(key, KafkaError._BAD_MSG)
             if isinstance(place, int) and place in PASSING:
@@ -551,7 +551,7 @@ class Committing:
                 ask.found[key] = place
 
     def _answer(self, ask: Ask) -> None:
-        self._told = True
+        self._reported = True
         self._asks.remove(ask)
         for key in ask.left:
             if key not in ask.errors:
@@ -566,7 +566,7 @@ class Committing:
         if self._files is not None:
             self._auto(now)
             return [], min(self._auto_at, self._files.poll(now))
-        self._told = False
+        self._reported = False
         self._auto(now)
         self._expire(now)
         calls = [*self._send(now), *self._ask(now)]
@@ -576,7 +576,7 @@ class Committing:
         if self._ask_at > now and any(not ask.in_flight and not ask.behind for ask in self._asks):
             wake_up = min(wake_up, self._ask_at)
         # Whoever was told of an outcome meanwhile may have been polled already in this turn, and have a request now.
-        return calls, now if self._told else wake_up
+        return calls, now if self._reported else wake_up
 
     def _expire(self, now: float) -> None:
         if now < self._deadline:
@@ -598,7 +598,7 @@ class Committing:
         if not self._snapshot:
             self._take_snapshot()
         if self._snapshot and not self._dealt_with():
-            self._auto_at = now + max(self._interval_s / LOOKS, 0.01)
+            self._auto_at = now + max(self._interval_s / AUTO_COMMIT_CHECKS, 0.01)
             return
         wanted = {
             key: place
@@ -639,7 +639,7 @@ class Committing:
             self._files.close()
 
 
-def _is_ahead(assigned: Assigned, place: Place) -> bool:
+def _is_ahead(assigned: Assigned, place: OffsetPosition) -> bool:
     """Whether a place is behind what was committed or sent last, as the log goes.
 
     An offset may be smaller where a newer leader has cut off the log: then its leader epoch is greater.
@@ -658,7 +658,7 @@ def _outcome_of(partitions: list[TopicPartition], errors: list[KafkaError | None
     return partitions
 
 
-def _partition_of(key: Key, place: Place | None) -> TopicPartition:
-    if place is None or place == NOWHERE:
+def _partition_of(key: Key, place: OffsetPosition | None) -> TopicPartition:
+    if place is None or place == NO_POSITION:
         return TopicPartition(key[0], key[1], OFFSET_INVALID)
     return TopicPartition(key[0], key[1], place.offset, place.metadata, place.epoch)

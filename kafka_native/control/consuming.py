@@ -20,7 +20,7 @@ from kafka_native.control.membership import GroupSettings, Membership, PollWatch
 from kafka_native.control.membership_classic import ClassicMembership
 from kafka_native.control.membership_consumer import ConsumerMembership
 from kafka_native.control.offset_files import OffsetFiles
-from kafka_native.control.positions import Place, reset_of
+from kafka_native.control.positions import OffsetPosition, reset_of
 from kafka_native.control.rebalance import Key, Kind, Listener, Rebalance
 from kafka_native.control.settings import ISOLATION_LEVELS
 from kafka_native.control.subscription import Subscription
@@ -203,7 +203,7 @@ class Consuming:
         )
 
     def _backoff(self) -> Backoff:
-        return Backoff(self.settings.retry_s, self.settings.retry_most_s)
+        return Backoff(self.settings.retry_s, self.settings.retry_max_s)
 
     def _make_subscription(self) -> Subscription:
         config = self._config
@@ -236,7 +236,7 @@ class Consuming:
         topics: Iterable[str],
         listeners: Mapping[Kind, Listener],
         now: float,
-        initial_offsets: Mapping[Key, Place] | None = None,
+        initial_offsets: Mapping[Key, OffsetPosition] | None = None,
     ) -> None:
         """Joins the group with these topics and patterns. ValueError for a pattern that can't be.
 

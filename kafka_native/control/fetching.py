@@ -24,7 +24,7 @@ from kafka_native.control.brokers import BrokerPool
 from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.metadata import NO_ID, NO_LEADER, Metadata, Partition, Topic
 from kafka_native.control.offsets import EARLIEST, LATEST, MOVED, Found, Lookup, Questions, lookup_calls
-from kafka_native.control.positions import NO_EPOCH, OFFSET_TAIL_BASE, Ago, Key, Place, Reset
+from kafka_native.control.positions import NO_EPOCH, OFFSET_TAIL_BASE, Ago, Key, OffsetPosition, Reset
 from kafka_native.control.validation import UNABLE, Check, check_calls
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Logs
@@ -60,7 +60,7 @@ class Fetching:
         on_error: Callable[[str, int, int, KafkaError], None],
         replica_s: float = REPLICA_S,
         error_s: float = 0.0,
-        initial_offsets: Mapping[Key, Place] | None = None,
+        initial_offsets: Mapping[Key, OffsetPosition] | None = None,
         logs: Logs = QUIET,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -94,7 +94,7 @@ class Fetching:
         self._by_topic: dict[str, dict[int, Assigned]] = {}
         self._paused: set[Key] = set()  # by the application, assigned or not: a rebalance keeps it
         self._anew: set[Key] = set()  # to be assigned again, after their topic was made anew
-        self.initial_offsets: dict[Key, Place] = dict(initial_offsets or {})
+        self.initial_offsets: dict[Key, OffsetPosition] = dict(initial_offsets or {})
         self.ask_committed: AskCommitted | None = None
         """Set by `Committing`: asks for the group's offsets. None: there is no group."""
         self.offsets_by_id: Callable[[], bool] = lambda: False
@@ -104,7 +104,7 @@ class Fetching:
         self.questions = Questions(metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock)
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
-        metadata.on_missing.append(self._report)
+        metadata.on_missing.append(self._report_topic_error)
 
     # --- what the application asks ---
 
@@ -119,7 +119,7 @@ class Fetching:
             key = (topic, partition)
             if key in self.assigned:
                 self.remove([key])
-            place = Place(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
+            place = OffsetPosition(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
             anew = given == OFFSET_STORED and key in self._anew
             self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
@@ -166,7 +166,7 @@ class Fetching:
             assigned.failed = assigned.ended = assigned.anew = False
             assigned.told = None
             assigned.backoff.reset()
-            assigned.asked = Place(offset, NO_EPOCH if epoch is None else epoch)
+            assigned.asked = OffsetPosition(offset, NO_EPOCH if epoch is None else epoch)
             self._restart(assigned, assigned.asked, forget=True)
         return None
 
@@ -287,7 +287,7 @@ class Fetching:
             assigned.due = 0.0
             self._todo[assigned.key] = None
 
-    def _restart(self, assigned: Assigned, place: Place | None, *, forget: bool = False) -> None:
+    def _restart(self, assigned: Assigned, place: OffsetPosition | None, *, forget: bool = False) -> None:
         """Stops fetching and drops what was fetched; polling starts it again at ``place``, None: where it was.
 
         ``forget``: the position is another one from now on.
@@ -296,7 +296,7 @@ class Fetching:
         if assigned.cursor is not None:
             assigned.cursor.stop()  # first: nothing more is handed out when the position is looked at
         assigned.serial += 1
-        assigned.next = assigned.base = resume = assigned.resume_place() if place is None else place
+        assigned.next = assigned.base = resume = assigned.resume_position() if place is None else place
         assigned.fetching = assigned.waiting = assigned.keep_queued = False
         assigned.validated = NO_EPOCH
         assigned.replica = -1
@@ -326,7 +326,7 @@ class Fetching:
         if not assigned.paused:
             self._wake_at(assigned, self._clock() + max(least_s, assigned.backoff.next_s()))
 
-    def _tell(self, assigned: Assigned, error: KafkaError) -> None:
+    def _report_error(self, assigned: Assigned, error: KafkaError) -> None:
         """Tells the application, once while nothing moves."""
         told = (error.code(), assigned.position)
         if assigned.told != told:
@@ -335,7 +335,7 @@ class Fetching:
 
     def _complain(self, assigned: Assigned, error: KafkaError) -> None:
         """Tells the application, and tries again with back-off."""
-        self._tell(assigned, error)
+        self._report_error(assigned, error)
         self._later(assigned)
 
     def _give_up(self, assigned: Assigned, error: KafkaError) -> None:
@@ -442,16 +442,16 @@ class Fetching:
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         # No partition is given up for good: should the topic come to be, metadata tells.
-        self._report(topic, error)
+        self._report_topic_error(topic, error)
         if topic.name in self._by_topic:
             backoff = self._failed_topics.get(topic.name, (0.0, Backoff(*SLOW)))[1]
             self._failed_topics[topic.name] = (self._clock() + backoff.next_s(), backoff)
 
-    def _report(self, topic: Topic, error: KafkaError) -> None:
+    def _report_topic_error(self, topic: Topic, error: KafkaError) -> None:
         code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
         for assigned in self._by_topic.get(topic.name, {}).values():
             if not assigned.failed:
-                self._tell(assigned, KafkaError(code, error.str()))
+                self._report_error(assigned, KafkaError(code, error.str()))
 
     # --- what the engine tells ---
 
@@ -496,7 +496,7 @@ class Fetching:
             if leader is None or leader.epoch <= assigned.leader_epoch:
                 self._later(assigned)  # otherwise the new leader is known already
         else:
-            self._tell(assigned, KafkaError(code))
+            self._report_error(assigned, KafkaError(code))
             self._later(assigned, self._error_s)
 
     @staticmethod
@@ -506,7 +506,7 @@ class Fetching:
             assigned.backoff.reset()  # it worked in between
         assigned.fetching = False
         assigned.keep_queued = True
-        assigned.next = Place(offset)
+        assigned.next = OffsetPosition(offset)
 
     def on_replica(self, event: Event, now: float) -> None:
         """The leader names a nearer replica, ``event.leader_id``: fetch there from ``event.offset`` on (KIP-392)."""
@@ -534,7 +534,7 @@ class Fetching:
 
     def _out_of_range(self, assigned: Assigned) -> None:
         where, offset = f"{assigned.topic} [{assigned.partition}]", assigned.offset
-        place = assigned.resume_place()
+        place = assigned.resume_position()
         if assigned.jump is not None and offset <= assigned.jump[0]:
             assigned.next = assigned.jump[1]
             self._work_on(assigned)
@@ -556,9 +556,9 @@ class Fetching:
         assigned.since = assigned.end = None
         if isinstance(self._reset, Ago):
             assigned.since = max(0, int(self._wall_clock() * 1000) - self._reset.ms)
-            assigned.next = Place(OFFSET_END)
+            assigned.next = OffsetPosition(OFFSET_END)
         elif self._reset is not None:
-            assigned.next = Place(self._reset)
+            assigned.next = OffsetPosition(self._reset)
 
     # --- polling ---
 
@@ -622,7 +622,7 @@ class Fetching:
             self._metadata.refresh(now)
             self._later(assigned)
             return
-        resume = assigned.resume_place()
+        resume = assigned.resume_position()
         if assigned.keep_queued and leader.epoch != assigned.leader_epoch and 0 <= resume.epoch < leader.epoch:
             self._restart(assigned, resume)  # a new leader's log may not have what is queued
             self._todo.pop(assigned.key, None)
@@ -642,7 +642,7 @@ class Fetching:
             assigned.missing_since = now
         elif self._metadata.is_absent(*assigned.key, assigned.missing_since):
             text = f"{assigned.topic} has no partition {assigned.partition}"
-            self._tell(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, text))
+            self._report_error(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, text))
         self._metadata.want_partition(*assigned.key, now)
         self._later(assigned)
 
@@ -678,8 +678,8 @@ class Fetching:
             found = None
         if found is not None and found.offset >= 0:
             epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
-            assigned.next = Place(found.offset, epoch)
-            assigned.committed = assigned.sent = Place(found.offset, epoch, found.metadata)
+            assigned.next = OffsetPosition(found.offset, epoch)
+            assigned.committed = assigned.sent = OffsetPosition(found.offset, epoch, found.metadata)
         elif assigned.key in self.initial_offsets and not assigned.anew:
             assigned.next = self.initial_offsets[assigned.key]
         elif self._reset is None:
@@ -719,7 +719,7 @@ class Fetching:
             else:
                 self._complain(assigned, result)
             return
-        place = Place(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
+        place = OffsetPosition(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
         if assigned.since is not None:
             if assigned.end is None:
                 # The end is asked for first: what comes in between the two is young enough.
@@ -745,14 +745,14 @@ class Fetching:
         serial = assigned.serial = assigned.serial + 1
         epoch = leader.epoch
 
-        def on_result(result: Place | KafkaError) -> None:
+        def on_result(result: OffsetPosition | KafkaError) -> None:
             if assigned.serial == serial and self.assigned.get(assigned.key) is assigned:
                 assigned.waiting = False
                 self._checked_epoch(assigned, result, epoch)
 
         return Check(assigned.topic, assigned.partition, leader.leader, epoch, assigned.next.epoch, on_result)
 
-    def _checked_epoch(self, assigned: Assigned, result: Place | KafkaError, leader_epoch: int) -> None:
+    def _checked_epoch(self, assigned: Assigned, result: OffsetPosition | KafkaError, leader_epoch: int) -> None:
         if isinstance(result, KafkaError) and result.code() not in UNABLE:
             if result.code() in MOVED:
                 self._metadata.refresh(self._clock())

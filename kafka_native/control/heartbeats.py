@@ -2,7 +2,7 @@
 
 There are two kinds of heartbeat. A full one says all that there is to say (subscription, timeout, what is owned) and
 goes out as a call: to join, when the subscription or what is owned has changed, and after every failure, as its answer
-holds the whole assignment again. In between, the broker's own thread repeats a short one (`BrokerPool.beat()`), and
+holds the whole assignment again. In between, the broker's own thread repeats a short one (`BrokerPool.heartbeat`), and
 what its answers say anew comes back here.
 
 - They take turns. Short ones begin with the answer to a full one, and whatever an answer to a short one changes ends
@@ -98,7 +98,7 @@ class State(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Beat:
+class Heartbeat:
     """The short heartbeat that a broker's thread repeats."""
 
     target: int
@@ -132,8 +132,8 @@ class Heartbeats(ABC):
         self._coordinator = coordinator
         self._pool = pool
         self._settings = settings
-        self._backoff = Backoff(settings.retry_s, settings.retry_most_s)
-        self._rejoins = Backoff(settings.retry_s, settings.retry_most_s)
+        self._backoff = Backoff(settings.retry_s, settings.retry_max_s)
+        self._rejoins = Backoff(settings.retry_s, settings.retry_max_s)
         self._reports = Reports(member.group_id, on_error, logger, clock)
         self._on_fatal = on_fatal
         self._logger = logger
@@ -145,7 +145,7 @@ class Heartbeats(ABC):
         self._send_at = NEVER  # a full heartbeat is due
         self._in_flight = False  # a full heartbeat is under way
         self._urgent: list[Call] = []
-        self._beating: Beat | None = None
+        self._heartbeating: Heartbeat | None = None
         self._on_left: list[Callable[[], None]] = []
         self._join_again = False  # subscribed while leaving
         self._said_goodbye = False
@@ -199,7 +199,7 @@ class Heartbeats(ABC):
             return calls, NEVER  # on_found tells
         self._send_at = NEVER
         self._in_flight = True
-        self._stop_beat()
+        self._stop_heartbeat()
         serial, message = self._serial, self._full()
         calls.append(
             Call(
@@ -220,30 +220,30 @@ class Heartbeats(ABC):
     def _answer_s(self) -> float:
         return min(self._settings.timeout_s, max(ANSWER_LEAST_S, 3 * self.interval_s))
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         """Lets the broker's thread go on with short heartbeats, unless a full one is due."""
         target = self._coordinator.target
         if target is None or self._send_at != NEVER:
             return
-        beat = self._beating = Beat(target)
+        heartbeat = self._heartbeating = Heartbeat(target)
         serial = self._serial
-        self._pool.beat(
+        self._pool.heartbeat(
             target,
             self._short(self._member.generation),
             self.interval_s,
             self._answer_s,
-            lambda reply: self._if_current(serial, lambda: self._on_beat(beat, reply)),
+            lambda reply: self._if_current(serial, lambda: self._on_heartbeat(heartbeat, reply)),
         )
 
-    def _stop_beat(self) -> None:
-        if self._beating is not None:
-            self._pool.stop_beat(self._beating.target)
-            self._beating = None
+    def _stop_heartbeat(self) -> None:
+        if self._heartbeating is not None:
+            self._pool.stop_heartbeat(self._heartbeating.target)
+            self._heartbeating = None
 
     def _on_coordinator(self) -> None:
         """It was looked for, or is another one now: it hears everything, at once."""
         if self._heartbeats:
-            self._stop_beat()
+            self._stop_heartbeat()
             self._send_at = min(self._send_at, self._clock())
 
     def _say_goodbye(self, now: float, done: Callable[[Reply], None]) -> bool:
@@ -251,7 +251,7 @@ class Heartbeats(ABC):
         target = self._coordinator.target
         if target is None:
             return False
-        self._stop_beat()
+        self._stop_heartbeat()
         serial = self._serial
         deadline = now + min(self._settings.timeout_s, LEAVE_TIMEOUT_S)
         self._urgent.append(
@@ -268,17 +268,19 @@ class Heartbeats(ABC):
         elif not self._refused(reply, message):
             self._failed(reply)
 
-    def _on_beat(self, beat: Beat, reply: Reply) -> None:
-        if beat is not self._beating:
+    def _on_heartbeat(self, heartbeat: Heartbeat, reply: Reply) -> None:
+        if heartbeat is not self._heartbeating:
             return
         if isinstance(reply, KafkaError):
-            self._beating = None
+            self._heartbeating = None
             self._failed(reply)
             return
         before = self._member.generation, self.interval_s
         self._on_answer(reply)
-        if self._beating and (reply.assignment is not None or before != (self._member.generation, self.interval_s)):
-            self._stop_beat()
+        if self._heartbeating and (
+            reply.assignment is not None or before != (self._member.generation, self.interval_s)
+        ):
+            self._stop_heartbeat()
             self._send_at = min(self._send_at, self._clock())
 
     def _on_answer(self, reply: Reply) -> None:
@@ -303,19 +305,19 @@ class Heartbeats(ABC):
         if reply.heartbeat_interval_ms > 0:
             self._take_interval(reply.heartbeat_interval_ms / 1000)
         self._take_answer(reply)
-        if self._beating is None:
-            self._beat()
+        if self._heartbeating is None:
+            self._heartbeat()
 
-    def _take_interval(self, told_s: float) -> None:
-        interval_s = min(max(told_s, INTERVAL_MIN_S), INTERVAL_MAX_S)
-        if told_s > INTERVAL_MAX_S and self.interval_s != interval_s:
+    def _take_interval(self, reported_s: float) -> None:
+        interval_s = min(max(reported_s, INTERVAL_MIN_S), INTERVAL_MAX_S)
+        if reported_s > INTERVAL_MAX_S and self.interval_s != interval_s:
             text = "group %s: the coordinator wants a heartbeat each %.0f s: one is sent each %.0f s"
-            self._logger.warning(text, self._member.group_id, told_s, interval_s)
+            self._logger.warning(text, self._member.group_id, reported_s, interval_s)
         self.interval_s = interval_s
 
     def _failed(self, error: KafkaError) -> None:
         """A heartbeat wasn't answered, or with an error."""
-        self._stop_beat()
+        self._stop_heartbeat()
         now, code = self._clock(), error.code()
         if self.state is State.LEAVING and code in FENCED | FATAL:
             self._member.generation = JOIN_EPOCH  # out already; the callback isn't interrupted
@@ -333,7 +335,7 @@ class Heartbeats(ABC):
             self._report(error)
             self._send_at = NEVER  # until the subscription is another one
             if self._member.joined:
-                self._beat()
+                self._heartbeat()
         elif code in TRANSIENT:
             self._send_at = now + self._backoff.next_s()
         else:
@@ -383,7 +385,7 @@ class Heartbeats(ABC):
             done()
 
     def _join(self, at: float) -> None:
-        self._stop_beat()
+        self._stop_heartbeat()
         self._next_life()
         self.state = State.JOINING
         self._member.generation = JOIN_EPOCH
@@ -400,7 +402,7 @@ class Heartbeats(ABC):
     def close(self) -> None:
         """Nothing more is sent; who waits for `leave()` hears of it."""
         self._next_life()
-        self._stop_beat()
+        self._stop_heartbeat()
         self._left()
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 1 << 20
 """As much is always kept."""
-LOOK_EVERY_S = 1.0
-LOOK_SELDOM_S = 10.0
+CHECK_INTERVAL_S = 1.0
+IDLE_CHECK_INTERVAL_S = 10.0
 """While there is nothing to give back."""
 
 
@@ -25,17 +25,17 @@ class IdleMemory:
     def __init__(self, engine: Engine) -> None:
         """Looks at ``engine.memory``."""
         self._engine = engine
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._idle_bytes = 0
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
-        if now < self._look_at:
-            return [], self._look_at
+        if now < self._check_at:
+            return [], self._check_at
         before = self._idle_bytes
         queued_bytes, self._idle_bytes = self._engine.memory
         # What comes and goes between two looks is in use, even if nothing is queued in the very moment.
         if self._idle_bytes > KEPT_BYTES and self._idle_bytes == before and not queued_bytes:
             self._engine.expire()
-        self._look_at = now + (LOOK_EVERY_S if self._idle_bytes > KEPT_BYTES else LOOK_SELDOM_S)
-        return [], self._look_at
+        self._check_at = now + (CHECK_INTERVAL_S if self._idle_bytes > KEPT_BYTES else IDLE_CHECK_INTERVAL_S)
+        return [], self._check_at

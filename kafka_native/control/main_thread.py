@@ -274,7 +274,7 @@ class MainThread:
         work = len(self._work)
         if work:  # what is done for the application knows all that the engine had told by when it was posted
             self.hear()
-        self._tell_dropped()
+        self._report_dropped()
         if time.monotonic() >= self._orphaned_at:
             self._orphaned_at = NEVER
             self.on_orphaned()
@@ -300,7 +300,7 @@ class MainThread:
         for event in self.engine.next_events():
             if event.kind == LOG:
                 self._guarded(event)
-        self._tell_dropped()
+        self._report_dropped()
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
         self._do_all()  # so that what it begins is ended with the rest
         self.pool.fail_all(closed)
@@ -317,7 +317,7 @@ class MainThread:
             except Exception:
                 self._logger.exception("the control thread has met an unexpected error and ends all the same")
 
-    def _tell_dropped(self) -> None:
+    def _report_dropped(self) -> None:
         """Broker threads don't wait to say something: what found no room is counted."""
         count = self.engine.take_dropped_lines() if self._logs.contexts else 0
         if count:

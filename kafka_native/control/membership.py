@@ -118,7 +118,7 @@ class GroupSettings:
     timeout_s: float = 60.0
     """socket.timeout.ms: for what the coordinator answers at once."""
     retry_s: float = 0.1
-    retry_most_s: float = 1.0
+    retry_max_s: float = 1.0
     protocol_type: str = "consumer"
     rack: str | None = None
     """client.rack"""
@@ -132,7 +132,7 @@ class GroupSettings:
             rebalance_timeout_s=config.integer("max.poll.interval.ms") / 1000,
             timeout_s=config.integer("socket.timeout.ms") / 1000,
             retry_s=config.integer("retry.backoff.ms") / 1000,
-            retry_most_s=config.integer("retry.backoff.max.ms") / 1000,
+            retry_max_s=config.integer("retry.backoff.max.ms") / 1000,
             protocol_type=config.text("group.protocol.type"),
             rack=config.text("client.rack") or None,
         )
@@ -164,17 +164,17 @@ class PollWatch:
         self._on_error = on_error
         self._seen = -1
         self._seen_at = 0.0
-        self._look_at = NEVER
+        self._check_at = NEVER
         self.exceeded = False
         """The application was too slow and hasn't polled since."""
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
         if not self._subscribed():
-            self._look_at, self._seen, self.exceeded = NEVER, -1, False
+            self._check_at, self._seen, self.exceeded = NEVER, -1, False
             return [], NEVER
-        if self._look_at != NEVER and now < self._look_at:
-            return [], self._look_at
+        if self._check_at != NEVER and now < self._check_at:
+            return [], self._check_at
         count, inside = self._polls()
         if inside or count != self._seen:
             self._seen, self._seen_at = count, now
@@ -183,8 +183,8 @@ class PollWatch:
                 self._membership.rejoin("the application polls again", now)
         elif not self.exceeded and now - self._seen_at >= self._interval_s:
             self._exceed(now)
-        self._look_at = now + (BACK_S if self.exceeded else self._step_s)
-        return [], self._look_at
+        self._check_at = now + (BACK_S if self.exceeded else self._step_s)
+        return [], self._check_at
 
     def _exceed(self, now: float) -> None:
         self.exceeded = True

@@ -1,7 +1,7 @@
 """Membership of a group in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
 A member joins, is told the generation, and gets its assignment with SyncGroup; one of them, the leader, has computed it
-(`leading`). While it is a member the broker's own thread sends its heartbeats (`BrokerPool.beat()`), so that they flow
+(`leading`). While it is a member the broker's own thread sends its heartbeats (`BrokerPool.heartbeat`), so they flow
 whatever the application does with the interpreter. What the group says of a rebalance comes with their answers.
 
 With an EAGER protocol everything is revoked before a member joins again. With a COOPERATIVE one (KIP-429) it joins with
@@ -54,8 +54,8 @@ MATCH_S = 2.0
 AT_ONCE = 3
 """So many times a rebalance that another one has overtaken is begun again without waiting."""
 ASSIGNOR_RETRY_S = 1.0
-ASSIGNOR_RETRY_MOST_S = 10.0
-REASON_MOST = 255
+ASSIGNOR_RETRY_MAX_S = 10.0
+REASON_MAX_CHARACTERS = 255
 """Characters: a broker takes no longer one (KIP-800)."""
 
 OVERTAKEN = frozenset({KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION})
@@ -75,8 +75,8 @@ class State(Enum):
     FAILED = "a fatal error"
 
 
-BEATING = (State.UNJOINED, State.LEADING, State.STABLE)
-"""With a generation, a member beats in these; in others the broker waits for it, or it is none."""
+HEARTBEAT_STATES = (State.UNJOINED, State.LEADING, State.STABLE)
+"""With a generation, a member heartbeats in these; in others the broker waits for it, or it is none."""
 ACTIVE = (State.UNJOINED, State.JOINING, State.LEADING, State.SYNCING, State.STABLE)
 
 
@@ -124,8 +124,8 @@ class ClassicMembership:
         self._reason: str | None = None  # why to join (again)
         self._join_at = 0.0
         self._match_by = 0.0
-        self._backoff = Backoff(settings.retry_s, settings.retry_most_s)
-        self._assignor_backoff = Backoff(ASSIGNOR_RETRY_S, ASSIGNOR_RETRY_MOST_S)
+        self._backoff = Backoff(settings.retry_s, settings.retry_max_s)
+        self._assignor_backoff = Backoff(ASSIGNOR_RETRY_S, ASSIGNOR_RETRY_MAX_S)
         self._sent_reason = ""
         self._sent_topics: list[str] = []  # what the last JoinGroup asked for
         self._assignor: Assignor | None = None  # of this generation
@@ -142,10 +142,10 @@ class ClassicMembership:
         self._revoked_all = False
         self._join_again = False  # subscribed while leaving
 
-        self._beating: int | None = None  # the target of the heartbeat that the broker's thread sends
-        self._beat_ok = False
-        self._beat_serial = 0
-        self._beat_at = NEVER  # a heartbeat is due as a call: the connection has to be made first
+        self._heartbeating: int | None = None  # the target of the heartbeat that the broker's thread sends
+        self._heartbeat_ok = False
+        self._heartbeat_serial = 0
+        self._heartbeat_at = NEVER  # a heartbeat is due as a call: the connection has to be made first
         self._alive_at = 0.0  # when the coordinator was last known to count this member in
 
         coordinator.on_found.append(self._on_coordinator)
@@ -202,7 +202,7 @@ class ClassicMembership:
         if self.state not in (State.OUT, State.FAILED) and not self._said_goodbye:
             call = self._goodbye(reason, lambda reply: done(), now)
         self._next_life()
-        self._stop_beat()
+        self._stop_heartbeat()
         self.state = State.OUT
         if call is None:
             done()
@@ -238,7 +238,7 @@ class ClassicMembership:
     def close(self) -> None:
         """Nothing more is sent; who waits for `leave()` hears of it."""
         self._next_life()
-        self._stop_beat()
+        self._stop_heartbeat()
         self._join_again = False
         self._left()
 
@@ -298,7 +298,7 @@ class ClassicMembership:
             self._reason = reason
 
     def _join(self, target: int, now: float) -> Call:
-        self._stop_beat()
+        self._stop_heartbeat()
         member, settings = self._member, self._settings
         self._sent_topics = list(self._subscription.topics)
         message = JoinGroupRequest(
@@ -312,7 +312,7 @@ class ClassicMembership:
                 JoinGroupRequest.Protocol(name=each.name, metadata=self._metadata_for(each))
                 for each in self._assignors.values()
             ],
-            reason=(self._reason or "")[:REASON_MOST],
+            reason=(self._reason or "")[:REASON_MAX_CHARACTERS],
         )
         self._logger.debug("group %s: joining as %r: %s", member.group_id, member.member_id, self._reason)
         self._sent_reason, self._reason = self._reason or "", None
@@ -376,7 +376,7 @@ class ClassicMembership:
             self._leading.watch()
             self._sync([])
         else:
-            self._beat()
+            self._heartbeat()
 
     def _on_late_join(self, reply: Reply, sent_id: str) -> None:
         """Nobody waits for it any more: a member that has come to be by it would hold up the group's rebalances."""
@@ -416,7 +416,7 @@ class ClassicMembership:
             self._reports.tell("assignment", failure.args[0])
             assignments = []  # for the moment until it has left
         self._sync(assignments)
-        self._beat()  # revoking may take the application a while
+        self._heartbeat()  # revoking may take the application a while
 
     def _sync(self, assignments: list[SyncGroupRequest.Assignment]) -> None:
         target = self._coordinator.target
@@ -424,7 +424,7 @@ class ClassicMembership:
             self.state = State.UNJOINED
             self._reason = self._reason or "the coordinator has moved"
             return
-        self._stop_beat()
+        self._stop_heartbeat()
         member = self._member
         message = SyncGroupRequest(
             group_id=member.group_id,
@@ -463,7 +463,7 @@ class ClassicMembership:
         self._reports.end()
         self._alive_at = self._clock()
         self.state = State.STABLE
-        self._beat()
+        self._heartbeat()
         try:
             self._assignor.on_assignment(keys, self._member.generation)
         except Exception as problem:
@@ -530,11 +530,11 @@ class ClassicMembership:
     # --- heartbeats ---
 
     @property
-    def _beat_timeout_s(self) -> float:
+    def _heartbeat_timeout_s(self) -> float:
         """Early enough for another attempt, or another coordinator, within the session."""
         return max(min(self._settings.timeout_s, self._settings.session_timeout_s / 3), 0.1)
 
-    def _heartbeat(self) -> HeartbeatRequest:
+    def _heartbeat_request(self) -> HeartbeatRequest:
         member = self._member
         return HeartbeatRequest(
             group_id=member.group_id,
@@ -543,85 +543,89 @@ class ClassicMembership:
             group_instance_id=member.instance_id,
         )
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         """From now on the broker's thread sends heartbeats."""
         target = self._coordinator.target
-        self._stop_beat()
+        self._stop_heartbeat()
         if target is None:
             return
-        self._beating = target
-        self._beat_ok = True
-        serial = self._beat_serial
-        self._pool.beat(
+        self._heartbeating = target
+        self._heartbeat_ok = True
+        serial = self._heartbeat_serial
+        self._pool.heartbeat(
             target,
-            self._heartbeat(),
+            self._heartbeat_request(),
             self._settings.heartbeat_interval_s,
-            self._beat_timeout_s,
+            self._heartbeat_timeout_s,
             lambda reply: self._on_heartbeat(reply, serial, False),
         )
 
-    def _stop_beat(self) -> None:
-        self._beat_serial += 1
-        self._beat_at = NEVER
-        if self._beating is not None:
-            if self._beat_ok:
+    def _stop_heartbeat(self) -> None:
+        self._heartbeat_serial += 1
+        self._heartbeat_at = NEVER
+        if self._heartbeating is not None:
+            if self._heartbeat_ok:
                 self._alive_at = self._clock()
-            self._pool.stop_beat(self._beating)
-            self._beating = None
+            self._pool.stop_heartbeat(self._heartbeating)
+            self._heartbeating = None
 
     def _poll_heartbeat(self, calls: list[Call], now: float) -> float:
         """After the connection was gone: the first heartbeat makes it, then the broker's thread goes on."""
-        if now < self._beat_at or self.state not in BEATING:
-            return self._beat_at
-        self._beat_at = NEVER
+        if now < self._heartbeat_at or self.state not in HEARTBEAT_STATES:
+            return self._heartbeat_at
+        self._heartbeat_at = NEVER
         target = self._coordinator.want(now)
         if target is not None:
-            self._beat_serial += 1
-            serial = self._beat_serial
+            self._heartbeat_serial += 1
+            serial = self._heartbeat_serial
             on_reply = lambda reply: self._on_heartbeat(reply, serial, True)  # noqa: E731
-            calls.append(Call(self._heartbeat(), target, now + self._beat_timeout_s, on_reply))
+            calls.append(Call(self._heartbeat_request(), target, now + self._heartbeat_timeout_s, on_reply))
         return NEVER
 
     def _on_heartbeat(self, reply: Reply, serial: int, begins: bool) -> None:
-        if serial != self._beat_serial or self.state not in BEATING:
+        if serial != self._heartbeat_serial or self.state not in HEARTBEAT_STATES:
             return
         error, now = _error_of(reply), self._clock()
         code = KafkaError.NO_ERROR if error is None else error.code()
         if code in (KafkaError.NO_ERROR, KafkaError.REBALANCE_IN_PROGRESS):
             self._coordinator.answered()
             self._reports.end()
-            self._beat_ok = True
+            self._heartbeat_ok = True
             self._alive_at = now
             if begins:
-                self._beat()
+                self._heartbeat()
             if error is not None and self._reason is None:
                 self._ask_rejoin("the group rebalances")
             return
         assert error is not None
-        if self._beating is not None and self._beat_ok:
-            self._alive_at = now - (self._beat_timeout_s if code == KafkaError._TIMED_OUT else 0.0)
-        self._beat_ok = False
+        if self._heartbeating is not None and self._heartbeat_ok:
+            self._alive_at = now - (self._heartbeat_timeout_s if code == KafkaError._TIMED_OUT else 0.0)
+        self._heartbeat_ok = False
         if isinstance(reply, KafkaError):
-            self._beating = None
+            self._heartbeating = None
         if code in OVERTAKEN or code == KafkaError.FENCED_INSTANCE_ID:
             self._failed("Heartbeat", error)
             return
         if not self._coordinator.note(error):
             self._reports.tell("Heartbeat", error)
         if self._coordinator.target is None:
-            self._stop_beat()  # on_found goes on
-        elif self._beating is None:
-            self._beat_at = now + self._settings.heartbeat_interval_s
+            self._stop_heartbeat()  # on_found goes on
+        elif self._heartbeating is None:
+            self._heartbeat_at = now + self._settings.heartbeat_interval_s
 
     def _on_coordinator(self) -> None:
         """It was looked for, or is another one now."""
-        if self.state in BEATING and self._member.joined:
-            self._stop_beat()
-            self._beat_at = self._clock()
+        if self.state in HEARTBEAT_STATES and self._member.joined:
+            self._stop_heartbeat()
+            self._heartbeat_at = self._clock()
 
     def _poll_session(self, now: float) -> float:
         """The coordinator hasn't answered for a whole session: to the group this member is none any more."""
-        if self.state not in BEATING or not self._member.joined or (self._beating is not None and self._beat_ok):
+        if (
+            self.state not in HEARTBEAT_STATES
+            or not self._member.joined
+            or (self._heartbeating is not None and self._heartbeat_ok)
+        ):
             return NEVER
         ends_at = self._alive_at + self._settings.session_timeout_s
         if now >= ends_at:
@@ -683,7 +687,7 @@ class ClassicMembership:
 
     def _lose(self, then: State, reason: str | None = None) -> None:
         """Others may own its partitions already."""
-        self._stop_beat()
+        self._stop_heartbeat()
         self._next_life()
         self._waits_in_broker = False
         self._member.generation = NO_GENERATION
@@ -725,7 +729,7 @@ class ClassicMembership:
         target, member = self._coordinator.target, self._member
         if target is None or not member.member_id or member.instance_id is not None:
             return None
-        self._stop_beat()
+        self._stop_heartbeat()
         if self._waits_in_broker and target >= COORDINATORS:
             # Behind a JoinGroup that the broker holds it would be read only when that is answered.
             target -= COORDINATORS
@@ -734,11 +738,11 @@ class ClassicMembership:
         return Call(message, target, now + min(self._settings.timeout_s, LEAVE_TIMEOUT_S), on_reply)
 
     def _leave_request(self, member_id: str, reason: str) -> LeaveGroupRequest:
-        leaving = LeaveGroupRequest.Member(member_id=member_id, reason=reason[:REASON_MOST])
+        leaving = LeaveGroupRequest.Member(member_id=member_id, reason=reason[:REASON_MAX_CHARACTERS])
         return LeaveGroupRequest(group_id=self._member.group_id, member_id=member_id, members=[leaving])
 
     def _left(self) -> None:
-        self._stop_beat()
+        self._stop_heartbeat()
         self._serial += 1
         self._revoked_all = False
         self._waits_in_broker = False

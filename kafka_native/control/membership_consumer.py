@@ -249,7 +249,7 @@ class ConsumerMembership(Heartbeats):
 
     def _lose(self, then: State) -> None:
         """Out of the group, or as good as that: nothing is owned any more."""
-        self._stop_beat()
+        self._stop_heartbeat()
         self._next_life()
         self._owned.clear()
         self._member.generation = JOIN_EPOCH
@@ -266,7 +266,7 @@ class ConsumerMembership(Heartbeats):
     def _revoked_all(self, was_in: bool) -> None:
         self._next_life()
         self._owned.clear()
-        self._stop_beat()
+        self._stop_heartbeat()
         self._said_goodbye = True
         if not was_in or not self._say_goodbye(self._clock(), lambda reply: self._left()):
             self._left()

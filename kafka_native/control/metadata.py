@@ -100,7 +100,7 @@ class Metadata:
         *,
         refresh_s: float,
         fast_s: float,
-        fast_most_s: float,
+        fast_max_s: float,
         propagation_s: float,
         timeout_s: float,
         trigger_s: float = NEVER,
@@ -118,7 +118,7 @@ class Metadata:
         self.propagation_s = propagation_s
         """How long a topic or a partition that metadata don't have may still come to be known by every broker."""
         self._timeout_s = timeout_s
-        self._backoff = Backoff(fast_s, fast_most_s)
+        self._backoff = Backoff(fast_s, fast_max_s)
         self._trigger_s = max(trigger_s, fast_s)
         self._trying_since: float | None = None
         self._in_flight = False
@@ -141,7 +141,7 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         self._unnamed: set[bytes] = set()
         self._names_at = NEVER
-        self._names_backoff = Backoff(fast_s, fast_most_s)
+        self._names_backoff = Backoff(fast_s, fast_max_s)
         pool.on_rebootstrap = self._forget_leaders
 
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:
@@ -230,7 +230,7 @@ class Metadata:
         known = self.leader(name, partition)
         if known is not None and leader >= 0 and epoch > known.epoch and leader in self._pool.nodes:
             self._lead(self.topics[name], partition, leader, epoch)
-            self._tell(self.topics[name])
+            self._report(self.topics[name])
         else:
             self.refresh(now)
 
@@ -321,7 +321,7 @@ class Metadata:
             for partition in topic.partitions:
                 partition.leader, partition.epoch = NO_LEADER, -1
             if topic.known:
-                self._tell(topic)
+                self._report(topic)
         if not self._in_flight:
             self._next_at = min(self._next_at, self._clock() + self._backoff.next_s())
 
@@ -366,7 +366,7 @@ class Metadata:
             changed |= self._take_partition(topic, partition)
         if changed:
             self._topic_log.debug("%s: %d partition(s), id %s", topic.name, len(topic.partitions), topic.id.hex())
-            self._tell(topic)
+            self._report(topic)
 
     def _is_another(self, topic: Topic, source: MetadataResponse.Topic) -> bool:
         """True when the topic was deleted and made again: what was known of the old one is forgotten."""
@@ -413,7 +413,7 @@ class Metadata:
         known.leader, known.epoch = leader, epoch
         return True
 
-    def _tell(self, topic: Topic) -> None:
+    def _report(self, topic: Topic) -> None:
         for listener in self.on_topic:
             listener(topic)
 

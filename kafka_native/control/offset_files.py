@@ -16,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafka_native.control.calls import NEVER
-from kafka_native.control.positions import NOWHERE, Key, Place
+from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition
 from kafka_native.errors import KafkaError
 
 ESCAPED = str.maketrans({"/": "%2F", ":": "%3A", "\\": "%5C", "\0": "%00"})
 """What a file's name can't have, or not everywhere; librdkafka's escapes."""
 
-MOST_BYTES = 64
+FILE_MAX_BYTES = 64
 """A file that is longer holds something else."""
 
 
@@ -55,26 +55,26 @@ class OffsetFiles:
         parts = [key[0], str(key[1]), *([self._group_id] if self._group_id else [])]
         return self._path / ("-".join(parts).translate(ESCAPED) + ".offset")
 
-    def read(self, key: Key) -> Place | KafkaError:
-        """The offset in the file, `NOWHERE` if there is no file."""
+    def read(self, key: Key) -> OffsetPosition | KafkaError:
+        """The offset in the file, `NO_POSITION` if there is no file."""
         path = self.path_of(key)
         if isinstance(path, KafkaError):
             return path
         try:
             with path.open("rb") as file:
-                text = file.read(MOST_BYTES + 1)
+                text = file.read(FILE_MAX_BYTES + 1)
         except FileNotFoundError:
-            return NOWHERE
+            return NO_POSITION
         except OSError as error:
             return _failure("read", path, error)
         digits = text.strip()
-        if len(text) > MOST_BYTES or not digits.isdigit() or int(digits) >= 1 << 63:
+        if len(text) > FILE_MAX_BYTES or not digits.isdigit() or int(digits) >= 1 << 63:
             return KafkaError(
                 KafkaError._FS, f"{path} holds no offset: remove it to start where auto.offset.reset says"
             )
-        return Place(int(digits))
+        return OffsetPosition(int(digits))
 
-    def write(self, key: Key, place: Place) -> KafkaError | None:
+    def write(self, key: Key, place: OffsetPosition) -> KafkaError | None:
         """Replaces the offset in the file. After an error the old one is still there."""
         path = self.path_of(key)
         if isinstance(path, KafkaError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kafka_native.control.positions import NOWHERE, Key, Place
+from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import (
     OffsetCommitRequest,
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 NameOf = Callable[[bytes], "str | None"]
 
 
-def commit_message(member: Member, places: Mapping[Key, Place], topic_ids: Mapping[str, bytes]) -> OffsetCommitRequest:
+def commit_message(
+    member: Member, places: Mapping[Key, OffsetPosition], topic_ids: Mapping[str, bytes]
+) -> OffsetCommitRequest:
     """For every version: topics are named, and identified where their ids are known."""
     topics: dict[str, OffsetCommitRequest.Topic] = {}
     for (name, number), place in places.items():
@@ -74,9 +76,11 @@ def ask_message(
     return OffsetFetchRequest(group_id=member.group_id, topics=topics, groups=[group], require_stable=stable)
 
 
-def asked_offsets(reply: OffsetFetchResponse, group_id: str, name_of: NameOf) -> dict[Key, Place | int] | KafkaError:
-    """The committed place of each partition (`NOWHERE` if there is none) or its error code; or one error for all."""
-    found: dict[Key, Place | int] = {}
+def asked_offsets(
+    reply: OffsetFetchResponse, group_id: str, name_of: NameOf
+) -> dict[Key, OffsetPosition | int] | KafkaError:
+    """The committed position of each partition (`NO_POSITION` if there is none) or its error code, or one error."""
+    found: dict[Key, OffsetPosition | int] = {}
     error_code = reply.error_code
     if reply.groups:
         group = next((each for each in reply.groups if each.group_id == group_id), None)
@@ -94,12 +98,12 @@ def asked_offsets(reply: OffsetFetchResponse, group_id: str, name_of: NameOf) ->
 
 
 def _take(
-    found: dict[Key, Place | int],
+    found: dict[Key, OffsetPosition | int],
     name: str | None,
     partitions: Iterable[OffsetFetchResponse.Topic.Partition | OffsetFetchResponse.Group.Topic.Partition],
 ) -> None:
     if name is None:
         return  # of no topic that was asked for
     for each in partitions:
-        place = Place(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
-        found[name, each.partition_index] = each.error_code or (NOWHERE if each.committed_offset < 0 else place)
+        place = OffsetPosition(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
+        found[name, each.partition_index] = each.error_code or (NO_POSITION if each.committed_offset < 0 else place)

@@ -21,7 +21,7 @@ OFFSET_TAIL_BASE = -2000
 """OFFSET_TAIL_BASE - n: n messages before the end (librdkafka's RD_KAFKA_OFFSET_TAIL)."""
 
 
-class Place(NamedTuple):
+class OffsetPosition(NamedTuple):
     """An offset; the leader epoch of the record before it, -1 where that isn't known; a committed offset's metadata."""
 
     offset: int
@@ -29,13 +29,13 @@ class Place(NamedTuple):
     metadata: str | None = None
 
 
-NOWHERE = Place(OFFSET_INVALID)
+NO_POSITION = OffsetPosition(OFFSET_INVALID)
 
 
-def place_of(partition: TopicPartition) -> Place:
+def position_of(partition: TopicPartition) -> OffsetPosition:
     """What the application says of a partition, as a place."""
     epoch = partition.leader_epoch
-    return Place(partition.offset, NO_EPOCH if epoch is None else epoch, partition.metadata)
+    return OffsetPosition(partition.offset, NO_EPOCH if epoch is None else epoch, partition.metadata)
 
 
 class Ago(NamedTuple):

@@ -36,8 +36,8 @@ class Routing:
         self._short: set[str] = set()  # something is staged for a partition that isn't there
         self._asked: list[tuple[str, float, Callable[[int | KafkaError], None]]] = []
         self._closed: KafkaError | None = None
-        self._untold: dict[str, Topic] = {}  # the engine had no memory for their partitions
-        self._tell_at = 0.0
+        self._unreported: dict[str, Topic] = {}  # the engine had no memory for their partitions
+        self._report_at = 0.0
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
 
@@ -110,9 +110,9 @@ class Routing:
                 topic.id, leaders, [partition.epoch for partition in topic.partitions]
             )
         except MemoryError:
-            self._untold[topic.name] = topic  # poll() tries again
+            self._unreported[topic.name] = topic  # poll() tries again
             return
-        self._untold.pop(topic.name, None)
+        self._unreported.pop(topic.name, None)
         self._short.add(topic.name)  # perhaps: the next look tells
         self._answer(topic.name, len(leaders))
 
@@ -128,7 +128,7 @@ class Routing:
                 self._short.discard(name)
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
-        self._untold.pop(topic.name, None)
+        self._unreported.pop(topic.name, None)
         if topic.name in self._produced:
             self._engine.topic(topic.name).fail(0, error.code(), error.str())
             self._answer(topic.name, error)
@@ -139,12 +139,12 @@ class Routing:
             self._expire_at = now + EXPIRE_EVERY_S
             self._engine.expire()
             self._find_partitions(now)
-        return [], min(self._expire_at, self._tell_untold(now), self._expire_asked(now))
+        return [], min(self._expire_at, self._report_unreported(now), self._expire_asked(now))
 
-    def _tell_untold(self, now: float) -> float:
+    def _report_unreported(self, now: float) -> float:
         """Tells the engine of partitions that it had no memory for; when to try again."""
-        if self._untold and now >= self._tell_at:
-            self._tell_at = now + NO_MEMORY_S
-            for topic in list(self._untold.values()):
+        if self._unreported and now >= self._report_at:
+            self._report_at = now + NO_MEMORY_S
+            for topic in list(self._unreported.values()):
                 self._on_topic(topic)
-        return self._tell_at if self._untold else NEVER
+        return self._report_at if self._unreported else NEVER

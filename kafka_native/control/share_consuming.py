@@ -105,7 +105,7 @@ class ShareConsuming:
         main.on_close.append(self._on_close)
 
     def _backoff(self) -> Backoff:
-        return Backoff(self._settings.retry_s, self._settings.retry_most_s)
+        return Backoff(self._settings.retry_s, self._settings.retry_max_s)
 
     def _on_group_error(self, error: KafkaError) -> None:
         self._hooks.on_error(None, None, error)

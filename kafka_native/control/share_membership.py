@@ -136,7 +136,7 @@ class ShareMembership(Heartbeats):
             self._on_assigned({(each.topic_id, number) for each in named for number in each.partitions if number >= 0})
 
     def _lose(self, then: State) -> None:
-        self._stop_beat()
+        self._stop_heartbeat()
         self._next_life()
         self._member.generation = JOIN_EPOCH
         self.state = then

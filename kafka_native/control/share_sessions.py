@@ -42,7 +42,7 @@ LOCK_MIN_S, LOCK_MAX_S = 1.0, 3600.0
 """For how long records may be locked, by the brokers' limits of group.share.record.lock.duration.ms."""
 DEFECT_PAUSE_S = 1.0
 """Until a request that could not be made is tried again."""
-MOST_OFFSETS = 1 << 22
+OFFSETS_MAX = 1 << 22
 """Of one partition in one answer; brokers give a group 2,000 to 10,000 (group.share.partition.max.record.locks)."""
 
 MOVED = frozenset(
@@ -182,10 +182,10 @@ class ShareSessions:
         self._wanted = False
         self._sessions: dict[int, Session] = {}
         self._by_leader: dict[int, set[ShareKey]] = {}
-        self._look_at = NEVER  # who leads what is to be looked at
+        self._check_at = NEVER  # who leads what is to be looked at
         self._pauses: dict[ShareKey, tuple[float, Backoff]] = {}
         self._holds: dict[int, tuple[float, Backoff]] = {}
-        self._told: dict[ShareKey | int, int] = {}
+        self._reported: dict[ShareKey | int, int] = {}
         self._on_ended: list[tuple[set[Session], Callable[[], None]]] = []
         metadata.on_topic.append(self._on_topic)
 
@@ -195,7 +195,7 @@ class ShareSessions:
         """From now on these are fetched, and no others."""
         self.assigned = set(keys)
         self._pauses = {key: pause for key, pause in self._pauses.items() if key in self.assigned}
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._log.debug("share group %s: %d partitions assigned", self._member.group_id, len(self.assigned))
 
     def fetch(self) -> None:
@@ -220,7 +220,7 @@ class ShareSessions:
         for session in self._sessions.values():
             session.closing = True
         self._on_ended.append((set(self._sessions.values()), done))
-        self._tell_ended()
+        self._report_ended()
 
     def close(self) -> None:
         """Nothing more is sent."""
@@ -230,12 +230,12 @@ class ShareSessions:
     # --- who leads what ---
 
     def _on_topic(self, topic: Topic) -> None:
-        self._look_at = 0.0
+        self._check_at = 0.0
 
     def _topics(self) -> dict[bytes, Topic]:
         return {topic.id: topic for topic in self._metadata.topics.values() if topic.known}
 
-    def _look(self, now: float) -> None:
+    def _check(self, now: float) -> None:
         """Sorts what is assigned by leaders; what has none now is looked at again in a while."""
         topics, again, missing = self._topics(), NEVER, False
         found: dict[int, set[ShareKey]] = {}
@@ -253,7 +253,7 @@ class ShareSessions:
         if missing:
             self._metadata.refresh(now)
         self._by_leader = found
-        self._look_at = again
+        self._check_at = again
 
     def _pause(self, key: ShareKey) -> float:
         """Leaves a partition alone for a while, longer each time; how long."""
@@ -267,9 +267,9 @@ class ShareSessions:
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `calls.Manager`."""
-        if now >= self._look_at:
-            self._look(now)
-        wake_up = self._look_at
+        if now >= self._check_at:
+            self._check(now)
+        wake_up = self._check_at
         if self._wanted:
             for node in self._by_leader.keys() - self._sessions.keys():
                 self._sessions[node] = Session(node)
@@ -395,7 +395,7 @@ class ShareSessions:
                     self._partition_failed(session, key, _error(each.error_code, each.error_message), each)
                 else:
                     self._pauses.pop(key, None)
-                    self._told.pop(key, None)
+                    self._reported.pop(key, None)
                 ranges = [(one.first_offset, one.last_offset, one.delivery_count) for one in each.acquired_records]
                 name = names.get(key[0])
                 if ranges and name is None:  # of a topic that isn't wanted any more
@@ -435,7 +435,7 @@ class ShareSessions:
         if error is None:
             session.advance()
             self._holds.pop(session.node, None)
-            self._told.pop(session.node, None)
+            self._reported.pop(session.node, None)
             return True
         self._settle([(each, error) for each in taken])
         self._session_failed(session, error)
@@ -447,8 +447,8 @@ class ShareSessions:
         _, backoff = self._holds.get(node, (0.0, None))
         backoff = backoff or self._make_backoff()
         self._holds[node] = (now + backoff.next_s(), backoff)
-        if error.code() not in PASSING and self._told.get(node) != error.code():
-            self._told[node] = error.code()
+        if error.code() not in PASSING and self._reported.get(node) != error.code():
+            self._reported[node] = error.code()
             text = f"group {self._member.group_id}: fetching from broker {node} failed: {error.str()}"
             self._on_error(None, None, KafkaError(error.code(), text))
         if error.code() < 0:  # no answer at all
@@ -459,7 +459,7 @@ class ShareSessions:
         assert error is not None
         code, now = error.code(), self._clock()
         topic = self._topics().get(key[0])
-        self._look_at = 0.0
+        self._check_at = 0.0
         if code in MOVED:
             if topic is None or code != KafkaError.NOT_LEADER_FOR_PARTITION:
                 self._metadata.refresh(now)
@@ -469,8 +469,8 @@ class ShareSessions:
                 leader = self._metadata.leader(topic.name, key[1])
                 if leader is not None and leader.leader not in (-1, session.node):
                     return  # and it is fetched there
-        elif self._told.get(key) != code:
-            self._told[key] = code
+        elif self._reported.get(key) != code:
+            self._reported[key] = code
             self._on_error(None if topic is None else topic.name, key[1], error)
         self._pause(key)
 
@@ -489,9 +489,9 @@ class ShareSessions:
         self._settle([(each, error or _over()) for each in waiting])
         for sessions, _ in self._on_ended:
             sessions.discard(session)
-        self._tell_ended()
+        self._report_ended()
 
-    def _tell_ended(self) -> None:
+    def _report_ended(self) -> None:
         ended = [done for sessions, done in self._on_ended if not sessions]
         self._on_ended = [each for each in self._on_ended if each[0]]
         for done in ended:
@@ -506,7 +506,7 @@ def _sound(ranges: list[ShareFetchResponse.ShareFetchableTopicResponse.Partition
             return False
         before = each.last_offset
         count += each.last_offset - each.first_offset + 1
-    return count <= MOST_OFFSETS
+    return count <= OFFSETS_MAX
 
 
 def _lock_s(lock_ms: int) -> float:

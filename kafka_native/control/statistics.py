@@ -317,7 +317,7 @@ class Statistics:
             counted["msgs"] = counted["rxmsgs"]
         if assigned.replica != NO_LEADER:
             place["broker"] = assigned.replica
-        stored = None if self.consuming is None else self.consuming.committing.place_stored(assigned)
+        stored = None if self.consuming is None else self.consuming.committing.stored_position(assigned)
         committed = assigned.committed
         end = counted.get("ls_offset" if self._main.fetching.read_committed else "hi_offset", OFFSET_INVALID)
         offsets: dict[str, Any] = {

@@ -64,7 +64,7 @@ class Subscription:
         """Called when ``topics`` or a topic's number of partitions is another one than before, not by `replace()`."""
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
-        metadata.on_missing.append(self._report)
+        metadata.on_missing.append(self._report_error)
 
     @property
     def names(self) -> list[str]:
@@ -116,7 +116,7 @@ class Subscription:
         changed = self._set_topics(matched | set(self.names), now)
         if changed or not self.ready:
             self.ready = True
-            self._tell()
+            self._notify()
         self._metadata.take(reply)
 
     def _is_matched(self, name: str) -> bool:
@@ -137,7 +137,7 @@ class Subscription:
             self._counts.setdefault(name, self.partition_count(name))
         return changed
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self.on_change:
             listener()
 
@@ -148,15 +148,15 @@ class Subscription:
             return
         count = self._counts[topic.name] = self.partition_count(topic.name)
         if count != known:
-            self._tell()
+            self._notify()
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
-        self._report(topic, error)
+        self._report_error(topic, error)
         if self._counts.get(topic.name):
             self._counts[topic.name] = 0
-            self._tell()
+            self._notify()
 
-    def _report(self, topic: Topic, error: KafkaError) -> None:
+    def _report_error(self, topic: Topic, error: KafkaError) -> None:
         """Tells the application, once until the topic is there."""
         if topic.name not in self._counts:
             return

@@ -147,7 +147,7 @@ class Telemetry:
         target = offering[0]
         if self._sampler.kind == "consumer" and target is not None:
             try:
-                target = self._pool.aside(PushTelemetryRequest, target)
+                target = self._pool.uncontended(PushTelemetryRequest, target)
             except MemoryError:
                 done(None)
                 return []
@@ -189,7 +189,7 @@ class Telemetry:
         for done in late:
             done(KafkaError(KafkaError._TIMED_OUT, "no broker has given a client instance id in time"))
 
-    def _tell(self, outcome: bytes | KafkaError) -> None:
+    def _report(self, outcome: bytes | KafkaError) -> None:
         waiting, self._waiting = self._waiting, []
         for _, done in waiting:
             done(outcome)
@@ -197,7 +197,7 @@ class Telemetry:
     def close(self, error: KafkaError) -> None:
         """The client ends."""
         self._over = True
-        self._tell(error)
+        self._report(error)
 
     def _target(self, message: type[GetTelemetrySubscriptionsRequest | PushTelemetryRequest]) -> list[int | None]:
         """The broker to talk to: the same as before while it is up. Empty: none is."""
@@ -214,7 +214,7 @@ class Telemetry:
         if isinstance(reply, KafkaError):
             self._unanswered(reply)
         elif reply.error_code:
-            self._tell(KafkaError(reply.error_code))
+            self._report(KafkaError(reply.error_code))
             self._refused(KafkaError(reply.error_code))
         else:
             self._subscribe(reply)
@@ -238,13 +238,13 @@ class Telemetry:
         self._log.debug(
             "subscription %d: %d metric(s) each %g s", now_wanted.number, len(now_wanted.specs), now_wanted.interval_s
         )
-        self._tell(self._id)
+        self._report(self._id)
 
     def _unanswered(self, error: KafkaError) -> None:
         """No answer, or none from somebody who knows the question."""
         self._log.debug("no answer: %s", error.str())
         if error.code() == KafkaError._UNSUPPORTED_FEATURE:
-            self._tell(error)
+            self._report(error)
         self._due = self._clock() + self._backoff.next_s()
 
     @property

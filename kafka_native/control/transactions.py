@@ -30,7 +30,7 @@ from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import ANY_VERSION, NEVER, Call, Reply
 from kafka_native.control.identity import impossible
-from kafka_native.control.positions import Key, Place
+from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.transaction_errors import FATAL, FATAL_OF_MESSAGES, FENCED, NOT_OPEN, PASSING, STRANGER
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
@@ -60,7 +60,7 @@ HOLD = 2
 """Of the markers, when EndTxn is answered, two appends to logs are left to do, and one was done to answer it. So the
 next transaction sends its first request after twice the time that the answer took: who comes earlier may wait for
 longer, as a leader that adds the partition itself looks for the markers only every 20 ms."""
-MOST_HELD_S = 0.02
+HOLD_MAX_S = 0.02
 LAST_OF_CLIENTS = 3
 """Of AddPartitionsToTxn: the later ones are for brokers."""
 LAST_EXPLICIT = 4
@@ -148,7 +148,7 @@ class Operation:
     kind: Kind
     done: Done | None
     deadline: float
-    offsets: Mapping[Key, Place] = field(default_factory=dict)
+    offsets: Mapping[Key, OffsetPosition] = field(default_factory=dict)
     member: ConsumerGroupMetadata | None = None
     claim: PreparedTxnState | None = None
     claimed: bool = False
@@ -294,7 +294,7 @@ class Transactions:
         return error
 
     def send_offsets(
-        self, offsets: Mapping[Key, Place], member: ConsumerGroupMetadata, done: Done, deadline: float
+        self, offsets: Mapping[Key, OffsetPosition], member: ConsumerGroupMetadata, done: Done, deadline: float
     ) -> None:
         """The group's offsets are committed with the transaction."""
         operation = Operation(Kind.OFFSETS, done, deadline, dict(offsets), member)
@@ -390,7 +390,7 @@ class Transactions:
         if before is not None and before.kind is operation.kind:
             if not before.over:
                 before.done, before.deadline = operation.done, operation.deadline
-                self._look()
+                self._check()
                 return
             self._operation = None
             operation.done(before.outcome)
@@ -408,7 +408,7 @@ class Transactions:
         elif operation.kind is Kind.ABORT:
             self.state = State.ABORTING
         self._operation = operation
-        self._look()
+        self._check()
 
     @staticmethod
     def _unfinished(before: Operation) -> KafkaError:
@@ -465,7 +465,7 @@ class Transactions:
             self._touched = True
             return
         self._to_add[topic, partition] = None
-        self._look()
+        self._check()
 
     def on_failed(self, error: KafkaError, number: int) -> None:
         """A message of a transaction wasn't delivered: it can't be committed any more."""
@@ -499,15 +499,15 @@ class Transactions:
 
     # --- requests ---
 
-    def _look(self, _: KafkaError | None = None) -> None:
+    def _check(self, _: KafkaError | None = None) -> None:
         self._ask_at = min(self._ask_at, self._clock())
 
     def _watch(self, coordinator: Coordinator) -> Coordinator:
         """Hears when it is found, or refused."""
         if coordinator not in self._watched:
             self._watched.add(coordinator)
-            coordinator.on_found.append(self._look)
-            coordinator.on_refused.append(self._look)
+            coordinator.on_found.append(self._check)
+            coordinator.on_refused.append(self._check)
         return coordinator
 
     def poll(self, now: float) -> tuple[list[Call], float]:
@@ -523,7 +523,7 @@ class Transactions:
             return [], min(wake_at, self._ask_at)
         coordinator, message, take = step
         target = coordinator.want(now)
-        if target is None:  # `_look` is called when it is found
+        if target is None:  # `_check` is called when it is found
             if coordinator.refused is not None:
                 self._sort(coordinator, coordinator.refused, take)
             return [], now  # not later: it may have had its turn, or be a new one, and has to ask only now
@@ -694,7 +694,9 @@ class Transactions:
         self._added_group = self._touched = True
         return None
 
-    def _offsets_request(self, offsets: Mapping[Key, Place], member: ConsumerGroupMetadata) -> TxnOffsetCommitRequest:
+    def _offsets_request(
+        self, offsets: Mapping[Key, OffsetPosition], member: ConsumerGroupMetadata
+    ) -> TxnOffsetCommitRequest:
         topics: dict[str, list[TxnOffsetCommitRequest.Topic.Partition]] = {}
         for (topic, partition), place in offsets.items():
             topics.setdefault(topic, []).append(
@@ -753,7 +755,7 @@ class Transactions:
             self._identify(reply.producer_id, reply.producer_epoch)
             self._reset = False
         now = self._clock()
-        self._held_until = now + min(HOLD * (now - self._asked_at), MOST_HELD_S)
+        self._held_until = now + min(HOLD * (now - self._asked_at), HOLD_MAX_S)
         self._touched = self._unsure = False
         if self._reset:  # without KIP-890 an abort keeps the epoch: the numbering begins anew under the next one
             return None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from kafka_native.control.calls import Call
-from kafka_native.control.positions import CLIENT_REPLICA, Key, Place
+from kafka_native.control.positions import CLIENT_REPLICA, Key, OffsetPosition
 from kafka_native.control.settling import settle
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -36,7 +36,7 @@ class Check:
     leader: int
     leader_epoch: int
     epoch: int
-    on_result: Callable[[Place | KafkaError], None]
+    on_result: Callable[[OffsetPosition | KafkaError], None]
 
 
 def check_calls(checks: Iterable[Check], deadline: float) -> list[Call]:
@@ -63,8 +63,8 @@ def _call(leader: int, group: dict[Key, Check], deadline: float) -> Call:
     return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _answers))
 
 
-def _answers(reply: OffsetForLeaderEpochResponse) -> Iterator[tuple[Key, Place | KafkaError]]:
+def _answers(reply: OffsetForLeaderEpochResponse) -> Iterator[tuple[Key, OffsetPosition | KafkaError]]:
     for topic in reply.topics:
         for part in topic.partitions:
             error = KafkaError(part.error_code) if part.error_code else None
-            yield (topic.topic, part.partition), error or Place(part.end_offset, part.leader_epoch)
+            yield (topic.topic, part.partition), error or OffsetPosition(part.end_offset, part.leader_epoch)

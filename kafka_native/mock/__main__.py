@@ -76,7 +76,7 @@ def _save_certificates(cluster: MockCluster, directory: Path) -> None:
     cluster.certificates.client("client").save(directory, "client")
 
 
-def _told(cluster: MockCluster) -> str:
+def _reported(cluster: MockCluster) -> str:
     """What somebody needs to know who is to use it."""
     return json.dumps(
         {"bootstrap.servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "pid": os.getpid()}
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m kafka
                 _save_certificates(cluster, options.save_certificates)
         except (OSError, ValueError) as error:
             parser.error(str(error))
-        print(_told(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+        print(_reported(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
         signal.sigwait(signals)
     return 0
 

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 MESSAGE_MAX_BYTES = 1_048_588
 FRAME_MAX_BYTES = 100 << 20
-MOST_PARTITIONS = 10_000
+PARTITIONS_MAX = 10_000
 _KEPT_REQUESTS = 100_000
 _KEPT_CLIENT_ID = 256
-_MOST_REPLICAS = 3
-_LOOK_AGAIN_S = 0.002
+_REPLICAS_MAX = 3
+_CHECK_INTERVAL_S = 0.002
 
 
 class SeenRequest(NamedTuple):
@@ -127,7 +127,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
             raise ValueError("a cluster has at least one broker")
         self.auto_create_topics = auto_create_topics
         self.default_partitions = default_partitions
-        self.replication_factor = min(_MOST_REPLICAS, brokers) if replication_factor is None else replication_factor
+        self.replication_factor = min(_REPLICAS_MAX, brokers) if replication_factor is None else replication_factor
         self.message_max_bytes = message_max_bytes
         self.max_frame_bytes = max_frame_bytes
         self.retention_bytes = retention_bytes
@@ -477,7 +477,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         while len(found := self.requests_of(api_key, broker)) < count:
             if time.monotonic() >= deadline:
                 raise TimeoutError(f"{len(found)} of {count} requests of API {api_key} came within {timeout} s")
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(_CHECK_INTERVAL_S)
         return found
 
     def clear_requests(self) -> None:
@@ -543,8 +543,8 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
         if assignment is not None:
             return self._checked_assignment(assignment)
         count = self.default_partitions if partitions is None else partitions
-        if not 1 <= count <= MOST_PARTITIONS:
-            raise Refused(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MOST_PARTITIONS} partitions, not {count}")
+        if not 1 <= count <= PARTITIONS_MAX:
+            raise Refused(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {PARTITIONS_MAX} partitions, not {count}")
         factor = self.replication_factor if replication_factor is None else replication_factor
         if not 1 <= factor <= len(self._brokers):
             text = f"replication factor {factor} with {len(self._brokers)} brokers"
@@ -591,7 +591,7 @@ class MockCluster(GroupVerbs, LogVerbs, SecurityVerbs, TelemetryVerbs):
             if topic is None:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
             known = len(topic.partitions)
-            if not known < count <= MOST_PARTITIONS:
+            if not known < count <= PARTITIONS_MAX:
                 raise Refused(ErrorCode.INVALID_PARTITIONS, f"the topic has {known} partitions, it can't have {count}")
             if assignment is None:
                 factor = len(topic.partitions[0].replicas)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
 LONGEST_SESSION_MS = 1_800_000
-MOST_METADATA_BYTES = 4096
-_LOOK_SECONDS = 0.25
+METADATA_MAX_BYTES = 4096
+_CHECK_INTERVAL_S = 0.25
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_SKIP_ASSIGNMENT = 9
 
@@ -349,7 +349,7 @@ class Group:
             self.tick()
             while condition() and not call.connection.is_closing and self.members.get(member.id) is member:
                 self._check_is_mine(call)
-                self.changed.wait(_LOOK_SECONDS)
+                self.changed.wait(_CHECK_INTERVAL_S)
                 self.tick()
         finally:
             member.waiting -= 1

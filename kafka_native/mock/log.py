@@ -30,7 +30,7 @@ _MARKER_KEY = struct.Struct(">hh")  # version, 1 for a commit
 _MARKER_VALUE = struct.Struct(">hi")  # version, the coordinator's epoch
 # Below this a batch is cheaper to copy than to pass to the kernel as a slice of its own.
 _SMALL_BYTES = 4096
-_MOST_SLICES = 256
+_SLICES_MAX = 256
 
 
 class Refused(Exception):
@@ -328,7 +328,7 @@ class PartitionLog:
                 break
             slices.append(data)
             taken += len(data)
-        if len(slices) > _MOST_SLICES or (len(slices) > 8 and taken < _SMALL_BYTES * len(slices)):
+        if len(slices) > _SLICES_MAX or (len(slices) > 8 and taken < _SMALL_BYTES * len(slices)):
             slices = [memoryview(b"".join(slices))]
         return slices, taken
 

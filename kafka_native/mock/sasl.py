@@ -144,7 +144,7 @@ class Login:
             self._sasl.expired_sessions += 1
         return False
 
-    def told_versions(self) -> None:
+    def reported_versions(self) -> None:
         """ApiVersions was answered, and is not asked for again."""
         if self._state is _State.BEGUN:
             self._state = _State.HANDSHAKE

@@ -44,7 +44,7 @@ class ShareSettings:
         self.lock_seconds = 30.0
         self.delivery_limit = 5
         self.auto_offset_reset = "latest"
-        self.most_in_flight = 2000
+        self.in_flight_max = 2000
         self.session_limit = 2000
         self.max_size: int | None = None
 
@@ -138,7 +138,7 @@ class SharePartition:
         log = self._partition.log
         free = (offset for offset in range(self.start, self.end) if self._is_free(offset))
         first = next(free, self.end)
-        if first >= log.end_offset or (first == self.end and self.end - self.start >= self._settings.most_in_flight):
+        if first >= log.end_offset or (first == self.end and self.end - self.start >= self._settings.in_flight_max):
             return [], []
         slices, _ = log.read(first, max_bytes)
         if not slices:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     Pieces = Sequence[bytes | memoryview]
 
-_MOST_PIECES = 512
+_PIECES_MAX = 512
 
 
 class Stream(Protocol):
@@ -55,8 +55,8 @@ class PlainStream:
         if len(pieces) == 1:
             self._socket.sendall(pieces[0])
             return
-        for start in range(0, len(pieces), _MOST_PIECES):
-            self._write_some(pieces[start : start + _MOST_PIECES])
+        for start in range(0, len(pieces), _PIECES_MAX):
+            self._write_some(pieces[start : start + _PIECES_MAX])
 
     def _write_some(self, pieces: Pieces) -> None:
         left = sum(map(len, pieces))

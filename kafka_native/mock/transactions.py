@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LAST_EPOCH = 0x7FFE
 FIRST_PRODUCER_ID = 1000
-MOST_TIMEOUT_MS = 900_000
+TIMEOUT_MAX_MS = 900_000
 NO_TIMEOUT_S = 0x7FFFFFFF / 1000
 NOTHING_KEPT = (-1, -1)
 FENCED_SINCE = 2
@@ -143,7 +143,7 @@ class Transactions:
         """
         if not transactional_id:
             raise TransactionError(ErrorCode.INVALID_REQUEST)
-        if not two_phase and not 0 < timeout_ms <= MOST_TIMEOUT_MS:
+        if not two_phase and not 0 < timeout_ms <= TIMEOUT_MAX_MS:
             raise TransactionError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         timeout_s = NO_TIMEOUT_S if two_phase else timeout_ms / 1000
         found = self._by_id.get(transactional_id)

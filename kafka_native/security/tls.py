@@ -13,7 +13,7 @@ from OpenSSL import SSL, crypto
 
 from kafka_native.config import Config
 
-from . import cipher_suites, explaining
+from . import cipher_suites, tls_errors
 from .authorities import Authorities, reasons
 from .certificates import Identity, identity, keystore, revocation_lists, subject
 from .openssl import ffi, lib, library_version, set_list
@@ -87,8 +87,8 @@ class TlsContext:
             above it, that one follows.
         """
         # Without verification there is a result, too, but it isn't what failed.
-        failure = explaining.Failure(reason, verify_error if self.verifies else 0, host, port, certificate)
-        return explaining.explain(failure, self._config, self.authorities, self.identity)
+        failure = tls_errors.Failure(reason, verify_error if self.verifies else 0, host, port, certificate)
+        return tls_errors.explain(failure, self._config, self.authorities, self.identity)
 
     def __repr__(self) -> str:
         shown = self.identity and subject(self.identity.certificate)

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafka_native.spark import fetching
+from kafka_native.spark import range_reader
 from kafka_native.spark.filters import Narrowing
 from kafka_native.spark.offsets import Limit, OffsetReader
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.planning import OffsetRange, ranges_of, split
+from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 
 _EARLIEST: Final = Limit("earliest", "startingOffsets")
 _LATEST: Final = Limit("latest", "endingOffsets")
@@ -61,4 +61,4 @@ class BatchReader(DataSourceReader):
         """The records of one range; of none at all, if there was no range to be read."""
         if not isinstance(partition, OffsetRange):
             return iter(())  # PySpark's stand-in for an empty list of partitions
-        return fetching.read_rows(self.options, partition)
+        return range_reader.read_rows(self.options, partition)

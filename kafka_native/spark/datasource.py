@@ -51,21 +51,21 @@ class KafkaNativeDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For ``spark.readStream``."""
-        from kafka_native.spark import streaming
+        from kafka_native.spark import stream_reader
 
-        return streaming.StreamReader(self._source_options(schema))
+        return stream_reader.StreamReader(self._source_options(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For ``frame.write``."""
-        from kafka_native.spark import writing
+        from kafka_native.spark import writers
 
-        return writing.batch_writer(self.options, schema, overwrite)
+        return writers.batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """For ``frame.writeStream``."""
-        from kafka_native.spark import writing
+        from kafka_native.spark import writers
 
-        return writing.stream_writer(self.options, schema, overwrite)
+        return writers.stream_writer(self.options, schema, overwrite)
 
     def __repr__(self) -> str:
         """The options without secrets."""

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.keeping import admitted
 from kafka_native.spark.log import logger
 
 if TYPE_CHECKING:

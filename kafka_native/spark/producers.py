@@ -1,4 +1,4 @@
-"""The producers of a Python worker, see `keeping`.
+"""The producers of a Python worker, see `client_pool`.
 
 What is outstanding in a producer is its task's. A task ends with nothing outstanding; one that failed leaves no
 producer behind, because rows that its next attempt writes again may still be queued in it.
@@ -12,7 +12,7 @@ from typing import Final
 
 from kafka_native import Producer
 from kafka_native.config import parse
-from kafka_native.spark.keeping import Pool, admitted
+from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.options import SinkOptions
 
 __all__ = ["close_idle", "lent", "patience_s"]

@@ -1,6 +1,6 @@
 """What both command lines print with, `kafka-native` and `python -m kafka_native.spark`.
 
-`printing` prints lines, JSON, questions, logs and errors; `showing` prints tables and progress with rich. They escape
+`lines` prints lines, JSON, questions, logs and errors; `output` prints tables and progress with rich. They escape
 whatever they print, so that names and texts from the network can't control the terminal. No other module of the
 command lines prints.
 """

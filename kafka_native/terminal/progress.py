@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.progress import Task, TextColumn
 from rich.text import Text
 
-from kafka_native.terminal.showing import styled
+from kafka_native.terminal.output import styled
 
 
 class CleanTextColumn(TextColumn):

@@ -60,7 +60,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
         made = Log(cluster)
         look_at = fetch._Round._look_at
 
-        def look_at_and_tell(self: fetch._Round, wanted: fetch.Wanted) -> None:
+        def check_and_report(self: fetch._Round, wanted: fetch.Wanted) -> None:
             look_at(self, wanted)
             answer = self.answers[-1][1]
             if answer.aborted_transactions is not None:
@@ -70,7 +70,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
                     entry(producer_id=producer, first_offset=offset) for producer, offset in reversed(made.aborted)
                 ]
 
-        monkeypatch.setattr(fetch._Round, "_look_at", look_at_and_tell)
+        monkeypatch.setattr(fetch._Round, "_look_at", check_and_report)
         yield made
 
 

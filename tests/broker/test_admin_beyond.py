@@ -278,14 +278,14 @@ def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
 def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
     with admin_of(owned3) as admin:
 
-        def told_in_one_epoch() -> tuple[QuorumInfo, dict[str, str]] | None:
+        def reported_in_one_epoch() -> tuple[QuorumInfo, dict[str, str]] | None:
             found = admin.describe_metadata_quorum().result(WAIT_S)
             text = told(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
             after = admin.describe_metadata_quorum().result(WAIT_S)
             status = dict(re.findall(r"(\w+):\s+(.*)", text))
             return (found, status) if found.leader_epoch == after.leader_epoch else None
 
-        found, status = wait_for(told_in_one_epoch, "a leader that stays for so long")
+        found, status = wait_for(reported_in_one_epoch, "a leader that stays for so long")
         assert sorted(each.replica_id for each in found.voters) == [1, 2, 3]
         assert (found.observers, sorted(found.nodes)) == ((), [1, 2, 3])
         assert (int(status["LeaderId"]), int(status["LeaderEpoch"])) == (found.leader_id, found.leader_epoch)
@@ -412,11 +412,11 @@ def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: T
 
         name = f"made-{uuid.uuid4().hex[:8]}"
         made = admin.create_topics([NewTopic(name, 3, config={"retention.ms": "77000"})], include_metadata=True)
-        told_of = of(made)
-        assert (told_of.error, told_of.num_partitions, told_of.replication_factor) == (None, 3, 3)
-        assert told_of.config["retention.ms"].value == "77000"
+        reported_of = of(made)
+        assert (reported_of.error, reported_of.num_partitions, reported_of.replication_factor) == (None, 3, 3)
+        assert reported_of.config["retention.ms"].value == "77000"
         described = wait_for(lambda: known(admin, name), "the topic")
-        assert described.topic_id == told_of.topic_id
+        assert described.topic_id == reported_of.topic_id
         assert of(admin.delete_topics([name])) is None
 
 

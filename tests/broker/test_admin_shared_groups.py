@@ -154,7 +154,7 @@ class Member:
         self.epoch = 0
         self.tasks: list[TaskIds] = []
 
-    def beat(self, **what: Any) -> None:
+    def heartbeat(self, **what: Any) -> None:
         """One heartbeat. The broker's answer has no error."""
         request = StreamsGroupHeartbeatRequest(group_id=self.group, member_id=self.id, member_epoch=self.epoch, **what)
         frame = encode_request(request, 0, next(self._numbers), "a-stream")
@@ -173,7 +173,7 @@ class Member:
         policy = [KeyValue(key="cleanup.policy", value="compact")]
         changelog = TopicInfo(name=f"{self.group}-counts-changelog", topic_configs=policy)
         part = kind.Subtopology(subtopology_id="0", source_topics=[self.topic], state_changelog_topics=[changelog])
-        self.beat(
+        self.heartbeat(
             rebalance_timeout_ms=30_000,
             topology=kind(epoch=0, subtopologies=[part]),
             active_tasks=[],
@@ -185,13 +185,13 @@ class Member:
 
     def has_tasks(self) -> bool:
         """Another heartbeat; whether it has been given something."""
-        self.beat(active_tasks=self.tasks, standby_tasks=[], warmup_tasks=[])
+        self.heartbeat(active_tasks=self.tasks, standby_tasks=[], warmup_tasks=[])
         return bool(self.tasks)
 
     def leave(self) -> None:
         """Tells the coordinator."""
         self.epoch = -1
-        self.beat()
+        self.heartbeat()
         self._file.close()
         self._socket.close()
 

@@ -101,7 +101,7 @@ def failure(module: Any, config: dict[str, Any]) -> tuple[list[Any], Any]:
     producer = module.Producer({**config, "error_cb": errors.append})
     raised: list[Any] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         try:
             producer.list_topics(timeout=0.5)
         except module.KafkaException as error:
@@ -109,7 +109,7 @@ def failure(module: Any, config: dict[str, Any]) -> tuple[list[Any], Any]:
         producer.poll(0)
         return any(error.code() == module.KafkaError._AUTHENTICATION for error in errors)
 
-    wait_for(is_told, "an authentication error")
+    wait_for(is_reported, "an authentication error")
     return errors, raised[-1]
 
 

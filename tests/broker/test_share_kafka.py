@@ -56,7 +56,7 @@ class Line(NamedTuple):
     deliveries: int
 
 
-class Crew:
+class Workers:
     """Members as processes, which are killed and started again."""
 
     def __init__(self, kafka: Cluster, group: str, topic: str, folder: Path) -> None:
@@ -66,7 +66,7 @@ class Crew:
         self._killed: list[Path] = []
         self.kills = 0
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,31 +126,31 @@ def test_members_that_are_killed_lose_nothing(
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     choice = random.Random(seed)
-    with Crew(kafka, group, topic, tmp_path) as crew:
+    with Workers(kafka, group, topic, tmp_path) as workers:
         for _ in range(3):
-            crew.start()
+            workers.start()
         for first in range(0, COUNT, STEP):
             produce(kafka, topic, first, first + STEP)
-            seen = len(crew.lines())
-            wait_for(lambda seen=seen: len(crew.lines()) > seen + 50, "members work")  # type: ignore[misc]
-            if crew.kills < 4:
-                crew.kill_one(choice)
+            seen = len(workers.lines())
+            wait_for(lambda seen=seen: len(workers.lines()) > seen + 50, "members work")  # type: ignore[misc]
+            if workers.kills < 4:
+                workers.kill_one(choice)
 
         wait_for(lambda: is_done(kafka, group, tool), "everything is accepted or rejected", 90)
-        lines, limbo = crew.lines(), crew.limbo()
+        lines, limbo = workers.lines(), workers.limbo()
     by_what = {what: [line for line in lines if line.what == what] for what in ("accepted", "rejected", "released")}
     accepted, rejected = ({line.number for line in by_what[what]} for what in ("accepted", "rejected"))
     assert accepted | rejected | limbo == set(range(COUNT))
     assert not {each for each in accepted if not each % 10}
     assert not {each for each in rejected if each % 10}
-    assert len(limbo - accepted - rejected) <= crew.kills * STEP  # a batch is handed out whole
+    assert len(limbo - accepted - rejected) <= workers.kills * STEP  # a batch is handed out whole
     last_seen = {line.number: line.at for line in lines if line.what == "got"}  # later ones take the place of earlier
     for line in by_what["rejected"] + by_what["accepted"]:
         assert last_seen[line.number] <= line.at, f"{line} came again"
     assert {line.number % 10 for line in by_what["released"]} == {7}
     most = {line.number: line.deliveries for line in lines if line.what == "got"}
     assert all(most[line.number] >= 2 for line in by_what["released"])
-    assert crew.kills == 4
+    assert workers.kills == 4
 
 
 @pytest.mark.slow

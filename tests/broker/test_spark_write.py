@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from kafka_native.spark import producers
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.writing import write_rows
+from kafka_native.spark.writers import write_rows
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, read, their_consumer
 

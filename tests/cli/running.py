@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from kafka_native.cli.app import PROGRAM as PROGRAM_NAME
 from kafka_native.cli.app import cli
-from kafka_native.cli.connecting import ENVIRONMENT
+from kafka_native.cli.connection import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "kafka_native.cli"]

@@ -20,7 +20,7 @@ import pytest
 
 from kafka_native import Consumer, Producer, TopicPartition
 from kafka_native._native.records import encode_batch
-from kafka_native.cli import places
+from kafka_native.cli import offset_bounds
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -381,15 +381,15 @@ def test_kcats_words(filled: MockCluster) -> None:
 
 
 def test_places() -> None:
-    assert places.parsed("Earliest") == places.BEGINNING
-    assert places.parsed("12") == places.Place("offset", 12)
-    assert places.parsed("-12") == places.Place("tail", 12)
-    assert places.parsed("2023-11-14T22:13:20Z") == places.Place("time", T0)
-    ago = places.parsed("2h")
+    assert offset_bounds.parsed("Earliest") == offset_bounds.BEGINNING
+    assert offset_bounds.parsed("12") == offset_bounds.OffsetBound("offset", 12)
+    assert offset_bounds.parsed("-12") == offset_bounds.OffsetBound("tail", 12)
+    assert offset_bounds.parsed("2023-11-14T22:13:20Z") == offset_bounds.OffsetBound("time", T0)
+    ago = offset_bounds.parsed("2h")
     assert ago.kind == "time"
     assert 7_190_000 < time.time() * 1000 - ago.number < 7_260_000
     with pytest.raises(ValueError, match="write beginning, end"):
-        places.parsed("yesterday")
+        offset_bounds.parsed("yesterday")
 
 
 def test_an_error_of_a_partition_is_status_1_behind_what_came_before_it(filled: MockCluster) -> None:

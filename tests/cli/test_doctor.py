@@ -17,7 +17,7 @@ import trustme
 
 from kafka_native import KafkaError
 from kafka_native.cli.diagnosis import EXIT_CODES
-from kafka_native.cli.probing import Address, Place
+from kafka_native.cli.probe import Address, HostPort
 from kafka_native.cli.remedies import Problem, is_loopback, of_dns, of_listener, of_tcp
 from kafka_native.mock import Identity, ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
@@ -558,7 +558,7 @@ def test_loopback() -> None:
 
 def test_private_address_is_remarked() -> None:
     problem = Problem("10.1.2.3:9092 didn't answer within 5 s", "a firewall")
-    found = of_listener(problem, 1, Place("10.1.2.3", 9092), [Place("kafka.example.com", 9092)])
+    found = of_listener(problem, 1, HostPort("10.1.2.3", 9092), [HostPort("kafka.example.com", 9092)])
     assert found.cause.startswith("a private address")
 
 
@@ -566,5 +566,7 @@ def test_reasons_of_sockets() -> None:
     address = Address(socket.AF_INET, ("192.0.2.1", 9092))
     assert "a firewall" in of_tcp(TimeoutError(), address, 5).cause
     assert "no way to this network" in of_tcp(OSError(101, "Network is unreachable"), address, 5).cause
-    assert "name server" in of_dns(socket.gaierror(socket.EAI_AGAIN, "try again"), Place("a", 1), "any").cause
-    assert "broker.address.family=v6" in of_dns(socket.gaierror(socket.EAI_NONAME, "none"), Place("a", 1), "v6").cause
+    assert "name server" in of_dns(socket.gaierror(socket.EAI_AGAIN, "try again"), HostPort("a", 1), "any").cause
+    assert (
+        "broker.address.family=v6" in of_dns(socket.gaierror(socket.EAI_NONAME, "none"), HostPort("a", 1), "v6").cause
+    )

@@ -14,7 +14,7 @@ import pytest
 
 from kafka_native.cli import kcat
 from kafka_native.cli.app import COMMANDS
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.mock import MockCluster
 from tests.cli.running import PROGRAM, environment, invoke, run
 from tests.waiting import PROGRAM_S

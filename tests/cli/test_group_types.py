@@ -11,7 +11,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.streams import StreamsGroupDescribeResponse
 from tests.cli.running import run, started
-from tests.cli.test_managing import Cli, table
+from tests.cli.test_administration import Cli, table
 from tests.client.share_support import new_group, sharing, take
 from tests.client.support import Client, fill
 from tests.client.test_admin_shared_groups import application

@@ -29,7 +29,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.mock.access import ALLOW, LITERAL, Acl, Credential
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.streams import StreamsGroupDescribeResponse, TaskIds
-from kafka_native.terminal import printing, showing
+from kafka_native.terminal import lines, output
 from kafka_native.terminal.progress import CleanTextColumn
 from tests.cli.running import ROOT, environment, invoke
 from tests.cli.terminal import terminal
@@ -71,7 +71,7 @@ def test_escaped_data_shows_bytes() -> None:
 def test_json_has_every_unprintable_character_as_an_escape() -> None:
     data = {MARKS: [MARKS, "\ud800", "\U000e0041", "é", "\x7f\x80"]}
     for indent in (None, 2):
-        text = printing.json_text(data, indent=indent)
+        text = lines.json_text(data, indent=indent)
         assert not unprintable(text)
         assert json.loads(text) == data
         assert "é" in text
@@ -340,16 +340,16 @@ def test_what_a_broker_says_of_an_error_is_printable(cluster: MockCluster) -> No
 
 
 def test_log_lines_are_printable() -> None:
-    formatter = printing.LogFormatter("%(levelname)s %(name)s: %(message)s")
+    formatter = lines.LogFormatter("%(levelname)s %(name)s: %(message)s")
     try:
         raise ValueError(MARKS)
     except ValueError:
         record = logging.LogRecord("name", logging.ERROR, "", 1, f"text {MARKS}", (), sys.exc_info())
-    lines = formatter.format(record).split("\n")
-    assert not unprintable("\n".join(lines))
-    assert lines[0].startswith(r"ERROR name: text \x1b[35m")
-    assert lines[0].endswith(r"\x0aforged")
-    assert lines[1].startswith("Traceback")
+    shown_lines = formatter.format(record).split("\n")
+    assert not unprintable("\n".join(shown_lines))
+    assert shown_lines[0].startswith(r"ERROR name: text \x1b[35m")
+    assert shown_lines[0].endswith(r"\x0aforged")
+    assert shown_lines[1].startswith("Traceback")
 
 
 def test_the_program_logs_with_it(cluster: MockCluster) -> None:
@@ -402,7 +402,7 @@ def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> 
     table = Table(title="[red]title", caption=f"caption{MARKS}")
     table.add_column("[red]\x1b")
     table.add_row("[link=https://example.invalid]:smile:\x9b")
-    console = showing.printer()
+    console = output.printer()
     console.print(table)
     console.print(f"[bold]{MARKS.replace(chr(10), '')}")
     shown = capsys.readouterr().out
@@ -415,7 +415,7 @@ def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[s
     """Those that are started within the block, also what they print after it."""
     program = "import sys\nsys.stderr.buffer.write(b'first\\n')\nsys.stderr.flush()\nsys.stdin.readline()\n"
     program += f"sys.stderr.buffer.write({MARKS.encode()!r} + b'\\tx\\xff' + b'y' * 100_000)\n"
-    with printing.escaped_children("child"):
+    with lines.escaped_children("child"):
         process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True)
     print("own", file=sys.stderr, flush=True)
     process.communicate("\n", timeout=WAIT_S)
@@ -425,29 +425,29 @@ def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[s
             assert not thread.is_alive()
     shown = capfd.readouterr().err
     check(shown)
-    own, *lines = sorted(shown.splitlines(), key=lambda line: line != "own")
+    own, *shown_lines = sorted(shown.splitlines(), key=lambda line: line != "own")
     assert own == "own"
-    assert lines[0] == "child: first"
-    assert lines[1] == "child: " + ESCAPED_MARKS.removesuffix(r"\x0d\x0aforged")
-    assert lines[2].startswith("child: forged  ")
-    assert r"x\\xffyyy" in lines[2]
-    assert all(line.startswith("child: ") for line in lines)
-    assert sum(line.count("y") for line in lines) == 100_000
+    assert shown_lines[0] == "child: first"
+    assert shown_lines[1] == "child: " + ESCAPED_MARKS.removesuffix(r"\x0d\x0aforged")
+    assert shown_lines[2].startswith("child: forged  ")
+    assert r"x\\xffyyy" in shown_lines[2]
+    assert all(line.startswith("child: ") for line in shown_lines)
+    assert sum(line.count("y") for line in shown_lines) == 100_000
 
 
 def test_what_a_child_says_before_it_fails_is_printed_before_the_error(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(subprocess.CalledProcessError), printing.escaped_children("child"):
+    with pytest.raises(subprocess.CalledProcessError), lines.escaped_children("child"):
         subprocess.run([sys.executable, "-c", "import sys; sys.exit('no \x1b')"], check=True)
     assert capfd.readouterr().err == "child: no \\x1b\n"
 
 
 def test_children_may_write_on_when_nobody_reads_stderr() -> None:
-    program = "import subprocess, sys, threading\nfrom kafka_native.terminal import printing\n"
+    program = "import subprocess, sys, threading\nfrom kafka_native.terminal import lines\n"
     program += "threading.excepthook = lambda failed: print(failed.exc_value)\n"
     program += (
         "child = [sys.executable, '-c', 'import os; input(); os.write(2, bytes(100)); os.write(2, bytes(10**6))']\n"
     )
-    program += "with printing.escaped_children('x'):\n    child = subprocess.Popen(child, stdin=subprocess.PIPE)\n"
+    program += "with lines.escaped_children('x'):\n    child = subprocess.Popen(child, stdin=subprocess.PIPE)\n"
     program += "input()\nchild.communicate(b'\\n', timeout=60)\n"
     program += "[thread.join(60) for thread in threading.enumerate() if thread.name == 'x-stderr']\nprint('end')\n"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -459,7 +459,7 @@ def test_children_may_write_on_when_nobody_reads_stderr() -> None:
 
 
 def test_progress_shows_names_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    console = showing.CleanConsole(force_terminal=True, width=400, no_color=True)
+    console = output.CleanConsole(force_terminal=True, width=400, no_color=True)
     with Progress(CleanTextColumn("{task.description}"), console=console) as bar:
         bar.add_task(MARKS, total=1)
     shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", COLOURS.sub("", capsys.readouterr().out))
@@ -468,9 +468,9 @@ def test_progress_shows_names_escaped(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_titles_and_cells_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    table = showing.CleanTable("heading", title=MARKS)
+    table = output.CleanTable("heading", title=MARKS)
     table.add_row(MARKS)
-    showing.printer().print(table)
+    output.printer().print(table)
     shown = capsys.readouterr().out
     check(shown)
     assert shown.count(ESCAPED_MARKS) == 2

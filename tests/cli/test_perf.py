@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 import kafka_native
-from kafka_native.cli import job, measuring
+from kafka_native.cli import job, measurements
 from kafka_native.cli.app import cli
 from kafka_native.cli.commands import perf as perf_module
-from kafka_native.cli.connecting import ENVIRONMENT
+from kafka_native.cli.connection import ENVIRONMENT
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
@@ -321,7 +321,7 @@ def test_an_empty_topic_has_no_rate(cluster: MockCluster) -> None:
 
 
 def test_histogram_has_everything_once() -> None:
-    buckets = measuring.histogram([0.1, 0.1, 0.11, 0.5, 8.0])
+    buckets = measurements.histogram([0.1, 0.1, 0.11, 0.5, 8.0])
     assert [number for *_, number in buckets if number] == [3, 1, 1]
     assert all(low < high for low, high, _ in buckets)
     assert buckets[0][0] == 0.1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native.cli import envelope, splitting
+from kafka_native.cli import envelope, splitter
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.texts import unescaped
 from kafka_native.errors import KafkaError
@@ -278,15 +278,15 @@ class Pieces:
 @pytest.mark.parametrize("delimiter", [b"\n", b";;"])
 def test_split_does_not_depend_on_how_the_input_comes(delimiter: bytes) -> None:
     data = delimiter.join([b"a", b"", b"bb", b"c"]) + delimiter
-    whole = [each for block in splitting.split(Pieces(data), delimiter, 100) for each in block]  # type: ignore[arg-type]
+    whole = [each for block in splitter.split(Pieces(data), delimiter, 100) for each in block]  # type: ignore[arg-type]
     single = [data[at : at + 1] for at in range(len(data))]
-    one_by_one = [each for block in splitting.split(Pieces(*single), delimiter, 100) for each in block]  # type: ignore[arg-type]
+    one_by_one = [each for block in splitter.split(Pieces(*single), delimiter, 100) for each in block]  # type: ignore[arg-type]
     assert whole == one_by_one == data.split(delimiter)[:-1]
 
 
 def test_split_gathers_no_more_than_the_limit() -> None:
     with pytest.raises(Failed, match=r"message 2 of pipe is larger than message.max.bytes=10"):
-        list(splitting.split(Pieces(b"a\n", b"b" * 6, b"b" * 6, b"\n"), b"\n", 10))  # type: ignore[arg-type]
+        list(splitter.split(Pieces(b"a\n", b"b" * 6, b"b" * 6, b"\n"), b"\n", 10))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ _numbers = itertools.count()
 class Reader:
     """One consumer, with what its callbacks were told and what it has read."""
 
-    def __init__(self, crew: Crew, topics: list[str], **conf: Any) -> None:
+    def __init__(self, workers: Workers, topics: list[str], **conf: Any) -> None:
         self.log: list[tuple[str, list[tuple[str, int]]]] = []
         self.owned: set[tuple[str, int]] = set()
         self.read: Counter[tuple[str, int, int]] = Counter()
         self.errors: list[KafkaError] = []
         self.polls = True
         self.on_call: Callable[[str, Consumer, list[TopicPartition]], None] = lambda what, consumer, partitions: None
-        self.consumer = crew.client.consumer(**{**crew.conf, **conf})
+        self.consumer = workers.client.consumer(**{**workers.conf, **conf})
         self.subscribe(topics)
 
     def subscribe(self, topics: list[str]) -> None:
@@ -67,7 +67,7 @@ class Reader:
         return self.consumer.memberid() or ""
 
 
-class Crew:
+class Workers:
     """All consumers of a group. As a context it closes those that are still there."""
 
     def __init__(self, client: Client, **conf: Any) -> None:
@@ -77,7 +77,7 @@ class Crew:
         self.readers: list[Reader] = []
         self.gone: list[Reader] = []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -140,10 +140,10 @@ class Siege:
 class Flips:
     """A line that isn't reliable: each of the first connections through a ``Proxy`` has a wrong bit in a direction."""
 
-    def __init__(self, seed: int, connections: int, bytes_most: int) -> None:
+    def __init__(self, seed: int, connections: int, bytes_max: int) -> None:
         """The bit is among the first bytes, in the handshake or behind it."""
         self._dice = random.Random(seed)
-        self._bytes_most = bytes_most
+        self._bytes_max = bytes_max
         self._lock = threading.Lock()
         self.left = connections
 
@@ -153,7 +153,7 @@ class Flips:
             if self.left == 0:
                 return Fates()
             self.left -= 1
-            fate = Fate(flip_at=self._dice.randrange(self._bytes_most))
+            fate = Fate(flip_at=self._dice.randrange(self._bytes_max))
             return Fates(requests=fate) if self._dice.randrange(2) else Fates(answers=fate)
 
 

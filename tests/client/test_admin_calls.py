@@ -33,7 +33,7 @@ from kafka_native.admin import (
     OffsetSpec,
     _calls,
 )
-from kafka_native.control import errands
+from kafka_native.control import operations
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
@@ -397,8 +397,8 @@ def test_what_no_broker_takes_fails_before_the_wire_and_the_rest_goes_on(client:
 
 def test_requests_are_as_large_as_brokers_take(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 1000
-    monkeypatch.setattr(errands, "MOST_BYTES", most)
-    monkeypatch.setattr(_calls, "MOST_BYTES", most)
+    monkeypatch.setattr(operations, "REQUEST_MAX_BYTES", most)
+    monkeypatch.setattr(_calls, "REQUEST_MAX_BYTES", most)
     names = [f"large-{number}" for number in range(40)]
     sizes: list[int] = []
     client.cluster.edit_responses(ApiKey.CREATE_TOPICS, lambda message: sizes.append(len(message.topics)), count=100)

@@ -100,7 +100,7 @@ def test_the_owner_lives_as_long_as_its_admin_client(client: Client) -> None:
 
 
 def test_only_a_client_has_a_handle(client: Client) -> None:
-    class Unmade(Consumer):
+    class Uninitialized(Consumer):
         def __init__(self) -> None:
             pass
 
@@ -108,7 +108,7 @@ def test_only_a_client_has_a_handle(client: Client) -> None:
         with pytest.raises(TypeError, match="a Producer, Consumer or AdminClient is expected"):
             AdminClient.of(nothing)
     with pytest.raises(RuntimeError, match="not initialised"):
-        AdminClient.of(Unmade())
+        AdminClient.of(Uninitialized())
 
 
 def test_subclasses_stay_what_they_are(client: Client) -> None:

@@ -80,13 +80,13 @@ def _unknown_topic(response: ProduceResponse) -> None:
     response.responses[0].name = "another"
 
 
-def _told_twice(response: ProduceResponse) -> None:
+def _reported_twice(response: ProduceResponse) -> None:
     parts = response.responses[0].partition_responses
     parts.append(parts[0])
 
 
 @BOTH
-@pytest.mark.parametrize("lie", [_unknown_partition, _unknown_topic, _told_twice])
+@pytest.mark.parametrize("lie", [_unknown_partition, _unknown_topic, _reported_twice])
 def test_answer_about_what_was_not_sent_is_believed_in_no_part(
     cluster: MockCluster, client: Client, lie: Callable[[ProduceResponse], None], idempotence: bool
 ) -> None:

@@ -82,7 +82,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
         assert server.stdout is not None
         engine = _engine()
         generation = _open(engine, int(server.stdout.readline()))
-        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
+        engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
         held = ctypes.PyDLL(None)  # its functions keep the interpreter lock
         held.usleep(int(SECONDS_HELD * 1e6))
         replies = [event for event in engine.next_events() if event.kind == REPLY]
@@ -97,9 +97,9 @@ def test_news_is_told_and_stop_ends_it() -> None:
         assert server.stdout is not None
         engine = _engine()
         generation = _open(engine, int(server.stdout.readline()))
-        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
+        engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
         assert [int.from_bytes(_next(engine, REPLY).body, "big") for _ in range(4)] == [0, 1, 2, 3]
-        engine.stop_beat(0)
+        engine.stop_heartbeat(0)
         # What comes after the stop is answered after every heartbeat.
         for token in (8, 9, 10):
             engine.submit(0, HEARTBEAT, 0, False, False, b"body", token, 5000)
@@ -115,12 +115,12 @@ def test_the_end_of_the_connection_ends_it() -> None:
         assert server.stdout is not None
         engine = _engine()
         generation = _open(engine, int(server.stdout.readline()))
-        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 60000, 5000)
+        engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 60000, 5000)
         server.kill()
         event = _next(engine, REPLY)
         assert (event.token, event.generation) == (7, generation)
         assert event.status != 0
-        engine.beat(0, generation, HEARTBEAT, 0, False, False, b"body", 8, 5, 5000)
+        engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 8, 5, 5000)
         event = _next(engine, REPLY)
         assert event.token == 8
         assert event.status != 0

@@ -52,7 +52,7 @@ class Setup:
 def setup() -> Iterator[Setup]:
     seed = int(os.environ.get("PROXY_SEED") or random.randrange(1 << 32))
     print(f"PROXY_SEED={seed}")
-    chaos = Chaos(seed, bytes_most=400_000, answer_bytes_most=3_000)
+    chaos = Chaos(seed, bytes_max=400_000, answer_bytes_max=3_000)
     with MockCluster(brokers=3) as cluster, ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(cluster.address(broker), chaos)) for broker in cluster.broker_ids]
         for broker, proxy in zip(cluster.broker_ids, proxies, strict=True):

@@ -24,7 +24,7 @@ from gevent import monkey
 monkey.patch_all()
 import gevent
 from gevent import sleep, spawn
-aside = lambda call, *args: gevent.get_hub().threadpool.apply(call, args)
+in_thread = lambda call, *args: gevent.get_hub().threadpool.apply(call, args)
 end = lambda greenlet: greenlet.get()
 queue = False
 """
@@ -34,7 +34,7 @@ warnings.simplefilter("ignore")  # it is deprecated
 import eventlet
 eventlet.monkey_patch()
 from eventlet import sleep, spawn, tpool
-aside = tpool.execute
+in_thread = tpool.execute
 end = lambda greenlet: greenlet.wait()
 queue = True  # handlers' locks are eventlet's, which threads may not share
 """
@@ -78,7 +78,7 @@ def consume():
     consumer.subscribe([topic], on_assign=lambda *_: None, on_revoke=lambda *_: None)
     before = ticks
     while len(read) < 500:
-        message = aside(consumer.poll, 60)
+        message = in_thread(consumer.poll, 60)
         assert message.error() is None
         read.append(message.value())
         sleep(0)

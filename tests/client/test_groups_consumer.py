@@ -19,7 +19,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
-from .groups import Crew, Reader, keys
+from .groups import Reader, Workers, keys
 from .support import Client, fill
 
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
@@ -35,220 +35,220 @@ def quick(cluster: MockCluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def crew(client: Client) -> Any:
-    with Crew(client, **{"group.protocol": "consumer"}) as made:
+def workers(client: Client) -> Any:
+    with Workers(client, **{"group.protocol": "consumer"}) as made:
         yield made
 
 
 # --- joining, sharing, leaving ---
 
 
-def test_members_share_partitions_and_read_everything_once(client: Client, crew: Crew) -> None:
+def test_members_share_partitions_and_read_everything_once(client: Client, workers: Workers) -> None:
     topic = client.topic(6)
     for partition in range(6):
         fill(client, topic, 50, partition=partition)
-    first = crew.join(topic)
-    crew.settle(*keys(topic, 6))
-    crew.join(topic)
-    crew.join(topic)
-    crew.settle(*keys(topic, 6))
-    assert sorted(len(reader.owned) for reader in crew.readers) == [2, 2, 2]
+    first = workers.join(topic)
+    workers.settle(*keys(topic, 6))
+    workers.join(topic)
+    workers.join(topic)
+    workers.settle(*keys(topic, 6))
+    assert sorted(len(reader.owned) for reader in workers.readers) == [2, 2, 2]
     for partition in range(6):
         fill(client, topic, 50, partition=partition, start=50)
-    crew.expect_read(topic, dict.fromkeys(range(6), 100))
+    workers.expect_read(topic, dict.fromkeys(range(6), 100))
     assert first.heard("lost") == []
-    info = client.cluster.group(crew.group)
+    info = client.cluster.group(workers.group)
     assert (info.type, info.state, len(info.members)) == ("consumer", "Stable", 3)
     own_id = first.member_id
-    crew.leave(first)
-    crew.settle(*keys(topic, 6))
+    workers.leave(first)
+    workers.settle(*keys(topic, 6))
     fill(client, topic, 10, partition=0, start=100)
-    crew.expect_read(topic, {0: 110, **dict.fromkeys(range(1, 6), 100)})
-    assert own_id in {left.member_id for left in client.cluster.group(crew.group).left}
+    workers.expect_read(topic, {0: 110, **dict.fromkeys(range(1, 6), 100)})
+    assert own_id in {left.member_id for left in client.cluster.group(workers.group).left}
 
 
-def test_offsets_are_committed_when_partitions_go_and_at_the_end(client: Client, crew: Crew) -> None:
+def test_offsets_are_committed_when_partitions_go_and_at_the_end(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
     fill(client, topic, 30, partition=0)
     fill(client, topic, 40, partition=1)
-    reader = crew.join(topic, **{"auto.commit.interval.ms": 3_600_000})
-    crew.expect_read(topic, {0: 30, 1: 40})
-    crew.leave(reader)
-    offsets = client.cluster.group(crew.group).offsets
+    reader = workers.join(topic, **{"auto.commit.interval.ms": 3_600_000})
+    workers.expect_read(topic, {0: 30, 1: 40})
+    workers.leave(reader)
+    offsets = client.cluster.group(workers.group).offsets
     assert {key: each.offset for key, each in offsets.items()} == {(topic, 0): 30, (topic, 1): 40}
-    crew.join(topic)
-    crew.settle(*keys(topic, 2))
+    workers.join(topic)
+    workers.settle(*keys(topic, 2))
     fill(client, topic, 5, partition=1)
-    crew.expect_read(topic, {0: 30, 1: 45})
+    workers.expect_read(topic, {0: 30, 1: 45})
 
 
-def test_revoked_partitions_only_are_revoked(client: Client, crew: Crew) -> None:
+def test_revoked_partitions_only_are_revoked(client: Client, workers: Workers) -> None:
     topic = client.topic(4)
-    first = crew.join(topic)
-    crew.settle(*keys(topic, 4))
-    crew.join(topic)
-    crew.settle(*keys(topic, 4))
+    first = workers.join(topic)
+    workers.settle(*keys(topic, 4))
+    workers.join(topic)
+    workers.settle(*keys(topic, 4))
     assert first.consumer.rebalance_protocol() == "COOPERATIVE"
     [revoked] = first.heard("revoke")
     assert len(revoked) == 2
     assert first.heard("assign") == [keys(topic, 4)]
 
 
-def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(client: Client, crew: Crew) -> None:
+def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
-    first = crew.join(topic)
-    crew.settle(*keys(topic, 2))
-    beats: list[int] = []
+    first = workers.join(topic)
+    workers.settle(*keys(topic, 2))
+    heartbeats: list[int] = []
 
     def slow(what: str, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if what == "revoke":
             before = len(client.cluster.requests_of(HEARTBEAT))
             wait_for(lambda: len(client.cluster.requests_of(HEARTBEAT)) > before + 10, "heartbeats go on")
-            beats.append(len(second.owned))
+            heartbeats.append(len(second.owned))
 
     first.on_call = slow
-    second = crew.join(topic)
-    crew.settle(*keys(topic, 2))
-    assert beats == [0]  # nobody had it before the callback was over
+    second = workers.join(topic)
+    workers.settle(*keys(topic, 2))
+    assert heartbeats == [0]  # nobody had it before the callback was over
     assert first.heard("lost") == []
 
 
-def test_unsubscribe_gives_everything_back_and_subscribe_joins_again(client: Client, crew: Crew) -> None:
+def test_unsubscribe_gives_everything_back_and_subscribe_joins_again(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
-    reader = crew.join(topic)
-    crew.settle(*keys(topic, 2))
+    reader = workers.join(topic)
+    workers.settle(*keys(topic, 2))
     own_id = reader.member_id
     reader.consumer.unsubscribe()
-    crew.until(lambda: reader.owned == set(), "revoked")
-    wait_for(lambda: client.cluster.group(crew.group).members == {}, "left")
+    workers.until(lambda: reader.owned == set(), "revoked")
+    wait_for(lambda: client.cluster.group(workers.group).members == {}, "left")
     assert reader.consumer.assignment() == []
     reader.subscribe([topic])
-    crew.settle(*keys(topic, 2))
+    workers.settle(*keys(topic, 2))
     assert reader.member_id == own_id  # KIP-1082: for as long as the consumer lives
 
 
-def test_another_subscription_keeps_what_is_in_both(client: Client, crew: Crew) -> None:
+def test_another_subscription_keeps_what_is_in_both(client: Client, workers: Workers) -> None:
     both, old, new = client.topic(2), client.topic(1), client.topic(1)
-    reader = crew.join(both, old)
-    crew.settle(*keys(both, 2), (old, 0))
+    reader = workers.join(both, old)
+    workers.settle(*keys(both, 2), (old, 0))
     reader.subscribe([both, new])
-    crew.settle(*keys(both, 2), (new, 0))
+    workers.settle(*keys(both, 2), (new, 0))
     assert reader.heard("revoke") == [[(old, 0)]]
     assert reader.heard("assign")[-1] == [(new, 0)]
 
 
-def test_partitions_that_are_added_are_read(client: Client, crew: Crew) -> None:
+def test_partitions_that_are_added_are_read(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
-    crew.join(topic)
-    crew.settle((topic, 0))
+    workers.join(topic)
+    workers.settle((topic, 0))
     client.cluster.create_partitions(topic, 3)
-    crew.settle(*keys(topic, 3))
+    workers.settle(*keys(topic, 3))
 
 
 # --- topics and patterns ---
 
 
-def test_a_pattern_finds_topics_that_are_made_later(client: Client, crew: Crew) -> None:
-    prefix = f"pattern{crew.group}"
+def test_a_pattern_finds_topics_that_are_made_later(client: Client, workers: Workers) -> None:
+    prefix = f"pattern{workers.group}"
     client.cluster.create_topic(f"{prefix}-a", 2)
     client.cluster.create_topic(f"other-{prefix}", 1)
-    crew.join(f"^{prefix}")
-    crew.settle(*keys(f"{prefix}-a", 2))
+    workers.join(f"^{prefix}")
+    workers.settle(*keys(f"{prefix}-a", 2))
     client.cluster.create_topic(f"{prefix}-b", 1)
-    crew.settle(*keys(f"{prefix}-a", 2), (f"{prefix}-b", 0))
+    workers.settle(*keys(f"{prefix}-a", 2), (f"{prefix}-b", 0))
     fill(client, f"{prefix}-b", 10, partition=0)
-    crew.expect_read(f"{prefix}-b", {0: 10})
+    workers.expect_read(f"{prefix}-b", {0: 10})
 
 
-def test_names_and_patterns_mixed(client: Client, crew: Crew) -> None:
-    prefix, plain = f"mixed{crew.group}", client.topic(1)
+def test_names_and_patterns_mixed(client: Client, workers: Workers) -> None:
+    prefix, plain = f"mixed{workers.group}", client.topic(1)
     client.cluster.create_topic(f"{prefix}-a", 1)
-    crew.join(plain, f"^{prefix}")
-    crew.settle((plain, 0), (f"{prefix}-a", 0))
+    workers.join(plain, f"^{prefix}")
+    workers.settle((plain, 0), (f"{prefix}-a", 0))
 
 
-def test_a_topic_that_comes_later_is_read(client: Client, crew: Crew) -> None:
+def test_a_topic_that_comes_later_is_read(client: Client, workers: Workers) -> None:
     client.cluster.clear_requests()
-    reader = crew.join("not-there-yet", **{"allow.auto.create.topics": False})
-    crew.until(lambda: HEARTBEAT in {each.api_key for each in client.cluster.requests}, "joined")
+    reader = workers.join("not-there-yet", **{"allow.auto.create.topics": False})
+    workers.until(lambda: HEARTBEAT in {each.api_key for each in client.cluster.requests}, "joined")
     client.cluster.create_topic("not-there-yet", 1)
-    crew.settle(("not-there-yet", 0))
+    workers.settle(("not-there-yet", 0))
     assert reader.heard("revoke") == []
 
 
-def test_a_topic_without_a_name_yet_is_not_stranded(client: Client, crew: Crew) -> None:
-    prefix = f"hidden{crew.group}"
+def test_a_topic_without_a_name_yet_is_not_stranded(client: Client, workers: Workers) -> None:
+    prefix = f"hidden{workers.group}"
     client.cluster.clear_requests()
-    crew.join(f"^{prefix}")
-    crew.until(lambda: HEARTBEAT in {each.api_key for each in client.cluster.requests}, "joined")
+    workers.join(f"^{prefix}")
+    workers.until(lambda: HEARTBEAT in {each.api_key for each in client.cluster.requests}, "joined")
     client.cluster.create_topic(f"{prefix}-a", 1)
     client.cluster.hide_topic(f"{prefix}-a", 3)
-    crew.settle((f"{prefix}-a", 0))
+    workers.settle((f"{prefix}-a", 0))
 
 
-def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(client: Client, crew: Crew) -> None:
+def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
     fill(client, topic, 5, partition=0)
-    reader = crew.join(topic)
-    crew.expect_read(topic, {0: 5})
+    reader = workers.join(topic)
+    workers.expect_read(topic, {0: 5})
     client.cluster.delete_topic(topic)
-    crew.until(lambda: not reader.owned, "revoked")
+    workers.until(lambda: not reader.owned, "revoked")
     client.cluster.create_topic(topic, 1)
     fill(client, topic, 3, partition=0)
-    crew.until(lambda: reader.read[topic, 0, 0] == 2 and reader.read[topic, 0, 2] == 2, "the new messages")
+    workers.until(lambda: reader.read[topic, 0, 0] == 2 and reader.read[topic, 0, 2] == 2, "the new messages")
 
 
-def test_an_invalid_expression_is_an_error_and_another_subscription_helps(client: Client, crew: Crew) -> None:
+def test_an_invalid_expression_is_an_error_and_another_subscription_helps(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
-    reader = crew.join("^(unclosed")
-    crew.until(lambda: reader.errors, "an error")
+    reader = workers.join("^(unclosed")
+    workers.until(lambda: reader.errors, "an error")
     assert reader.errors[0].code() == KafkaError.INVALID_REGULAR_EXPRESSION
     reader.subscribe([topic])
-    crew.settle((topic, 0))
+    workers.settle((topic, 0))
 
 
 # --- fencing, crashes, slow applications ---
 
 
 @pytest.mark.parametrize("how", ["fence", "expel"])
-def test_a_fenced_member_loses_its_partitions_and_comes_back(client: Client, crew: Crew, how: str) -> None:
+def test_a_fenced_member_loses_its_partitions_and_comes_back(client: Client, workers: Workers, how: str) -> None:
     topic = client.topic(2)
-    reader = crew.join(topic)
-    crew.settle(*keys(topic, 2))
+    reader = workers.join(topic)
+    workers.settle(*keys(topic, 2))
     own_id = reader.member_id
     verb = client.cluster.fence_member if how == "fence" else client.cluster.expel_member
-    verb(crew.group, own_id)
-    crew.until(lambda: reader.heard("lost"), "on_lost")
+    verb(workers.group, own_id)
+    workers.until(lambda: reader.heard("lost"), "on_lost")
     assert reader.heard("lost") == [keys(topic, 2)]
     assert reader.heard("revoke") == []
-    crew.settle(*keys(topic, 2))
+    workers.settle(*keys(topic, 2))
     assert reader.member_id == own_id
     assert reader.errors == []
 
 
-def test_lost_offsets_are_not_committed(client: Client, crew: Crew) -> None:
+def test_lost_offsets_are_not_committed(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
     fill(client, topic, 10, partition=0)
-    reader = crew.join(topic, **{"auto.commit.interval.ms": 3_600_000})
-    crew.expect_read(topic, {0: 10})
-    client.cluster.fence_member(crew.group, reader.member_id)
-    crew.until(lambda: reader.heard("lost"), "on_lost")
-    assert client.cluster.group(crew.group).offsets == {}
-    crew.until(lambda: reader.read[topic, 0, 9] == 2, "read again")  # nobody had committed them
+    reader = workers.join(topic, **{"auto.commit.interval.ms": 3_600_000})
+    workers.expect_read(topic, {0: 10})
+    client.cluster.fence_member(workers.group, reader.member_id)
+    workers.until(lambda: reader.heard("lost"), "on_lost")
+    assert client.cluster.group(workers.group).offsets == {}
+    workers.until(lambda: reader.read[topic, 0, 9] == 2, "read again")  # nobody had committed them
 
 
-def test_an_application_that_does_not_poll_is_out_until_it_does(client: Client, crew: Crew) -> None:
+def test_an_application_that_does_not_poll_is_out_until_it_does(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
-    slow = crew.join(topic, **{"max.poll.interval.ms": 600})
-    crew.settle(*keys(topic, 2))
-    other = crew.join(topic)
-    crew.settle(*keys(topic, 2))
+    slow = workers.join(topic, **{"max.poll.interval.ms": 600})
+    workers.settle(*keys(topic, 2))
+    other = workers.join(topic)
+    workers.settle(*keys(topic, 2))
     slow.polls = False
-    crew.until(lambda: len(other.owned) == 2, "the other one has everything")
+    workers.until(lambda: len(other.owned) == 2, "the other one has everything")
     assert slow.heard("lost") == []
     slow.polls = True
-    crew.until(lambda: slow.heard("lost"), "on_lost")
-    crew.settle(*keys(topic, 2))
+    workers.until(lambda: slow.heard("lost"), "on_lost")
+    workers.settle(*keys(topic, 2))
     assert KafkaError._MAX_POLL_EXCEEDED in [error.code() for error in slow.errors]
 
 
@@ -275,14 +275,14 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves
     try:
         servers = process.stdout.readline().strip()
         conf = {"group.id": "held", "group.protocol": "consumer"}
-        with Crew(Client(MockAddress(servers)), **conf) as crew:  # type: ignore[arg-type]
-            reader = crew.join("t")
-            crew.settle(("t", 0), ("t", 1))
+        with Workers(Client(MockAddress(servers)), **conf) as workers:  # type: ignore[arg-type]
+            reader = workers.join("t")
+            workers.settle(("t", 0), ("t", 1))
             print(file=process.stdin, flush=True)
             assert process.stdout.readline() == "soon\n"
             ctypes.PyDLL(None).sleep(4)  # a C call that doesn't give the interpreter lock away
             until = time.monotonic() + 2.5
-            crew.until(lambda: time.monotonic() > until, "whoever was expelled would have heard of it")
+            workers.until(lambda: time.monotonic() > until, "whoever was expelled would have heard of it")
             assert [what for what, _ in reader.log] == ["assign"]
             assert reader.errors == []
     finally:
@@ -299,86 +299,86 @@ class MockAddress:
 # --- static members ---
 
 
-def test_a_static_member_comes_back_to_its_partitions(client: Client, crew: Crew) -> None:
+def test_a_static_member_comes_back_to_its_partitions(client: Client, workers: Workers) -> None:
     topic = client.topic(4)
-    one = crew.join(topic, **{"group.instance.id": "one"})
-    crew.join(topic, **{"group.instance.id": "two"})
-    crew.settle(*keys(topic, 4))
-    mine, epoch = set(one.owned), client.cluster.group(crew.group).generation
-    crew.leave(one)
-    again = crew.join(topic, **{"group.instance.id": "one"})
-    crew.settle(*keys(topic, 4))
+    one = workers.join(topic, **{"group.instance.id": "one"})
+    workers.join(topic, **{"group.instance.id": "two"})
+    workers.settle(*keys(topic, 4))
+    mine, epoch = set(one.owned), client.cluster.group(workers.group).generation
+    workers.leave(one)
+    again = workers.join(topic, **{"group.instance.id": "one"})
+    workers.settle(*keys(topic, 4))
     assert again.owned == mine
-    assert client.cluster.group(crew.group).generation == epoch  # nobody else has noticed
-    assert crew.readers[0].heard("revoke") == [] or len(crew.readers[0].heard("revoke")) == 1
+    assert client.cluster.group(workers.group).generation == epoch  # nobody else has noticed
+    assert workers.readers[0].heard("revoke") == [] or len(workers.readers[0].heard("revoke")) == 1
 
 
-def test_a_second_instance_is_refused_and_the_first_goes_on(client: Client, crew: Crew) -> None:
+def test_a_second_instance_is_refused_and_the_first_goes_on(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
-    first = crew.join(topic, **{"group.instance.id": "same"})
-    crew.settle((topic, 0))
-    with Crew(client, **crew.conf) as others:
+    first = workers.join(topic, **{"group.instance.id": "same"})
+    workers.settle((topic, 0))
+    with Workers(client, **workers.conf) as others:
         second = others.join(topic, **{"group.instance.id": "same"})
         others.until(lambda: second.errors, "an error")
         assert [error.code() for error in second.errors] == [KafkaError._FATAL]
     fill(client, topic, 3, partition=0)
-    crew.expect_read(topic, {0: 3})
+    workers.expect_read(topic, {0: 3})
     assert first.errors == []
 
 
 # --- coordinators ---
 
 
-def test_a_coordinator_that_moves_is_followed_without_a_rebalance(client: Client, crew: Crew) -> None:
+def test_a_coordinator_that_moves_is_followed_without_a_rebalance(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
-    reader = crew.join(topic)
-    crew.settle(*keys(topic, 2))
+    reader = workers.join(topic)
+    workers.settle(*keys(topic, 2))
     calls = list(reader.log)
     for broker in (1, 2, 3, 1):
-        client.cluster.move_coordinator(crew.group, broker)
+        client.cluster.move_coordinator(workers.group, broker)
         client.cluster.clear_requests()
-        crew.until(lambda b=broker: len(client.cluster.requests_of(HEARTBEAT, b)) > 2, f"heartbeats to {broker}")  # type: ignore[misc]
-    client.cluster.move_coordinator(crew.group, None)
+        workers.until(lambda b=broker: len(client.cluster.requests_of(HEARTBEAT, b)) > 2, f"heartbeats to {broker}")  # type: ignore[misc]
+    client.cluster.move_coordinator(workers.group, None)
     assert reader.log == calls
     assert reader.errors == []
-    assert list(client.cluster.group(crew.group).members) == [reader.member_id]
+    assert list(client.cluster.group(workers.group).members) == [reader.member_id]
 
 
 @pytest.mark.parametrize("code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, -195])
-def test_passing_errors_of_heartbeats_are_no_matter(client: Client, crew: Crew, code: int) -> None:
+def test_passing_errors_of_heartbeats_are_no_matter(client: Client, workers: Workers, code: int) -> None:
     topic = client.topic(2)
     client.cluster.push_request_errors(HEARTBEAT, [code] * 2)
-    reader = crew.join(topic)
-    crew.settle(*keys(topic, 2))
+    reader = workers.join(topic)
+    workers.settle(*keys(topic, 2))
     client.cluster.push_request_errors(HEARTBEAT, [code] * 3)
     client.cluster.clear_requests()
-    crew.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 6, "heartbeats go on")
+    workers.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 6, "heartbeats go on")
     assert [what for what, _ in reader.log] == ["assign"]
     assert reader.errors == [] or {error.code() for error in reader.errors} <= {KafkaError._TRANSPORT}
 
 
-def test_an_answer_that_gets_lost_does_not_fence(client: Client, crew: Crew) -> None:
+def test_an_answer_that_gets_lost_does_not_fence(client: Client, workers: Workers) -> None:
     topic = client.topic(4)
-    reader = crew.join(topic)
-    crew.settle(*keys(topic, 4))
+    reader = workers.join(topic)
+    workers.settle(*keys(topic, 4))
     for _ in range(3):
         client.cluster.close_mid_frame(None, 3, HEARTBEAT)
-        client.cluster.rebalance_group(crew.group)
+        client.cluster.rebalance_group(workers.group)
         client.cluster.clear_requests()
-        crew.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 3, "heartbeats go on")
+        workers.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 3, "heartbeats go on")
     assert reader.heard("lost") == []
-    crew.settle(*keys(topic, 4))
+    workers.settle(*keys(topic, 4))
 
 
-def test_another_interval_is_taken_up(client: Client, crew: Crew) -> None:
+def test_another_interval_is_taken_up(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
-    crew.join(topic)
-    crew.settle((topic, 0))
-    client.cluster.set_heartbeat_interval(0.1, crew.group)
-    crew.until(lambda: slowest(client) < 0.9, "it takes up the interval")
-    client.cluster.set_heartbeat_interval(1.0, crew.group)
+    workers.join(topic)
+    workers.settle((topic, 0))
+    client.cluster.set_heartbeat_interval(0.1, workers.group)
+    workers.until(lambda: slowest(client) < 0.9, "it takes up the interval")
+    client.cluster.set_heartbeat_interval(1.0, workers.group)
     client.cluster.clear_requests()
-    crew.until(lambda: slowest(client) >= 0.9, "it takes up the longer one")
+    workers.until(lambda: slowest(client) >= 0.9, "it takes up the longer one")
 
 
 def slowest(client: Client) -> float:
@@ -393,24 +393,24 @@ def slowest(client: Client) -> float:
 @pytest.mark.parametrize(
     "code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_ASSIGNOR, KafkaError.INVALID_REQUEST]
 )
-def test_fatal_errors_are_fatal(client: Client, crew: Crew, code: int) -> None:
+def test_fatal_errors_are_fatal(client: Client, workers: Workers, code: int) -> None:
     topic = client.topic(1)
-    reader = crew.join(topic)
-    crew.settle((topic, 0))
+    reader = workers.join(topic)
+    workers.settle((topic, 0))
     # The answer to one that a full heartbeat has replaced isn't looked at: a coordinator says the same again.
     client.cluster.push_request_errors(HEARTBEAT, [code] * 100)
-    crew.until(lambda: reader.errors, "an error")
+    workers.until(lambda: reader.errors, "an error")
     assert reader.errors[0].code() == KafkaError._FATAL
-    crew.until(lambda: not reader.owned, "nothing is owned")
+    workers.until(lambda: not reader.owned, "nothing is owned")
 
 
-def test_a_full_group_is_a_clear_error(client: Client, crew: Crew) -> None:
+def test_a_full_group_is_a_clear_error(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
     client.cluster.set_group_max_size(1)
     try:
-        crew.join(topic)
-        crew.settle(*keys(topic, 2))
-        with Crew(client, **crew.conf) as others:
+        workers.join(topic)
+        workers.settle(*keys(topic, 2))
+        with Workers(client, **workers.conf) as others:
             second = others.join(topic)
             others.until(lambda: second.errors, "an error")
             assert second.errors[0].code() == KafkaError._FATAL
@@ -419,22 +419,22 @@ def test_a_full_group_is_a_clear_error(client: Client, crew: Crew) -> None:
 
 
 @pytest.mark.slow
-def test_a_denied_topic_is_an_error_that_passes(client: Client, crew: Crew) -> None:
+def test_a_denied_topic_is_an_error_that_passes(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
     client.cluster.deny_topic(topic)
-    reader = crew.join(topic)
-    crew.until(lambda: reader.errors, "an error")
+    reader = workers.join(topic)
+    workers.until(lambda: reader.errors, "an error")
     assert KafkaError.TOPIC_AUTHORIZATION_FAILED in {error.code() for error in reader.errors}
     client.cluster.deny_topic(topic, False)
-    crew.settle((topic, 0))
+    workers.settle((topic, 0))
 
 
 def test_an_old_broker_says_what_to_do(client: Client) -> None:
     with MockCluster(max_versions={HEARTBEAT: -1}) as old:
         old.create_topic("t", 1)
-        with Crew(Client(old), **{"group.protocol": "consumer"}) as crew:
-            reader = crew.join("t")
-            crew.until(lambda: reader.errors, "an error")
+        with Workers(Client(old), **{"group.protocol": "consumer"}) as workers:
+            reader = workers.join("t")
+            workers.until(lambda: reader.errors, "an error")
             assert reader.errors[0].code() == KafkaError._FATAL
             assert "group.protocol=classic" in reader.errors[0].str()
 
@@ -451,7 +451,7 @@ def test_classic_properties_are_refused(name: str) -> None:
 # --- from one protocol to the other ---
 
 
-def test_live_migration_there_and_back(client: Client, crew: Crew) -> None:
+def test_live_migration_there_and_back(client: Client, workers: Workers) -> None:
     topic = client.topic(4)
     classic = {"group.protocol": "classic", "heartbeat.interval.ms": 200}
     classic |= {"partition.assignment.strategy": "cooperative-sticky"}
@@ -461,27 +461,27 @@ def test_live_migration_there_and_back(client: Client, crew: Crew) -> None:
         for partition in range(4):
             fill(client, topic, 10, partition=partition)
             sent[partition] += 10
-        crew.expect_read(topic, dict(sent))
+        workers.expect_read(topic, dict(sent))
 
-    old: list[Reader] = [crew.join(topic, **classic), crew.join(topic, **classic)]
-    crew.settle(*keys(topic, 4))
-    assert client.cluster.group(crew.group).type == "classic"
+    old: list[Reader] = [workers.join(topic, **classic), workers.join(topic, **classic)]
+    workers.settle(*keys(topic, 4))
+    assert client.cluster.group(workers.group).type == "classic"
     more()
-    new = [crew.join(topic)]
-    crew.settle(*keys(topic, 4))
-    assert client.cluster.group(crew.group).type == "consumer"
+    new = [workers.join(topic)]
+    workers.settle(*keys(topic, 4))
+    assert client.cluster.group(workers.group).type == "consumer"
     more()
     for reader in old:
-        new.append(crew.join(topic))
-        crew.leave(reader)
-        crew.settle(*keys(topic, 4))
+        new.append(workers.join(topic))
+        workers.leave(reader)
+        workers.settle(*keys(topic, 4))
         more()
-    back = crew.join(topic, **classic)
-    crew.settle(*keys(topic, 4))
+    back = workers.join(topic, **classic)
+    workers.settle(*keys(topic, 4))
     for reader in new:
-        crew.leave(reader)
-    crew.settle(*keys(topic, 4))
-    assert client.cluster.group(crew.group).type == "classic"
+        workers.leave(reader)
+    workers.settle(*keys(topic, 4))
+    assert client.cluster.group(workers.group).type == "classic"
     more()
     assert len(back.owned) == 4
 
@@ -489,24 +489,24 @@ def test_live_migration_there_and_back(client: Client, crew: Crew) -> None:
 # --- the end ---
 
 
-def test_close_leaves_and_never_hangs(client: Client, crew: Crew) -> None:
+def test_close_leaves_and_never_hangs(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
-    reader = crew.join(topic)
-    crew.settle((topic, 0))
-    crew.leave(reader)
+    reader = workers.join(topic)
+    workers.settle((topic, 0))
+    workers.leave(reader)
     assert reader.heard("revoke") == [[(topic, 0)]]
-    assert client.cluster.group(crew.group).members == {}
+    assert client.cluster.group(workers.group).members == {}
 
 
-def test_close_while_the_coordinator_is_gone_ends(client: Client, crew: Crew) -> None:
+def test_close_while_the_coordinator_is_gone_ends(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
-    reader = crew.join(topic)
-    crew.settle((topic, 0))
-    client.cluster.move_coordinator(crew.group, -1)
+    reader = workers.join(topic)
+    workers.settle((topic, 0))
+    client.cluster.move_coordinator(workers.group, -1)
     try:
-        closer = threading.Thread(target=lambda: crew.leave(reader))
+        closer = threading.Thread(target=lambda: workers.leave(reader))
         closer.start()
         closer.join(WAIT_S)
         assert not closer.is_alive()
     finally:
-        client.cluster.move_coordinator(crew.group, None)
+        client.cluster.move_coordinator(workers.group, None)

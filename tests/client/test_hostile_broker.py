@@ -21,7 +21,7 @@ from tests.waiting import WAIT_S
 
 from .hostile import Flips, Memory, Siege
 
-MOST_BYTES = 64 << 20
+MEMORY_MAX_BYTES = 64 << 20
 HASTY = {
     "reconnect.backoff.ms": 1,
     "reconnect.backoff.max.ms": 10,
@@ -50,7 +50,7 @@ def memory() -> Iterator[None]:
         return
     memory = Memory()
     yield
-    assert memory.grown_bytes() < MOST_BYTES
+    assert memory.grown_bytes() < MEMORY_MAX_BYTES
 
 
 def settings(cluster: MockCluster, **own: Any) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def test_consumer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
 
 
 def test_tls_endures_wrong_bits() -> None:
-    flips = Flips(seed=7, connections=30, bytes_most=2000)
+    flips = Flips(seed=7, connections=30, bytes_max=2000)
     with MockCluster(1, security=ListenerSecurity("ssl")) as cluster, Proxy(cluster.address(1), flips) as proxy:
         cluster.create_topic("a")
         cluster.advertise(1, proxy.address)

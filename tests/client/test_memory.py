@@ -17,7 +17,7 @@ from .support import Client
 
 MESSAGES = 2_000_000
 VALUE = b"x" * 100
-MOST_BYTES_A_MESSAGE = 125
+MESSAGE_MAX_BYTES = 125
 """10 million messages of 100 bytes fit into 1.25 GB."""
 
 LEFT_BYTES = 24 << 20
@@ -50,7 +50,7 @@ def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(cluster: MockC
         while queued < MESSAGES:
             queued += producer.produce_many(topic, values)
             between.append(bytes(1000))
-        assert (resident_bytes() - before) / queued < MOST_BYTES_A_MESSAGE
+        assert (resident_bytes() - before) / queued < MESSAGE_MAX_BYTES
         producer.purge()
         cluster.faults.clear()
         assert producer.flush(15) == 0

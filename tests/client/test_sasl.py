@@ -66,11 +66,11 @@ def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> 
     with kafka_native.Producer({**config, "error_cb": errors.append}) as producer:
         producer.produce("t", b"x")
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             producer.poll(0.05)
             return any(error.code() == code for error in errors)
 
-        wait_for(is_told, "an authentication error")
+        wait_for(is_reported, "an authentication error")
         producer.purge()
         producer.flush(WAIT_S)
     return [error for error in errors if error.code() == code]

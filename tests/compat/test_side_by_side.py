@@ -387,7 +387,7 @@ def test_topics_of_a_closed_client(name: str) -> None:
     assert_same(call, text="Handle has been closed")
 
 
-UNMADE_CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
+UNINITIALIZED_CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
     ("Producer", "produce", ("t", b"x")),
     *(("Producer", name, ()) for name in ("poll", "flush", "purge", "list_topics")),
     *(("Consumer", name, ()) for name in (*CLOSED_CALLS["plain"], "list_topics")),
@@ -397,17 +397,17 @@ UNMADE_CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "name", "given"), UNMADE_CALLS)
+@pytest.mark.parametrize(("cls", "name", "given"), UNINITIALIZED_CALLS)
 def test_a_client_whose_class_does_not_call_init(cls: str, name: str, given: tuple[Any, ...]) -> None:
     def call(lib: Lib) -> object:
-        class Unmade(getattr(lib, cls)):  # type: ignore[misc]
+        class Uninitialized(getattr(lib, cls)):  # type: ignore[misc]
             def __init__(self, conf: Any) -> None:
                 pass
 
         one = lib.TopicPartition("t", 0, 1)
         places = {"partition": one, "partitions": [one]}
-        client = Unmade({})
-        assert "Unmade" in repr(client)
+        client = Uninitialized({})
+        assert "Uninitialized" in repr(client)
         return getattr(client, name)(*(places.get(each, each) if isinstance(each, str) else each for each in given))
 
     assert_same_exception(call)

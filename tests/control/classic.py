@@ -32,7 +32,7 @@ from .fakes import Clock
 Key = tuple[str, int]
 TARGET = COORDINATORS + 1
 SETTINGS = GroupSettings(
-    session_timeout_s=10.0, heartbeat_interval_s=1.0, rebalance_timeout_s=60.0, retry_s=0.1, retry_most_s=1.0
+    session_timeout_s=10.0, heartbeat_interval_s=1.0, rebalance_timeout_s=60.0, retry_s=0.1, retry_max_s=1.0
 )
 
 
@@ -76,15 +76,15 @@ class FakePool:
 
     def __init__(self) -> None:
         self.nodes: dict[int, Any] = {}
-        self.beating: SimpleNamespace | None = None
+        self.heartbeating: SimpleNamespace | None = None
 
-    def beat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
-        self.beating = SimpleNamespace(
+    def heartbeat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
+        self.heartbeating = SimpleNamespace(
             target=target, message=message, interval_s=interval_s, timeout_s=timeout_s, on_reply=on_reply
         )
 
-    def stop_beat(self, target: int) -> None:
-        self.beating = None
+    def stop_heartbeat(self, target: int) -> None:
+        self.heartbeating = None
 
 
 class FakeTopic(SimpleNamespace):
@@ -312,14 +312,14 @@ class Group:
 
     def heartbeat(self, code: int = 0) -> None:
         """The running heartbeat is answered with something new."""
-        assert self.pool.beating is not None
-        self.pool.beating.on_reply(HeartbeatResponse(error_code=code))
+        assert self.pool.heartbeating is not None
+        self.pool.heartbeating.on_reply(HeartbeatResponse(error_code=code))
 
     def heartbeat_fails(self, code: int = KafkaError._TRANSPORT) -> None:
         """The running heartbeat ends."""
-        assert self.pool.beating is not None
-        beating, self.pool.beating = self.pool.beating, None
-        beating.on_reply(KafkaError(code))
+        assert self.pool.heartbeating is not None
+        heartbeating, self.pool.heartbeating = self.pool.heartbeating, None
+        heartbeating.on_reply(KafkaError(code))
 
     def goodbye(self) -> Call:
         return self.one(LeaveGroupRequest)

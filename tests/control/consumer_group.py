@@ -59,14 +59,14 @@ class FakePool:
     logs = QUIET
 
     def __init__(self) -> None:
-        self.beats: dict[int, tuple[ConsumerGroupHeartbeatRequest, float, Callable[[Any], None]]] = {}
+        self.heartbeats: dict[int, tuple[ConsumerGroupHeartbeatRequest, float, Callable[[Any], None]]] = {}
         self.stopped = 0
 
-    def beat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
-        self.beats[target] = (message, interval_s, on_reply)
+    def heartbeat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
+        self.heartbeats[target] = (message, interval_s, on_reply)
 
-    def stop_beat(self, target: int) -> None:
-        self.stopped += self.beats.pop(target, None) is not None
+    def stop_heartbeat(self, target: int) -> None:
+        self.stopped += self.heartbeats.pop(target, None) is not None
 
 
 class FakeMetadata:
@@ -219,8 +219,8 @@ class Group:
         self.calls.pop(0).on_reply(error)
 
     @property
-    def beat(self) -> tuple[ConsumerGroupHeartbeatRequest, float, Callable[[Any], None]]:
-        return self.pool.beats[COORDINATOR]
+    def heartbeat(self) -> tuple[ConsumerGroupHeartbeatRequest, float, Callable[[Any], None]]:
+        return self.pool.heartbeats[COORDINATOR]
 
     def join(self, assigned: dict[bytes, list[int]] | None = None, epoch: int = 1) -> None:
         """To a member in peace: joined, everything told, heartbeats of the broker's thread under way."""

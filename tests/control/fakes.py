@@ -97,17 +97,17 @@ class FakeEngine:
         self.cursors: list[FakeCursor | None] = []
         self.topics: list[FakeTopic] = []
         self.expired = 0
-        self.beats: list[SimpleNamespace] = []
-        self.beats_stopped: list[int] = []
+        self.heartbeats: list[SimpleNamespace] = []
+        self.heartbeats_stopped: list[int] = []
 
-    def beat(self, handle: int, generation: int, api_key: int, version: int, *rest: Any) -> None:
+    def heartbeat(self, handle: int, generation: int, api_key: int, version: int, *rest: Any) -> None:
         _, _, body, token, interval_ms, timeout_ms = rest
-        beat = SimpleNamespace(handle=handle, api_key=api_key, version=version, body=body, token=token)
-        beat.interval_ms, beat.timeout_ms = interval_ms, timeout_ms
-        self.beats.append(beat)
+        heartbeat = SimpleNamespace(handle=handle, api_key=api_key, version=version, body=body, token=token)
+        heartbeat.interval_ms, heartbeat.timeout_ms = interval_ms, timeout_ms
+        self.heartbeats.append(heartbeat)
 
-    def stop_beat(self, handle: int) -> None:
-        self.beats_stopped.append(handle)
+    def stop_heartbeat(self, handle: int) -> None:
+        self.heartbeats_stopped.append(handle)
 
     def broker_add(self, node_id: int, host: str, port: int) -> int:
         self.brokers.append((node_id, host, port))
@@ -208,7 +208,7 @@ class Cluster:
             self.pool,
             refresh_s=300,
             fast_s=0.1,
-            fast_most_s=1.0,
+            fast_max_s=1.0,
             propagation_s=30,
             timeout_s=60,
             trigger_s=trigger_s,

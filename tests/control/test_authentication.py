@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.authentication import Aside, Authenticator
+from kafka_native.control.authentication import Authenticator, SecurityWorker
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol import ApiKey
@@ -49,7 +49,7 @@ class Later:
 
 
 class Talk(Mechanism):
-    """A mechanism of two rounds, done aside."""
+    """A mechanism of two rounds, done worker."""
 
     name = "TALK"
     user = "talker"
@@ -168,7 +168,7 @@ def test_nothing_goes_out_before_the_broker_has_accepted_who_we_are():
     assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.METADATA]
 
 
-def test_a_mechanism_speaks_until_it_is_content_and_aside():
+def test_a_mechanism_speaks_until_it_is_content_on_the_security_thread():
     cluster = Secured(Talk())
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
@@ -449,7 +449,7 @@ def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
 # --- what expires ---
 
 
-def test_what_expires_is_refreshed_aside_when_due_and_again_after_a_pause():
+def test_what_expires_is_refreshed_on_the_security_thread_when_due_and_again_after_a_pause():
     talk = Talk()
     talk.due = 1000.0
     cluster = Secured(talk)
@@ -506,12 +506,12 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
         posted.append(work)
         arrived.release()
 
-    aside = Aside("test", post)
+    worker = SecurityWorker("test", post)
     outcomes: list[Any] = []
     names: list[str] = []
-    aside.run(lambda: names.append(threading.current_thread().name) or 1, outcomes.append)
-    aside.run(lambda: 1 // 0, outcomes.append)
-    aside.run(sys.exit, outcomes.append)
+    worker.run(lambda: names.append(threading.current_thread().name) or 1, outcomes.append)
+    worker.run(lambda: 1 // 0, outcomes.append)
+    worker.run(sys.exit, outcomes.append)
     for _ in range(3):
         assert arrived.acquire(timeout=60)
     for work in posted:
@@ -521,11 +521,11 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
     assert isinstance(outcomes[1], ZeroDivisionError)
     assert str(outcomes[2]) == "SystemExit"
     going, go_on = threading.Event(), threading.Event()
-    aside.run(lambda: (going.set(), go_on.wait(60)), outcomes.append)
+    worker.run(lambda: (going.set(), go_on.wait(60)), outcomes.append)
     assert going.wait(60)
-    stopper = threading.Thread(target=aside.stop)
+    stopper = threading.Thread(target=worker.stop)
     stopper.start()
-    while not aside._ended:
+    while not worker._ended:
         stopper.join(0.01)
     go_on.set()
     stopper.join(60)
@@ -537,12 +537,12 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
 def test_a_client_that_is_closed_by_a_later_finaliser_is_still_authenticated(before: int):
     """The collector calls the finalisers of a cycle in any order."""
     arrived = threading.Semaphore(0)
-    aside = Aside("later", lambda work: arrived.release())
+    worker = SecurityWorker("later", lambda work: arrived.release())
     for _ in range(before):
-        aside.run(int, lambda outcome: None)
+        worker.run(int, lambda outcome: None)
         assert arrived.acquire(timeout=60)
-    aside.__del__()
-    aside.run(int, lambda outcome: None)
+    worker.__del__()
+    worker.run(int, lambda outcome: None)
     assert arrived.acquire(timeout=60)
-    aside.stop()
+    worker.stop()
     wait_for(lambda: "kafka-native security later" not in {each.name for each in threading.enumerate()})

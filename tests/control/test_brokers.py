@@ -141,7 +141,7 @@ def test_how_loud_the_end_of_a_connection_is_depends_on_what_was_under_way(peer_
     cluster.pool.on_disconnected(gone)
     assert levels[0] == level
     quiet = Cluster()
-    quiet.pool._tells_closes = False
+    quiet.pool._reports_closes = False
     quiet.pool.on_disconnected(gone)
     told = [error.code() for error in quiet.errors]
     assert (KafkaError._TRANSPORT in told) == (peer_closed == 0), "log.connection.close=false is about closes only"

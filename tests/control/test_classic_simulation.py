@@ -24,7 +24,7 @@ from .classic_broker import Broker, Schedule
 
 Key = tuple[str, int]
 SETTINGS = GroupSettings(
-    session_timeout_s=10.0, heartbeat_interval_s=1.0, rebalance_timeout_s=30.0, retry_s=0.1, retry_most_s=1.0
+    session_timeout_s=10.0, heartbeat_interval_s=1.0, rebalance_timeout_s=30.0, retry_s=0.1, retry_max_s=1.0
 )
 PARTITIONS = 12
 
@@ -92,7 +92,7 @@ class Node:
         self.finding = False
         self.on_found: list[Callable[[], None]] = []
         self.on_refused: list[Callable[[KafkaError], None]] = []
-        self.beats = 0
+        self.heartbeats = 0
         self.turns_at = NEVER
         self.member = Member("g", instance_id)
         self.subscription = FakeSubscription()
@@ -182,19 +182,19 @@ class Node:
         self.clock.after(delay_s, arrive)
         self.later(timeout_s, lambda: answer(KafkaError(KafkaError._TIMED_OUT)))
 
-    def beat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
-        self.beats += 1
-        number, last = self.beats, [None]
+    def heartbeat(self, target: int, message: Any, interval_s: float, timeout_s: float, on_reply: Any) -> None:
+        self.heartbeats += 1
+        number, last = self.heartbeats, [None]
 
         def again() -> None:
-            if number == self.beats and not self.dead:
+            if number == self.heartbeats and not self.dead:
                 self.request(message, answered, timeout_s)
 
         def answered(reply: Any) -> None:
-            if number != self.beats:
+            if number != self.heartbeats:
                 return
             if isinstance(reply, KafkaError):
-                self.beats += 1
+                self.heartbeats += 1
                 on_reply(reply)
                 return
             self.clock.after(interval_s, again)
@@ -204,8 +204,8 @@ class Node:
 
         self.clock.after(interval_s, again)
 
-    def stop_beat(self, target: int) -> None:
-        self.beats += 1
+    def stop_heartbeat(self, target: int) -> None:
+        self.heartbeats += 1
 
     # --- the coordinator ---
 

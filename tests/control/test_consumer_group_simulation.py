@@ -79,9 +79,9 @@ class SimMember(Group):
         self.leaving = False
         self.left = False
         self.events: deque[Callable[[], None]] = deque()  # for the control thread
-        self.next_beat_at = 0.0
+        self.next_heartbeat_at = 0.0
         self.last_answer: Any = None
-        self.beat_now: Any = None
+        self.heartbeat_now: Any = None
 
     def act(self) -> None:
         """The control thread, unless it is frozen."""
@@ -104,27 +104,29 @@ class SimMember(Group):
         reply = self.world.exchange(message)
         self.events.append(lambda: on_reply(reply))
 
-    def beat_if_due(self) -> None:
+    def heartbeat_if_due(self) -> None:
         """The broker's thread: it goes on while the control thread is frozen, and tells only what is new."""
-        beat: Any = self.pool.beats.get(COORDINATOR)
-        if beat is not self.beat_now:
-            self.beat_now, self.last_answer = beat, None
-            self.next_beat_at = self.world.clock.now + (beat[1] if beat else 0.0)
-        if beat is None or self.world.clock.now < self.next_beat_at:
+        heartbeat: Any = self.pool.heartbeats.get(COORDINATOR)
+        if heartbeat is not self.heartbeat_now:
+            self.heartbeat_now, self.last_answer = heartbeat, None
+            self.next_heartbeat_at = self.world.clock.now + (heartbeat[1] if heartbeat else 0.0)
+        if heartbeat is None or self.world.clock.now < self.next_heartbeat_at:
             return
-        self.next_beat_at = self.world.clock.now + beat[1]
-        reply = self.world.exchange(beat[0])
+        self.next_heartbeat_at = self.world.clock.now + heartbeat[1]
+        reply = self.world.exchange(heartbeat[0])
         if isinstance(reply, KafkaError):
-            self.next_beat_at = float("inf")
+            self.next_heartbeat_at = float("inf")
         elif self.last_answer is not None and self.last_answer == reply.encode(1):
             return
         else:
             self.last_answer = reply.encode(1)
-        self.events.append(lambda: self._tell(beat, reply))
+        self.events.append(lambda: self._report(heartbeat, reply))
 
-    def _tell(self, beat: Any, reply: Any) -> None:
-        if self.pool.beats.get(COORDINATOR) is beat:  # the pool drops what a heartbeat that was replaced brings
-            beat[2](reply)
+    def _report(self, heartbeat: Any, reply: Any) -> None:
+        if (
+            self.pool.heartbeats.get(COORDINATOR) is heartbeat
+        ):  # the pool drops what a heartbeat that was replaced brings
+            heartbeat[2](reply)
 
 
 class World:
@@ -174,8 +176,8 @@ class World:
             parts: dict[bytes, list[int]] = {}
             for topic_id, number in sorted(member.assigned):
                 parts.setdefault(topic_id, []).append(number)
-            told_parts = [kind.TopicPartitions(topic_id=each, partitions=which) for each, which in parts.items()]
-            reply.assignment = kind(topic_partitions=told_parts)
+            reported_parts = [kind.TopicPartitions(topic_id=each, partitions=which) for each, which in parts.items()]
+            reply.assignment = kind(topic_partitions=reported_parts)
         return reply
 
     # --- what happens ---
@@ -237,7 +239,7 @@ class World:
         for member, work in later:
             member.events.append(work)
         for member in self.random.sample(self.members, len(self.members)):
-            member.beat_if_due()
+            member.heartbeat_if_due()
             member.act()
         self.members = [member for member in self.members if not member.left]
         self.check_owners()

@@ -124,8 +124,8 @@ def test_heartbeat_on_a_connection_that_has_just_ended_is_a_connection_lost() ->
     target = cluster.pool.coordinator(7, "c", 9)
     replies: list[object] = []
     cluster.bring_up(1)
-    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
-    cluster.pool.on_reply(event(broker=1, token=cluster.engine.beats[-1].token, status=STALE))
+    cluster.pool.heartbeat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    cluster.pool.on_reply(event(broker=1, token=cluster.engine.heartbeats[-1].token, status=STALE))
     [error] = replies
     assert isinstance(error, KafkaError)
     assert error.code() in GONE, "so that the coordinator is looked for, and the application doesn't hear of it"
@@ -135,24 +135,24 @@ def test_heartbeat_tells_what_differs_until_it_fails_or_is_stopped() -> None:
     cluster = Cluster()
     target = cluster.pool.coordinator(7, "c", 9)
     replies: list[object] = []
-    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    cluster.pool.heartbeat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
     assert [type(reply) for reply in replies] == [KafkaError], "there is no connection"
     cluster.bring_up(1)
-    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
-    [beat] = cluster.engine.beats
-    assert (beat.handle, beat.interval_ms, beat.timeout_ms) == (1, 3000, 10_000)
+    cluster.pool.heartbeat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    [heartbeat] = cluster.engine.heartbeats
+    assert (heartbeat.handle, heartbeat.interval_ms, heartbeat.timeout_ms) == (1, 3000, 10_000)
     for code in (0, KafkaError.REBALANCE_IN_PROGRESS):
-        body = HeartbeatResponse(error_code=code).encode(beat.version)
-        cluster.pool.on_reply(event(broker=1, token=beat.token, body=body))
+        body = HeartbeatResponse(error_code=code).encode(heartbeat.version)
+        cluster.pool.on_reply(event(broker=1, token=heartbeat.token, body=body))
         assert isinstance(replies[-1], HeartbeatResponse)
         assert replies[-1].error_code == code
-    cluster.pool.on_reply(event(broker=1, token=beat.token, status=-10))
+    cluster.pool.on_reply(event(broker=1, token=heartbeat.token, status=-10))
     assert isinstance(replies[-1], KafkaError)
     count = len(replies)
-    cluster.pool.on_reply(event(broker=1, token=beat.token, status=-10))
-    cluster.pool.beat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
-    cluster.pool.stop_beat(target)
-    body = HeartbeatResponse().encode(beat.version)
-    cluster.pool.on_reply(event(broker=1, token=cluster.engine.beats[-1].token, body=body))
+    cluster.pool.on_reply(event(broker=1, token=heartbeat.token, status=-10))
+    cluster.pool.heartbeat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
+    cluster.pool.stop_heartbeat(target)
+    body = HeartbeatResponse().encode(heartbeat.version)
+    cluster.pool.on_reply(event(broker=1, token=cluster.engine.heartbeats[-1].token, body=body))
     assert len(replies) == count, "it ended, and after that it was stopped"
-    assert cluster.engine.beats_stopped == [1]
+    assert cluster.engine.heartbeats_stopped == [1]

@@ -7,7 +7,7 @@ import pytest
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.fetching import OFFSET_TAIL_BASE, Fetching
 from kafka_native.control.offsets import EARLIEST, LATEST
-from kafka_native.control.positions import Ago, Place, Reset
+from kafka_native.control.positions import Ago, OffsetPosition, Reset
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logs
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -351,7 +351,7 @@ def test_idle_partitions_are_not_looked_at():
 
 def test_initial_offset_comes_before_auto_offset_reset():
     cluster = Consuming()
-    cluster.fetching.initial_offsets = {("t", 1): Place(40)}
+    cluster.fetching.initial_offsets = {("t", 1): OffsetPosition(40)}
     cluster.assign(("t", 0, OFFSET_INVALID), ("t", 1, OFFSET_INVALID))
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 40, 5)]
     cluster.offsets(7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_native.control.idle_memory import KEPT_BYTES, LOOK_EVERY_S, LOOK_SELDOM_S, IdleMemory
+from kafka_native.control.idle_memory import CHECK_INTERVAL_S, IDLE_CHECK_INTERVAL_S, KEPT_BYTES, IdleMemory
 
 
 class Engine:
@@ -22,20 +22,20 @@ def test_only_buffers_that_rest_are_given_back() -> None:
     engine = Engine()
     faked: Any = engine
     idle = IdleMemory(faked)
-    assert idle.poll(0.0) == ([], LOOK_SELDOM_S)
+    assert idle.poll(0.0) == ([], IDLE_CHECK_INTERVAL_S)
     engine.memory = (0, 8 << 20)
-    now = LOOK_SELDOM_S
-    assert idle.poll(now) == ([], now + LOOK_EVERY_S)
+    now = IDLE_CHECK_INTERVAL_S
+    assert idle.poll(now) == ([], now + CHECK_INTERVAL_S)
     assert engine.expired == 0, "it was less before: something is going on"
-    now += LOOK_EVERY_S
+    now += CHECK_INTERVAL_S
     idle.poll(now)
     assert engine.expired == 1
-    assert idle.poll(now + 0.1)[1] == now + LOOK_EVERY_S
+    assert idle.poll(now + 0.1)[1] == now + CHECK_INTERVAL_S
     assert engine.expired == 1, "not yet"
     engine.memory = (100, 8 << 20)
-    idle.poll(now + LOOK_EVERY_S)
+    idle.poll(now + CHECK_INTERVAL_S)
     assert engine.expired == 1, "something is queued"
     engine.memory = (0, KEPT_BYTES)
     for second in range(2, 5):
-        idle.poll(now + second * LOOK_EVERY_S)
+        idle.poll(now + second * CHECK_INTERVAL_S)
     assert engine.expired == 1, "so little is kept"

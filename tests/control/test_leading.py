@@ -35,12 +35,12 @@ def test_leader_assigns_to_all():
     assert group.log == [("assign", [T0, T1])]
 
 
-def test_leader_asks_for_the_topics_of_others_and_beats_meanwhile():
+def test_leader_asks_for_the_topics_of_others_and_heartbeats_meanwhile():
     group = Group()
     group.subscribe("t")
     lead(group, me=subscription(["t"]), other=subscription(["u"]))
     group.quiet()
-    assert group.pool.beating is not None
+    assert group.pool.heartbeating is not None
     group.metadata.learn("u", 2)
     assert assigned(group.sync()) == {"me": [T0, T1, T2, T3], "other": [("u", 0), ("u", 1)]}
 
@@ -134,7 +134,7 @@ def test_assignor_that_fails_is_reported_and_the_group_goes_on(way: str, text: s
     group.quiet()
     assert text in group.errors[0].str()
     assert "broken" in group.errors[0].str()
-    assert group.pool.beating is not None  # or the group would wait for its session to end
+    assert group.pool.heartbeating is not None  # or the group would wait for its session to end
     tries = 0
     for _ in range(60):
         for call in group.wait(1.0):

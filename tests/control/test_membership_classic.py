@@ -1,4 +1,4 @@
-"""The classic group protocol, member's side: every rule of joining, syncing, beating, losing and leaving."""
+"""The classic group protocol, member's side: every rule of joining, syncing, heartbeating, losing and leaving."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_nothing_is_sent_before_a_subscription():
     assert group.coordinator.wants == 0
 
 
-def test_member_joins_syncs_and_beats():
+def test_member_joins_syncs_and_heartbeats():
     group = Group("range,roundrobin")
     group.subscribe("t")
     call = group.join()
@@ -60,7 +60,7 @@ def test_member_joins_syncs_and_beats():
     call = group.join()
     request = call.message
     assert request.member_id == "me"
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     group.joined(call, 7)
     assert group.member.generation == 7
     call = group.sync()
@@ -69,12 +69,12 @@ def test_member_joins_syncs_and_beats():
     assert (request.protocol_type, request.protocol_name) == ("consumer", "range")
     group.synced(call, T0, T1)
     assert group.log == [("assign", [T0, T1])]
-    beating: Any = group.pool.beating
-    assert (beating.target, beating.interval_s) == (TARGET, 1.0)
-    assert beating.timeout_s < SETTINGS.session_timeout_s
-    assert (beating.message.generation_id, beating.message.member_id) == (7, "me")
+    heartbeating: Any = group.pool.heartbeating
+    assert (heartbeating.target, heartbeating.interval_s) == (TARGET, 1.0)
+    assert heartbeating.timeout_s < SETTINGS.session_timeout_s
+    assert (heartbeating.message.generation_id, heartbeating.message.member_id) == (7, "me")
     assert group.membership.assignor_protocol == "EAGER"
-    assert group.wait(1000.0) == []  # the broker's thread beats
+    assert group.wait(1000.0) == []  # the broker's thread heartbeats
 
 
 def test_join_waits_for_the_coordinator():
@@ -192,11 +192,11 @@ def test_eager_member_revokes_everything_before_it_joins_again():
     group.heartbeat(KafkaError.REBALANCE_IN_PROGRESS)
     group.quiet()
     assert group.log == [("revoke", [T0, T1])]
-    assert group.pool.beating is not None  # while the application revokes
+    assert group.pool.heartbeating is not None  # while the application revokes
     group.rebalance.manual = False
     group.rebalance.finish()
     call = group.join()
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     assert said(call).owned == []
     group.joined(call, 2)
     group.synced(group.sync(), T1)
@@ -402,7 +402,7 @@ def test_expelled_member_has_lost_everything_and_joins_anew(code: int, keeps_id:
     group.heartbeat(code)
     assert group.log == [("lose", [T0, T1])]
     assert group.member.generation == -1
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     group.quiet()  # until the application knows
     group.rebalance.finish()
     call = group.join()
@@ -434,7 +434,7 @@ def test_broken_connection_alone_is_no_rebalance():
     call = group.one(HeartbeatRequest)
     assert call.target == TARGET
     refuse(call, 0)
-    assert group.pool.beating is not None
+    assert group.pool.heartbeating is not None
     assert group.wait(100.0) == []
     assert group.log == []
 
@@ -445,14 +445,14 @@ def test_heartbeats_go_to_the_new_coordinator():
     call = group.one(HeartbeatRequest)
     assert call.target == TARGET + 1
     refuse(call, 0)
-    beating: Any = group.pool.beating
-    assert beating.target == TARGET + 1
+    heartbeating: Any = group.pool.heartbeating
+    assert heartbeating.target == TARGET + 1
     assert group.log == []
 
 
 def test_heartbeat_of_the_old_coordinator_is_ignored_later():
     group = member("range", T0)
-    old: Any = group.pool.beating
+    old: Any = group.pool.heartbeating
     group.coordinator.find(TARGET + 1)
     refuse(group.one(HeartbeatRequest), 0)
     old.on_reply(KafkaError(KafkaError._TRANSPORT))
@@ -464,7 +464,7 @@ def test_not_coordinator_is_looked_for_and_the_member_goes_on():
     group = member("range", T0)
     group.coordinator.hidden = True
     group.heartbeat(KafkaError.NOT_COORDINATOR)
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     group.quiet()
     group.coordinator.find(TARGET + 1)
     refuse(group.one(HeartbeatRequest), KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
@@ -490,10 +490,10 @@ def test_session_without_an_answered_heartbeat_is_over():
 
 def test_session_counts_from_the_last_answer_when_heartbeats_time_out():
     group = member("range", T0)
-    beating: Any = group.pool.beating
+    heartbeating: Any = group.pool.heartbeating
     group.coordinator.hidden = True
     group.heartbeat_fails(KafkaError._TIMED_OUT)
-    group.wait(SETTINGS.session_timeout_s - beating.timeout_s + 0.1)
+    group.wait(SETTINGS.session_timeout_s - heartbeating.timeout_s + 0.1)
     assert group.log == [("lose", [T0])]
 
 
@@ -530,8 +530,8 @@ def test_static_member_says_so_and_does_not_leave():
     request = call.message
     assert request.group_instance_id == "i1"
     group.synced(call, T0)
-    beating: Any = group.pool.beating
-    assert beating.message.group_instance_id == "i1"
+    heartbeating: Any = group.pool.heartbeating
+    assert heartbeating.message.group_instance_id == "i1"
     done = group.leave()
     group.quiet()
     assert done == ["left"]
@@ -555,7 +555,7 @@ def test_fenced_instance_is_fatal(where: str):
     assert error.fatal()
     assert error.code() == KafkaError.FENCED_INSTANCE_ID
     assert "group.instance.id=i1" in error.str()
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     assert group.wait(100.0) == []
     assert group.leave() == ["left"]
     group.subscribe("t")
@@ -585,7 +585,7 @@ def test_member_that_does_not_poll_leaves_until_it_polls():
     request: Any = group.goodbye().message
     assert request.members[0].member_id == "me"
     assert "max.poll.interval.ms" in request.members[0].reason
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     assert group.wait(100.0) == []
     group.membership.rejoin("the application polls again", group.clock.now)
     group.quiet()
@@ -599,7 +599,7 @@ def test_static_member_that_does_not_poll_only_stops():
     group = member("range", T0, instance_id="i1")
     group.membership.on_poll_exceeded(group.clock.now)
     assert group.wait(100.0) == []
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     assert group.log == [("lose", [T0])]
 
 
@@ -622,7 +622,7 @@ def test_leaving_revokes_then_says_why():
     done = group.leave()
     group.quiet()
     assert group.log == [("revoke", [T0, T1])]
-    assert group.pool.beating is not None
+    assert group.pool.heartbeating is not None
     group.rebalance.finish()
     call = group.goodbye()
     request: Any = call.message
@@ -630,7 +630,7 @@ def test_leaving_revokes_then_says_why():
     [leaving] = request.members
     assert (leaving.member_id, leaving.reason) == ("me", "the consumer unsubscribed")
     assert request.member_id == "me"
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     assert done == []
     refuse(call, 0)
     assert done == ["left"]
@@ -744,6 +744,6 @@ def test_close_ends_what_waits():
     done = group.leave()
     group.membership.close()
     assert done == ["left"]
-    assert group.pool.beating is None
+    assert group.pool.heartbeating is None
     assert group.wait(100.0) == []
     assert group.wake_up == NEVER

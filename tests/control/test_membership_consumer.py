@@ -38,7 +38,7 @@ def test_join_says_everything() -> None:
     assert (sent.group_id, sent.member_id, sent.member_epoch, sent.instance_id) == ("g", own_id, 0, "one")
     assert (sent.rack_id, sent.rebalance_timeout_ms, sent.server_assignor) == ("r1", 300_000, "range")
     assert (sent.subscribed_topic_names, sent.subscribed_topic_regex, sent.topic_partitions) == (["a"], None, [])
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     group.answer(5, {}, member_id="given")
     assert (group.member.member_id, group.member.generation) == ("given", 5)  # version 0: the broker may rename it
     assert group.member.joined
@@ -60,13 +60,13 @@ def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
     group.membership.subscribe(group.clock.now)
     group.answer(1, {ID_A: [0, 1]})
     assert group.rebalance.taken() == [("assign", [("a", 0), ("a", 1)])]
-    assert group.pool.beats == {}  # not before the coordinator has answered
+    assert group.pool.heartbeats == {}  # not before the coordinator has answered
     told = group.sent()
     assert (told.member_epoch, owned_of(told)) == (1, {ID_A: [0, 1]})
     assert told.rebalance_timeout_ms == 300_000  # a full one: its answer holds the assignment
     group.answer(1, {ID_A: [0, 1]})
     assert group.nothing_sent()
-    message, interval_s, _ = group.beat
+    message, interval_s, _ = group.heartbeat
     assert interval_s == 5.0
     assert (message.member_epoch, owned_of(message)) == (1, {ID_A: [0, 1]})
     assert (message.subscribed_topic_names, message.rebalance_timeout_ms, message.rack_id) == (None, -1, None)
@@ -79,7 +79,7 @@ def test_an_empty_assignment_calls_nobody() -> None:
     group.answer(1, {})
     assert group.rebalance.taken() == []
     assert group.nothing_sent()
-    assert group.beat[0].member_epoch == 1
+    assert group.heartbeat[0].member_epoch == 1
 
 
 def test_protocol_is_cooperative_from_the_first_subscription_on() -> None:
@@ -93,30 +93,30 @@ def test_protocol_is_cooperative_from_the_first_subscription_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told_ms", "used_s"),
+    ("reported_ms", "used_s"),
     [(3000, 3.0), (500, 0.5), (1, 0.1), (0, 5.0), (-1, 5.0), (60_000, 60.0), (60_001, 60.0), (2**31 - 1, 60.0)],
 )
-def test_interval_is_what_the_coordinator_says_between_100_ms_and_a_minute(told_ms: int, used_s: float) -> None:
+def test_interval_is_what_the_coordinator_says_between_100_ms_and_a_minute(reported_ms: int, used_s: float) -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
-    group.answer(1, {}, heartbeat_interval_ms=told_ms)
-    assert group.beat[1] == used_s
+    group.answer(1, {}, heartbeat_interval_ms=reported_ms)
+    assert group.heartbeat[1] == used_s
 
 
 def test_another_interval_rearms_the_heartbeat() -> None:
     group = Group()
     group.join()
-    group.beat[2](response(1, heartbeat_interval_ms=1000))
-    assert group.pool.beats == {}
+    group.heartbeat[2](response(1, heartbeat_interval_ms=1000))
+    assert group.pool.heartbeats == {}
     assert group.sent().member_epoch == 1
     group.answer(1, {}, heartbeat_interval_ms=1000)
-    assert group.beat[1] == 1.0
+    assert group.heartbeat[1] == 1.0
 
 
 def test_the_same_answer_changes_nothing() -> None:
     group = Group()
     group.join({ID_A: [0]})
-    group.beat[2](response(1))
+    group.heartbeat[2](response(1))
     assert group.nothing_sent()
     assert group.pool.stopped == 0
     assert group.rebalance.taken() == []
@@ -126,9 +126,9 @@ def test_another_epoch_is_followed_by_a_full_heartbeat() -> None:
     # An answer to a short heartbeat in between may have told of an assignment that nobody heard of.
     group = Group()
     group.join({ID_A: [0]})
-    group.beat[2](response(2))
+    group.heartbeat[2](response(2))
     assert group.member.generation == 2
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     assert group.sent().subscribed_topic_names == ["a"]
     group.answer(2, {ID_A: [0, 3]})
     assert group.rebalance.taken() == [("assign", [("a", 3)])]
@@ -140,12 +140,12 @@ def test_one_heartbeat_at_a_time() -> None:
     group.membership.subscribe(group.clock.now)
     group.turn()
     assert len(group.calls) == 1
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     group.membership.subscribe(group.clock.now)
     group.turn()
     assert len(group.calls) == 1  # the second waits for the first one's answer
     group.answer(1, {})
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     assert group.sent().member_epoch == 1
 
 
@@ -157,11 +157,11 @@ def test_revoked_before_assigned_and_told_in_between() -> None:
     group.metadata.names[ID_B] = "b"
     group.join({ID_A: [0, 1]})
     group.rebalance.at_once = False
-    group.beat[2](response(1, {ID_A: [0], ID_B: [5]}))
+    group.heartbeat[2](response(1, {ID_A: [0], ID_B: [5]}))
     assert group.rebalance.taken() == [("revoke", [("a", 1)])]
     assert owned_of(group.sent()) == {ID_A: [0, 1]}  # still its own: the application has not given it up
     group.answer(1, {ID_A: [0], ID_B: [5]})
-    assert group.beat[0].member_epoch == 1  # heartbeats go on while the callback takes its time
+    assert group.heartbeat[0].member_epoch == 1  # heartbeats go on while the callback takes its time
     group.rebalance.finish()
     assert group.rebalance.taken() == [("assign", [("b", 5)])]
     assert owned_of(group.sent()) == {ID_A: [0]}
@@ -177,9 +177,9 @@ def test_a_newer_target_is_taken_up_after_the_step_under_way() -> None:
     group = Group()
     group.join({ID_A: [0, 1, 2]})
     group.rebalance.at_once = False
-    group.beat[2](response(1, {ID_A: [0, 1]}))
+    group.heartbeat[2](response(1, {ID_A: [0, 1]}))
     group.answer(1, {ID_A: [0, 1]})
-    group.beat[2](response(1, {ID_A: [0, 9]}))
+    group.heartbeat[2](response(1, {ID_A: [0, 9]}))
     assert group.rebalance.taken() == [("revoke", [("a", 2)])]
     group.rebalance.finish()
     assert group.rebalance.taken() == [("revoke", [("a", 1)])]
@@ -206,7 +206,7 @@ def test_a_topic_that_is_deleted_before_it_has_a_name_is_asked_for_no_longer() -
     group.membership.subscribe(group.clock.now)
     group.answer(1, {ID_B: [1]})
     assert group.metadata.asked == {ID_B}
-    group.beat[2](response(2, {}))
+    group.heartbeat[2](response(2, {}))
     assert group.metadata.asked == set()
     group.metadata.learn(ID_B, "b")
     assert group.rebalance.taken() == []
@@ -216,7 +216,7 @@ def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
     group = Group()
     group.join({ID_A: [0]})
     group.metadata.names[ID_B] = "a"  # deleted and made again: the same name, another id
-    group.beat[2](response(2, {ID_B: [0]}))
+    group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.taken() == [("revoke", [("a", 0)]), ("assign", [("a", 0)])]
     assert owned_of(group.sent()) == {ID_B: [0]}
 
@@ -234,7 +234,7 @@ def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_
     assert group.rebalance.taken() == []
     group.metadata.names[ID_B] = "a"
     group.clock.now += 10
-    group.beat[2](response(3, {ID_B: [0, 1]}))
+    group.heartbeat[2](response(3, {ID_B: [0, 1]}))
     assert group.rebalance.taken() == [("assign", [("a", 0), ("a", 1)])]
     assert owned_of(group.sent()) == {ID_B: [0, 1]}
 
@@ -243,7 +243,7 @@ def test_nothing_is_committed_of_a_topic_whose_name_is_another_ones_in_the_assig
     group = Group()
     group.join({ID_A: [0]})
     group.metadata.names[ID_B] = "a"
-    group.beat[2](response(2, {ID_B: [0]}))
+    group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.ended == {("a", 0)}
     assert group.rebalance.taken()[0] == ("revoke", [("a", 0)])
 
@@ -306,7 +306,7 @@ def test_invalid_expression_is_reported_and_the_member_stays() -> None:
     assert [error.code() for error in group.errors] == [KafkaError.INVALID_REGULAR_EXPRESSION]
     assert "missing )" in group.errors[0].str()
     assert group.nothing_sent()
-    assert group.beat[0].member_epoch == 1
+    assert group.heartbeat[0].member_epoch == 1
     assert group.rebalance.taken() == []
     group.subscription.wanted = ["a"]
     group.membership.subscribe(group.clock.now)
@@ -317,18 +317,18 @@ def test_invalid_expression_is_reported_and_the_member_stays() -> None:
 
 
 @pytest.mark.parametrize("code", [KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID])
-@pytest.mark.parametrize("by_beat", [True, False])
-def test_fenced_loses_everything_and_joins_under_the_same_id(code: int, by_beat: bool) -> None:
+@pytest.mark.parametrize("by_heartbeat", [True, False])
+def test_fenced_loses_everything_and_joins_under_the_same_id(code: int, by_heartbeat: bool) -> None:
     group = Group()
     group.join({ID_A: [0]})
     group.rebalance.at_once = False
-    if by_beat:
-        group.beat[2](response(0, error_code=code))
+    if by_heartbeat:
+        group.heartbeat[2](response(0, error_code=code))
     else:
         group.membership.subscribe(group.clock.now)
         group.answer(error_code=code)
     assert group.rebalance.taken() == [("lose", [])]
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     assert not group.member.joined
     assert group.nothing_sent()  # until the application knows
     group.rebalance.finish()
@@ -343,10 +343,10 @@ def test_fencing_ends_the_step_under_way() -> None:
     group = Group()
     group.join({ID_A: [0, 1]})
     group.rebalance.at_once = False
-    group.beat[2](response(1, {ID_A: [0]}))
+    group.heartbeat[2](response(1, {ID_A: [0]}))
     group.answer(1, {ID_A: [0]})
     late = group.rebalance.open[0]
-    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     late()  # a real one never calls it
     group.rebalance.finish()
     assert group.sent().member_epoch == 0
@@ -355,7 +355,7 @@ def test_fencing_ends_the_step_under_way() -> None:
 def test_a_coordinator_that_fences_joins_is_not_asked_without_a_pause() -> None:
     group = Group()
     group.join()
-    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     assert group.sent().member_epoch == 0  # the first time at once
     for pause_s in (0.1, 0.2, 0.4):
         group.answer(error_code=KafkaError.UNKNOWN_MEMBER_ID)
@@ -372,7 +372,7 @@ def test_a_coordinator_that_fences_who_has_joined_is_not_asked_without_a_pause()
     group.join()
     began, joins = group.clock.now, 0
     while group.clock.now < began + 10:
-        group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+        group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
         while group.nothing_sent():
             group.clock.now += 0.05
         assert group.sent().member_epoch == 0
@@ -386,13 +386,13 @@ def test_a_coordinator_that_fences_who_has_joined_is_not_asked_without_a_pause()
 def test_an_epoch_that_no_member_has_is_an_error_and_not_sent_back(epoch: int) -> None:
     group = Group()
     group.join({ID_A: [0]})
-    group.beat[2](response(epoch))
+    group.heartbeat[2](response(epoch))
     assert [error.code() for error in group.errors] == [KafkaError._BAD_MSG]
     assert group.nothing_sent()
     group.clock.now += 6
     assert group.sent().member_epoch == 1
     group.answer(2, {ID_A: [0]})
-    assert group.beat[0].member_epoch == 2
+    assert group.heartbeat[0].member_epoch == 2
     assert group.rebalance.taken()[1:] == []
 
 
@@ -412,11 +412,11 @@ def test_an_epoch_that_no_member_has_is_an_error_and_not_sent_back(epoch: int) -
 def test_fatal_errors_end_it(code: int) -> None:
     group = Group("static")
     group.join({ID_A: [0]})
-    group.beat[2](response(0, error_code=code))
+    group.heartbeat[2](response(0, error_code=code))
     assert [(error.code(), error.fatal()) for error in group.fatal] == [(code, True)]
     assert "group g" in group.fatal[0].str()
     assert group.rebalance.taken() == [("lose", [])]
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     group.membership.subscribe(group.clock.now)
     group.clock.now += 1000
     assert group.nothing_sent()
@@ -439,26 +439,26 @@ def test_an_old_broker_is_told_apart_clearly(local: bool) -> None:
 def test_coordinator_moves_without_a_rebalance() -> None:
     group = Group()
     group.join({ID_A: [0]})
-    group.beat[2](response(0, error_code=KafkaError.NOT_COORDINATOR))
+    group.heartbeat[2](response(0, error_code=KafkaError.NOT_COORDINATOR))
     assert group.coordinator.lost == 1
     assert group.nothing_sent()
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     group.coordinator.found(9)
     sent = group.sent()
     assert group.calls[0].target == 9
     assert (sent.member_epoch, owned_of(sent), sent.subscribed_topic_names) == (1, {ID_A: [0]}, ["a"])
     group.answer(1, {ID_A: [0]})
-    assert list(group.pool.beats) == [9]
+    assert list(group.pool.heartbeats) == [9]
     assert group.rebalance.taken() == []
     assert group.errors == []
 
 
-@pytest.mark.parametrize("by_beat", [True, False])
-def test_a_lost_connection_is_no_lost_membership(by_beat: bool) -> None:
+@pytest.mark.parametrize("by_heartbeat", [True, False])
+def test_a_lost_connection_is_no_lost_membership(by_heartbeat: bool) -> None:
     group = Group()
     group.join({ID_A: [0]})
-    if by_beat:
-        group.beat[2](KafkaError(KafkaError._TRANSPORT))
+    if by_heartbeat:
+        group.heartbeat[2](KafkaError(KafkaError._TRANSPORT))
     else:
         group.membership.subscribe(group.clock.now)
         group.fail(KafkaError(KafkaError._TRANSPORT))
@@ -473,9 +473,9 @@ def test_another_coordinator_ends_the_heartbeat_to_the_old_one() -> None:
     group = Group()
     group.join()
     group.coordinator.found(9)
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     group.answer(1, {})
-    assert list(group.pool.beats) == [9]
+    assert list(group.pool.heartbeats) == [9]
 
 
 def test_a_loading_coordinator_is_asked_again_after_a_pause() -> None:
@@ -492,7 +492,7 @@ def test_a_loading_coordinator_is_asked_again_after_a_pause() -> None:
 def test_a_stale_epoch_is_taken_over_and_tried_again() -> None:
     group = Group()
     group.join({ID_A: [0]})
-    group.beat[2](response(4, error_code=KafkaError.STALE_MEMBER_EPOCH))
+    group.heartbeat[2](response(4, error_code=KafkaError.STALE_MEMBER_EPOCH))
     group.clock.now += 0.11
     assert group.sent().member_epoch == 4
     assert group.rebalance.taken() == []
@@ -503,7 +503,7 @@ def test_an_unauthorized_topic_is_reported_now_and_then_and_tried_again() -> Non
     group = Group()
     group.join({ID_A: [0]})
     start = group.clock.now
-    group.beat[2](response(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a"))
+    group.heartbeat[2](response(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a"))
     while group.clock.now < start + 190:
         group.clock.now += 1.0
         if not group.nothing_sent():
@@ -532,12 +532,12 @@ def test_leave_revokes_then_says_so(instance_id: str | None, epoch: int) -> None
     done: list[int] = []
     group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
     assert group.rebalance.taken() == [("revoke", [("a", 0), ("a", 1)])]
-    assert COORDINATOR in group.pool.beats  # its session lives until the callback has run
+    assert COORDINATOR in group.pool.heartbeats  # its session lives until the callback has run
     assert group.nothing_sent()
     group.rebalance.finish()
     sent = group.sent()
     assert (sent.member_id, sent.member_epoch, sent.instance_id) == ("member", epoch, instance_id)
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     assert group.calls[0].deadline <= group.clock.now + 5.0
     assert done == []
     group.answer(epoch)
@@ -553,13 +553,13 @@ def test_the_epoch_is_kept_current_until_everything_is_revoked() -> None:
     group.rebalance.at_once = False
     group.membership.leave("unsubscribed", lambda: None, group.clock.now)
     group.rebalance.taken()
-    group.beat[2](response(2, {ID_A: [0]}))
+    group.heartbeat[2](response(2, {ID_A: [0]}))
     assert group.member.generation == 2
     assert group.rebalance.taken() == []
     told = group.sent()
     assert (told.member_epoch, owned_of(told)) == (2, {ID_A: [0, 1]})
     group.answer(2, {ID_A: [0]})
-    assert group.beat[0].member_epoch == 2
+    assert group.heartbeat[0].member_epoch == 2
     group.rebalance.finish()
     assert group.sent().member_epoch == -1
 
@@ -570,9 +570,9 @@ def test_fenced_while_leaving_leaves_all_the_same() -> None:
     group.rebalance.at_once = False
     done: list[int] = []
     group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
-    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     assert group.nothing_sent()
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     group.rebalance.finish()
     group.answer(error_code=KafkaError.UNKNOWN_MEMBER_ID)
     assert done == [1]
@@ -652,7 +652,7 @@ def test_close_ends_a_leave_that_is_waited_for() -> None:
     group.membership.leave("close", lambda: done.append(1), group.clock.now)
     group.membership.close()
     assert done == [1]
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     assert group.nothing_sent()
 
 
@@ -666,7 +666,7 @@ def test_no_poll_leaves_at_once_and_joins_with_the_next(instance_id: str | None,
     group.rebalance.at_once = False
     group.membership.on_poll_exceeded(group.clock.now)
     assert group.sent().member_epoch == epoch
-    assert group.pool.beats == {}
+    assert group.pool.heartbeats == {}
     group.answer(epoch)
     assert group.rebalance.taken() == [("lose", [])]
     group.clock.now += 100
@@ -725,8 +725,8 @@ def test_partitions_that_cannot_be_are_left_out() -> None:
 def test_answers_of_an_earlier_life_are_ignored() -> None:
     group = Group()
     group.join({ID_A: [0]})
-    old = group.beat[2]
-    group.beat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
+    old = group.heartbeat[2]
+    group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     group.rebalance.taken()
     old(response(9, {ID_A: [4]}))
     assert group.rebalance.taken() == []

@@ -119,10 +119,10 @@ def test_heartbeat_that_could_not_begin_is_told():
     handle = cluster.pool.handle(1)
     cluster.bring_up(handle)
     replies: list[Any] = []
-    fail_once(cluster.engine, "beat")
-    cluster.pool.beat(1, HeartbeatRequest(), 3.0, 9.0, replies.append)
+    fail_once(cluster.engine, "heartbeat")
+    cluster.pool.heartbeat(1, HeartbeatRequest(), 3.0, 9.0, replies.append)
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
-    cluster.pool.stop_beat(1)  # there is none, and none is expected
+    cluster.pool.stop_heartbeat(1)  # there is none, and none is expected
 
 
 def test_node_without_memory_for_it_is_asked_for_again():

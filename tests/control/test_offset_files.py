@@ -13,7 +13,7 @@ from kafka_native.control.fetching import Fetching
 from kafka_native.control.member import Member
 from kafka_native.control.offset_files import OffsetFiles
 from kafka_native.control.offsets import EARLIEST
-from kafka_native.control.positions import NOWHERE, Place
+from kafka_native.control.positions import NO_POSITION, OffsetPosition
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
@@ -27,21 +27,21 @@ def files(path: Path, group: str = "", sync: float = -1.0, clock: Clock | None =
 
 
 def test_names_and_contents_are_librdkafkas(tmp_path):
-    assert files(tmp_path).write(KEY, Place(42)) is None
+    assert files(tmp_path).write(KEY, OffsetPosition(42)) is None
     assert (tmp_path / "orders-3.offset").read_text() == "42\n"
-    assert files(tmp_path, "a/b").write(KEY, Place(7)) is None
+    assert files(tmp_path, "a/b").write(KEY, OffsetPosition(7)) is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["orders-3-a%2Fb.offset", "orders-3.offset"]
-    assert files(tmp_path).read(KEY) == Place(42)
-    assert files(tmp_path, "a/b").read(KEY) == Place(7)
-    assert files(tmp_path).read(("orders", 4)) == NOWHERE
+    assert files(tmp_path).read(KEY) == OffsetPosition(42)
+    assert files(tmp_path, "a/b").read(KEY) == OffsetPosition(7)
+    assert files(tmp_path).read(("orders", 4)) == NO_POSITION
 
 
 def test_path_of_a_file_holds_one_partition(tmp_path):
     store = files(tmp_path / "position")
-    assert store.write(KEY, Place(42)) is None
+    assert store.write(KEY, OffsetPosition(42)) is None
     assert (tmp_path / "position").read_text() == "42\n"
-    assert store.write(("orders", 4), Place(1)) == KafkaError._FS
-    assert files(tmp_path / "position").read(KEY) == Place(42)
+    assert store.write(("orders", 4), OffsetPosition(1)) == KafkaError._FS
+    assert files(tmp_path / "position").read(KEY) == OffsetPosition(42)
 
 
 @pytest.mark.parametrize("text", [b"", b"x", b"-5", b"1" * 100, b"9" * 20, b"12 13", b"\xff\xfe"])
@@ -53,28 +53,28 @@ def test_file_that_holds_something_else_is_an_error_and_no_offset(tmp_path, text
 @pytest.mark.parametrize("text", ["42", "42\n", " 42 \n"])
 def test_files_of_others_are_read(tmp_path, text):
     (tmp_path / "orders-3.offset").write_text(text)
-    assert files(tmp_path).read(KEY) == Place(42)
+    assert files(tmp_path).read(KEY) == OffsetPosition(42)
 
 
 def test_full_disk_is_a_clear_error_and_the_old_offset_stays(tmp_path, monkeypatch):
     store = files(tmp_path)
-    store.write(KEY, Place(42))
+    store.write(KEY, OffsetPosition(42))
 
     def full(self: Path, target: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    error = store.write(KEY, Place(43))
+    error = store.write(KEY, OffsetPosition(43))
     assert error == KafkaError._FS
     assert error is not None
     assert "No space left" in error.str()
     assert "orders-3.offset" in error.str()
     assert [path.name for path in tmp_path.iterdir()] == ["orders-3.offset"]
-    assert store.read(KEY) == Place(42)
+    assert store.read(KEY) == OffsetPosition(42)
 
 
 def test_path_that_cannot_be_written_is_a_clear_error(tmp_path):
-    error = files(tmp_path / "missing" / "file").write(KEY, Place(1))
+    error = files(tmp_path / "missing" / "file").write(KEY, OffsetPosition(1))
     assert error == KafkaError._FS
     assert error is not None
     assert "missing" in error.str()
@@ -85,8 +85,8 @@ def test_disk_is_asked_as_often_as_is_said(tmp_path, monkeypatch, interval, expe
     clock, synced = Clock(), []
     monkeypatch.setattr(os, "fsync", synced.append)
     store = files(tmp_path, sync=interval, clock=clock)
-    store.write(KEY, Place(1))
-    store.write(KEY, Place(2))
+    store.write(KEY, OffsetPosition(1))
+    store.write(KEY, OffsetPosition(2))
     assert len(synced) == expected  # the file and its directory
     clock.now += 11
     store.poll(clock.now)
@@ -98,7 +98,7 @@ def test_closing_syncs_what_is_not_yet(tmp_path, monkeypatch):
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     store = files(tmp_path, sync=10.0)
-    store.write(KEY, Place(1))
+    store.write(KEY, OffsetPosition(1))
     store.close()
     assert len(synced) == 2
 
@@ -181,7 +181,7 @@ def test_offset_that_could_not_be_written_is_written_the_next_time(tmp_path, mon
     cluster = Local(tmp_path)
     cluster.engine.submitted.clear()
     assigned = cluster.fetching.assigned["orders", 0]
-    assigned.stored = Place(9)
+    assigned.stored = OffsetPosition(9)
     with monkeypatch.context() as broken:
         broken.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError(28, "full")))
         cluster.clock.now += 6

@@ -80,7 +80,7 @@ def test_joining_says_everything_and_what_is_assigned_is_fetched_at_once() -> No
     group.answer(response(1, {ID_A: [0, 1], ID_B: [2]}))
     assert group.assigned == [{(ID_A, 0), (ID_A, 1), (ID_B, 2)}]
     assert group.membership.state is State.JOINED
-    short, interval_s, _ = group.pool.beats[COORDINATOR]
+    short, interval_s, _ = group.pool.heartbeats[COORDINATOR]
     assert interval_s == 5.0
     assert (short.member_epoch, short.subscribed_topic_names) == (1, None)  # type: ignore[attr-defined]
 
@@ -88,7 +88,7 @@ def test_joining_says_everything_and_what_is_assigned_is_fetched_at_once() -> No
 def test_a_short_heartbeat_brings_another_assignment() -> None:
     group = Group()
     group.join()
-    group.pool.beats[COORDINATOR][2](response(2, {ID_A: [5]}))
+    group.pool.heartbeats[COORDINATOR][2](response(2, {ID_A: [5]}))
     assert group.assigned[-1] == {(ID_A, 5)}
     told = group.sent()
     assert told is not None
@@ -109,7 +109,7 @@ def test_a_fenced_member_has_nothing_and_joins_under_the_same_id(code: int) -> N
     group = Group()
     group.join()
     name = group.member.member_id
-    group.pool.beats[COORDINATOR][2](response(0, error_code=code))
+    group.pool.heartbeats[COORDINATOR][2](response(0, error_code=code))
     assert group.assigned[-1] == set()
     again = group.sent()
     assert again is not None
@@ -161,7 +161,7 @@ def test_who_does_not_poll_is_out_until_it_does() -> None:
 def test_another_coordinator_hears_everything() -> None:
     group = Group()
     group.join()
-    group.pool.beats[COORDINATOR][2](KafkaError(KafkaError._TRANSPORT))
+    group.pool.heartbeats[COORDINATOR][2](KafkaError(KafkaError._TRANSPORT))
     assert group.sent() is None
     group.coordinator.found()
     told = group.sent()

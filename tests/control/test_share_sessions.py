@@ -112,15 +112,15 @@ def named(topics: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("told_ms", "held_s"),
+    ("reported_ms", "held_s"),
     [(30_000, 30), (1, 1), (999, 1), (3_600_000, 3600), (3_600_001, 3600), (2**31 - 1, 3600), (0, 3600), (-1, 3600)],
 )
-def test_locks_hold_for_a_second_to_an_hour(told_ms: int, held_s: float) -> None:
+def test_locks_hold_for_a_second_to_an_hour(reported_ms: int, held_s: float) -> None:
     world = World(0)
     world.sessions.fetch()
     acquired = DATA.PartitionData.AcquiredRecords(first_offset=0, last_offset=0, delivery_count=1)
     part = DATA.PartitionData(partition_index=0, records=b"", acquired_records=[acquired])
-    world.answer(fetched(part, lock_ms=told_ms))
+    world.answer(fetched(part, lock_ms=reported_ms))
     assert world.records[-1].until - world.clock.now == held_s
 
 

@@ -31,13 +31,13 @@ class FakePool:
 
     def __init__(self) -> None:
         self.up: list[int | None] = [1, 2, 3]
-        self.asides: list[int] = []
+        self.uncontended_calls: list[int] = []
 
     def offering(self, message: Any) -> list[int | None]:
         return list(self.up)
 
-    def aside(self, message: Any, node_id: int) -> int:
-        self.asides.append(node_id)
+    def uncontended(self, message: Any, node_id: int) -> int:
+        self.uncontended_calls.append(node_id)
         return 1000 + node_id
 
 
@@ -479,7 +479,7 @@ def test_a_consumers_last_push_goes_past_its_fetches() -> None:
     rig.asks(wanted())
     [call], _ = rig.finish()
     assert call.target == 1001
-    assert rig.pool.asides == [1]
+    assert rig.pool.uncontended_calls == [1]
 
 
 @pytest.mark.parametrize("metrics", [None, []])

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_native.control.backoff import Backoff
 from kafka_native.control.calls import Call
-from kafka_native.control.positions import Place
+from kafka_native.control.positions import OffsetPosition
 from kafka_native.control.transactions import OUTSTANDING, State, Transactions
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import (
@@ -33,7 +33,7 @@ from kafka_native.types import ConsumerGroupMetadata
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "transactions.md"
 TX, GROUP = 7, 8
 MEMBER = ConsumerGroupMetadata("g", 3, "me")
-OFFSETS = {("in", 0): Place(5, 2, "noted")}
+OFFSETS = {("in", 0): OffsetPosition(5, 2, "noted")}
 WAITS = "waits"
 
 

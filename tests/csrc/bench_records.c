@@ -36,7 +36,7 @@ static void append_all(struct kn_buffer *buffer, const uint8_t *value)
     for (int i = 0; i < RECORDS; i++) {
         if (kn_batch_writer_append(&writer, buffer, 1700000000000 + i / 100, NULL, -1, value, VALUE_BYTES, NULL, 0, 0) != KN_OK) abort();
     }
-    kn_batch_seal(buffer, &writer, &(struct kn_batch_meta){0, -1, 0, -1, -1, -1});
+    kn_batch_close(buffer, &writer, &(struct kn_batch_meta){0, -1, 0, -1, -1, -1});
 }
 
 static int64_t iterate_all(const struct kn_batch_view *view)

@@ -45,7 +45,7 @@ __attribute__((unused)) static void bench_free(struct bench *bench)
     CHECK_EQ(kn_chunk_live(), 0);
     CHECK_EQ(kn_batch_live(), 0);
     CHECK_EQ(kn_control_request_live(), 0);
-    CHECK_EQ(kn_beat_live(), 0);
+    CHECK_EQ(kn_heartbeat_live(), 0);
     CHECK_EQ(kn_cursor_live(), 0);
     CHECK_EQ(kn_segment_live(), 0);
     CHECK_EQ(kn_buffer_live(), 0);

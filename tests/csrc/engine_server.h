@@ -91,7 +91,7 @@ __attribute__((unused)) static uint8_t *server_batch(uint8_t *to, int64_t offset
         set_u32(value, (uint32_t)i);
         CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, value, 4, NULL, 0, 0), KN_OK);
     }
-    kn_batch_seal(buffer, &writer, &meta);
+    kn_batch_close(buffer, &writer, &meta);
     to = kn_put_i32(to, (int32_t)buffer->size_bytes);
     memcpy(to, buffer->data, buffer->size_bytes);
     to += buffer->size_bytes;

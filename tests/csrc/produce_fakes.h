@@ -33,7 +33,7 @@ static struct {
     int64_t delivered_messages;
     size_t unsent_bytes;
     int unsent_requests;
-    atomic_int wakes;         /* from the crew's threads */
+    atomic_int wakes;         /* from the worker pool's threads */
     void (*on_deliver)(void); /* what an application does as soon as it hears of a batch; once */
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

@@ -570,7 +570,7 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     CHECK(take_now(&leader) == NULL); /* the broker may not know us yet */
     accumulator.sequence.proved = 1;
     struct kn_batch *second = take_number(2, 0);
-    first->sealed = second->sealed = 1;
+    first->encoded = second->encoded = 1;
     CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, second, KN_OUT_OF_ORDER_SEQUENCE_NUMBER), KN_SEQUENCE_RETRY);
     CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_UNKNOWN_PRODUCER_ID), KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, first, 0);
@@ -579,7 +579,7 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     CHECK(take_now(&leader) == NULL); /* and there is no other epoch yet */
     kn_accumulator_grant(&accumulator, 9, 1);
     CHECK(take_number(0, 1) == first);
-    CHECK(!first->sealed && !second->sealed);
+    CHECK(!first->encoded && !second->encoded);
     settle_and_free(first);
     CHECK(take_number(2, 1) == second);
     settle_and_free(second);

@@ -54,7 +54,7 @@ static int both_ways(struct kn_pool *pool, const struct kn_codec_table *codecs, 
         status = codecs->codecs[codec].compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES, 1, &packed);
     }
     if (status == KN_OK) {
-        kn_batch_seal(packed, &writer, &(struct kn_batch_meta){0, -1, (int16_t)codec, -1, -1, -1});
+        kn_batch_close(packed, &writer, &(struct kn_batch_meta){0, -1, (int16_t)codec, -1, -1, -1});
         struct kn_span span = kn_span_of(packed->data, packed->size_bytes);
         status = kn_batch_view_next(&span, &view);
     }

@@ -52,7 +52,7 @@ static struct kn_segment_batch batch_of(int64_t offset, int32_t count)
         CHECK_EQ(kn_buffer_reserve(&buffer, kn_record_bound_bytes(-1, sizeof value, 0)), KN_OK);
         CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, value, sizeof value, NULL, 0, 0), KN_OK);
     }
-    kn_batch_seal(buffer, &writer, &meta);
+    kn_batch_close(buffer, &writer, &meta);
     struct kn_segment_batch batch = {.chunk = kn_chunk_new(buffer)};
     struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
     CHECK_EQ(kn_batch_view_next(&span, &batch.view), KN_OK);

@@ -40,11 +40,11 @@ static struct kn_buffer *sample(const struct kn_batch_meta *meta)
     append(&writer, &buffer, 4000, NULL, "second", NULL, 0, 0);
     append(&writer, &buffer, 6000, "", NULL, NULL, 0, 0);
     CHECK_EQ(writer.record_count, 3);
-    kn_batch_seal(buffer, &writer, meta);
+    kn_batch_close(buffer, &writer, meta);
     return buffer;
 }
 
-static void reseal(struct kn_buffer *buffer)
+static void encode_again(struct kn_buffer *buffer)
 {
     kn_put_i32(buffer->data + AT_CRC, (int32_t)kn_crc32c(0, buffer->data + AT_ATTRIBUTES, buffer->size_bytes - AT_ATTRIBUTES));
 }
@@ -120,7 +120,7 @@ static void test_far_timestamps_wrap_and_come_back(void)
     const int64_t times[] = {INT64_MAX, INT64_MIN, -1, 0};
     kn_batch_writer_init(&writer, buffer);
     for (int i = 0; i < 4; i++) append(&writer, &buffer, times[i], NULL, "v", NULL, 0, 0);
-    kn_batch_seal(buffer, &writer, &plain_meta);
+    kn_batch_close(buffer, &writer, &plain_meta);
     struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
     CHECK_EQ(view.max_timestamp_ms, INT64_MAX);
@@ -250,7 +250,7 @@ static int read_section(const uint8_t *section, size_t section_bytes, int32_t co
     kn_batch_writer_init(&writer, buffer);
     writer.record_count = count;
     kn_buffer_append(&buffer, section, section_bytes);
-    kn_batch_seal(buffer, &writer, &plain_meta);
+    kn_batch_close(buffer, &writer, &plain_meta);
     struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
     int status = kn_batch_view_next(&span, &view);
     if (status == KN_OK) status = kn_record_reader_init(&reader, &view);
@@ -290,7 +290,7 @@ static void test_a_compressed_batch_must_be_opened_first(void)
     memset(&none, 0, sizeof none);
     for (int codec = 1; codec < 8; codec++) {
         buffer->data[AT_ATTRIBUTES + 1] = (uint8_t)codec;
-        reseal(buffer);
+        encode_again(buffer);
         struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
         CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
         CHECK_EQ(kn_record_reader_init(&reader, &view), KN_ERR_INVALID);

@@ -39,7 +39,7 @@ struct talk {
     struct kn_broker *broker;
     struct server *server;
     long accepted, reported;
-    long submitted, replied, beats;
+    long submitted, replied, heartbeats;
 };
 
 static struct kn_engine *engine_for_test(void)
@@ -62,10 +62,10 @@ static void serve_queues(struct talk *talk)
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
         if (event->kind == KN_EVENT_CONNECTED) CHECK_EQ(kn_engine_broker_open(talk->engine, 0, event->generation, 3, 4), KN_OK); /* from the reserve */
         if (event->kind == KN_EVENT_CONNECTED) {
-            struct kn_beat_plan beat = {.api_key = 12, .body = (const uint8_t *)"BEAT", .body_bytes = 4, .token = BEAT_TOKEN, .interval_ms = 1, .timeout_ms = 5000};
-            kn_engine_beat(talk->engine, 0, event->generation, &beat); /* an ended one isn't told without memory: its connection's end is */
+            struct kn_heartbeat_plan heartbeat = {.api_key = 12, .body = (const uint8_t *)"BEAT", .body_bytes = 4, .token = BEAT_TOKEN, .interval_ms = 1, .timeout_ms = 5000};
+            kn_engine_heartbeat(talk->engine, 0, event->generation, &heartbeat); /* an ended one isn't told without memory: its connection's end is */
         }
-        if (event->kind == KN_EVENT_REPLY && event->token == BEAT_TOKEN) talk->beats++;
+        if (event->kind == KN_EVENT_REPLY && event->token == BEAT_TOKEN) talk->heartbeats++;
         else if (event->kind == KN_EVENT_REPLY) talk->replied++;
         kn_event_free(event);
     }
@@ -146,7 +146,7 @@ static int conversation(struct server *server, long nth)
     CHECK_EQ(kn_broker_live(), 0);
     CHECK_EQ(kn_event_live(), 0);
     CHECK_EQ(kn_control_request_live(), 0);
-    CHECK_EQ(kn_beat_live(), 0);
+    CHECK_EQ(kn_heartbeat_live(), 0);
     CHECK_EQ(kn_batch_live(), 0);
     CHECK_EQ(kn_cursor_live(), 0);
     CHECK_EQ(kn_segment_live(), 0);

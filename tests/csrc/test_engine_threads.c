@@ -27,8 +27,8 @@ struct rig {
     _Atomic int opened;             /* OPENs sent */
     _Atomic long reports_ok, reports_failed;
     _Atomic int *reported;          /* by message id, for those with an opaque */
-    int64_t told_latencies, told_batches; /* messages in the statistics' windows so far */
-    int64_t told_tx;
+    int64_t reported_latencies, reported_batches; /* messages in the statistics' windows so far */
+    int64_t reported_tx;
 };
 
 /* What the control plane does for statistics, in the middle of the traffic. */
@@ -40,15 +40,15 @@ static void take_statistics(struct rig *rig)
     struct kn_client_snapshot client;
     for (int i = 0; i < BROKERS; i++) {
         kn_stats_broker(kn_engine_broker(rig->engine, i), kn_clock_us(), 1, &broker);
-        rig->told_latencies += broker.int_latency.cnt;
+        rig->reported_latencies += broker.int_latency.cnt;
         CHECK(broker.stateage >= 0 && broker.outbuf_cnt >= 0 && broker.waitresp_cnt >= 0);
         CHECK(broker.rtt.min <= broker.rtt.p50 && broker.rtt.p50 <= broker.rtt.p99_99 && broker.rtt.p99_99 <= broker.rtt.max);
     }
     kn_stats_client(rig->engine, &client);
-    CHECK(client.tx >= rig->told_tx);
-    rig->told_tx = client.tx;
+    CHECK(client.tx >= rig->reported_tx);
+    rig->reported_tx = client.tx;
     kn_stats_topic(rig->topic, kn_clock_us(), 1, &topic);
-    rig->told_batches += topic.batchcnt.sum;
+    rig->reported_batches += topic.batchcnt.sum;
     for (int32_t i = KN_STAGING; i < (int32_t)topic.partition_count; i++) {
         kn_stats_partition(rig->topic, i, &partition);
         CHECK(partition.msgs >= partition.txmsgs + partition.msgq_cnt && partition.msgs_inflight >= 0);
@@ -234,8 +234,8 @@ static void test_every_record_is_stored_once_and_reported_once(void)
     CHECK_EQ(atomic_load(&kn_engine_broker(rig->engine, 0)->connects), 1);
     rig_end_threads(rig);
     take_statistics(rig);
-    CHECK_EQ(rig->told_latencies, PRODUCERS * PER_PRODUCER);
-    CHECK_EQ(rig->told_batches, PRODUCERS * PER_PRODUCER);
+    CHECK_EQ(rig->reported_latencies, PRODUCERS * PER_PRODUCER);
+    CHECK_EQ(rig->reported_batches, PRODUCERS * PER_PRODUCER);
     rig_free(rig);
 }
 
@@ -254,8 +254,8 @@ static void test_every_record_is_settled_once_while_connections_break(void)
     for (uint32_t id = 0; id < PRODUCERS * PER_PRODUCER; id++) CHECK(times_stored(rig, id) >= 1);
     rig_end_threads(rig);
     take_statistics(rig);
-    CHECK_EQ(rig->told_latencies, PRODUCERS * PER_PRODUCER); /* a retry isn't another message */
-    CHECK(rig->told_batches >= PRODUCERS * PER_PRODUCER);
+    CHECK_EQ(rig->reported_latencies, PRODUCERS * PER_PRODUCER); /* a retry isn't another message */
+    CHECK(rig->reported_batches >= PRODUCERS * PER_PRODUCER);
     rig_free(rig);
 }
 
@@ -459,7 +459,7 @@ static void test_broker_threads_take_no_signals(void)
 static void hold_all(struct kn_engine *engine, struct kn_topic *topic, int hold)
 {
     struct kn_mutex *locks[] = {&engine->lock, &engine->events.lock, &engine->deliveries.lock, &engine->fetched.lock, &engine->budget.room.lock,
-                                &engine->tallies.lock, &engine->crew.lock, &topic->lock, &topic->staging.lock, &engine->brokers[0]->lock};
+                                &engine->counters.lock, &engine->workers.lock, &topic->lock, &topic->staging.lock, &engine->brokers[0]->lock};
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
         if (hold) pthread_mutex_lock(&locks[i]->mutex);
         else pthread_mutex_unlock(&locks[i]->mutex);

@@ -115,15 +115,15 @@ static void test_no_signal_is_lost_between_two_threads(void)
     kn_wake_deinit(&ping.wake[1]);
 }
 
-static int32_t skipped_after_a_miss(struct kn_vigil *vigil, struct pollfd *fd)
+static int32_t skipped_after_a_miss(struct kn_busy_wait *busy_wait, struct pollfd *fd)
 {
-    CHECK_EQ(kn_wake_poll_awake(vigil, fd, 1, -1), 0);
-    int32_t skips = vigil->skips;
+    CHECK_EQ(kn_wake_poll_busy(busy_wait, fd, 1, -1), 0);
+    int32_t skips = busy_wait->skips;
     for (int32_t left = skips; left > 0; left--) {
-        CHECK_EQ(vigil->skips, left);
-        CHECK_EQ(kn_wake_poll_awake(vigil, fd, 1, -1), 0);
+        CHECK_EQ(busy_wait->skips, left);
+        CHECK_EQ(kn_wake_poll_busy(busy_wait, fd, 1, -1), 0);
     }
-    CHECK_EQ(vigil->skips, 0);
+    CHECK_EQ(busy_wait->skips, 0);
     return skips;
 }
 
@@ -131,31 +131,31 @@ static void test_staying_awake_is_tried_less_and_less_where_nothing_comes(void)
 {
     static const int32_t expected[] = {0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64};
     struct kn_wake wake;
-    struct kn_vigil vigil = {0};
+    struct kn_busy_wait busy_wait = {0};
     CHECK_EQ(kn_wake_init(&wake), KN_OK);
     struct pollfd fd = {.fd = wake.read_fd, .events = POLLIN};
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) CHECK_EQ(skipped_after_a_miss(&vigil, &fd), expected[i]);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) CHECK_EQ(skipped_after_a_miss(&busy_wait, &fd), expected[i]);
     kn_wake_signal(&wake);
-    CHECK_EQ(kn_wake_poll_awake(&vigil, &fd, 1, -1), 1);
+    CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, -1), 1);
     CHECK_EQ(fd.revents & POLLIN, POLLIN);
-    CHECK_EQ(vigil.misses, 0);
+    CHECK_EQ(busy_wait.misses, 0);
     kn_wake_clear(&wake);
-    CHECK_EQ(skipped_after_a_miss(&vigil, &fd), 0);
+    CHECK_EQ(skipped_after_a_miss(&busy_wait, &fd), 0);
     kn_wake_deinit(&wake);
 }
 
 static void test_staying_awake_ends_with_the_time_that_there_is(void)
 {
     struct kn_wake wake;
-    struct kn_vigil vigil = {0};
+    struct kn_busy_wait busy_wait = {0};
     CHECK_EQ(kn_wake_init(&wake), KN_OK);
     struct pollfd fd = {.fd = wake.read_fd, .events = POLLIN};
     kn_wake_signal(&wake);
-    CHECK_EQ(kn_wake_poll_awake(&vigil, &fd, 1, 0), 0); /* no time: not even a look, that is the sleep's */
-    CHECK_EQ(kn_wake_poll_awake(&vigil, &fd, 1, 1), 1);
+    CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 0), 0); /* no time: not even a look, that is the sleep's */
+    CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 1), 1);
     kn_wake_clear(&wake);
-    CHECK_EQ(kn_wake_poll_awake(&vigil, &fd, 1, 1), 0);
-    CHECK_EQ(vigil.misses, 1);
+    CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 1), 0);
+    CHECK_EQ(busy_wait.misses, 1);
     kn_wake_deinit(&wake);
 }
 

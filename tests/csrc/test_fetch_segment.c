@@ -56,7 +56,7 @@ static void append(int64_t offset, int32_t count, int16_t attributes, int64_t pr
         CHECK_EQ(kn_buffer_reserve(&buffer, kn_record_bound_bytes(4, value_bytes, 0)), KN_OK);
         CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, key, key ? 4 : -1, value, value_bytes, NULL, 0, 0), KN_OK);
     }
-    kn_batch_seal(buffer, &writer, &meta);
+    kn_batch_close(buffer, &writer, &meta);
     CHECK_EQ(kn_buffer_append(&log_bytes, buffer->data, buffer->size_bytes), KN_OK);
     kn_buffer_give(buffer);
 }

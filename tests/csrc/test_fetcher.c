@@ -143,7 +143,7 @@ static void put_partition(struct answer *answer, int32_t partition, int error_co
     kn_batch_writer_init(&writer, buffer);
     for (int32_t i = 0; i < count; i++)
         CHECK_EQ(kn_batch_writer_append(&writer, buffer, 1000, NULL, -1, (const uint8_t *)"v", 1, NULL, 0, 0), KN_OK);
-    kn_batch_seal(buffer, &writer, &meta);
+    kn_batch_close(buffer, &writer, &meta);
     put32(answer, (int32_t)buffer->size_bytes);
     put(answer, buffer->data, buffer->size_bytes);
     kn_buffer_give(buffer);

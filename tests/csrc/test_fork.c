@@ -65,23 +65,23 @@ struct watched {
 
 static void told(struct kn_fork_guard *guard) { KN_LIST_ENTRY(guard, struct watched, guard)->told++; }
 
-static int all_told(void *context)
+static int all_reported(void *context)
 {
     struct watched *watched = context;
     return 10 * watched[0].told + watched[1].told;
 }
 
-static int told_in_grandchild(void *context) { return in_child(all_told, context); }
+static int reported_in_grandchild(void *context) { return in_child(all_reported, context); }
 
 static void test_guards_are_told_in_the_child_once(void)
 {
     struct watched watched[2] = {0};
     unsigned before = kn_fork_count();
     for (int i = 0; i < 2; i++) kn_fork_watch(&watched[i].guard, told);
-    CHECK_EQ(in_child(all_told, watched), 11);
-    CHECK_EQ(in_child(told_in_grandchild, watched), 11);
+    CHECK_EQ(in_child(all_reported, watched), 11);
+    CHECK_EQ(in_child(reported_in_grandchild, watched), 11);
     kn_fork_unwatch(&watched[0].guard);
-    CHECK_EQ(in_child(all_told, watched), 1);
+    CHECK_EQ(in_child(all_reported, watched), 1);
     kn_fork_unwatch(&watched[1].guard);
     CHECK_EQ(watched[0].told + watched[1].told, 0);
     CHECK_EQ(kn_fork_count(), before);
@@ -111,7 +111,7 @@ static void *watch_and_unwatch(void *context)
     return NULL;
 }
 
-static int is_told(void *context) { return ((struct watched *)context)->told; }
+static int is_reported(void *context) { return ((struct watched *)context)->told; }
 
 static void test_the_list_is_whole_in_a_child_whenever_it_is_forked(void)
 {
@@ -119,7 +119,7 @@ static void test_the_list_is_whole_in_a_child_whenever_it_is_forked(void)
     pthread_t thread;
     kn_fork_watch(&mine.guard, told);
     CHECK_EQ(pthread_create(&thread, NULL, watch_and_unwatch, NULL), 0);
-    for (int i = 0; i < 200; i++) CHECK_EQ(in_child(is_told, &mine), 1);
+    for (int i = 0; i < 200; i++) CHECK_EQ(in_child(is_reported, &mine), 1);
     atomic_store(&going, 0);
     pthread_join(thread, NULL);
     kn_fork_unwatch(&mine.guard);

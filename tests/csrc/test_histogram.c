@@ -161,7 +161,7 @@ static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
     struct kn_window window;
     kn_histogram_record(histogram, 11297, 1);
     atomic_store(&histogram->least, UINT32_MAX); /* the reader ended a window in the middle of it */
-    atomic_store(&histogram->most, 0);
+    atomic_store(&histogram->max, 0);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.min, 11264);
     CHECK_EQ(window.max, 11327);
@@ -170,7 +170,7 @@ static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
     kn_histogram_record(histogram, 11310, 1);
     kn_histogram_record(histogram, 11290, 1);
     atomic_store(&histogram->least, 11310); /* two threads at once: each extreme is the other's */
-    atomic_store(&histogram->most, 11290);
+    atomic_store(&histogram->max, 11290);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.avg, 11310); /* as near as the extremes let it */
     check_ordered(&window);

@@ -33,7 +33,7 @@ static struct kn_buffer *make_batch(struct kn_batch_view *view, int count)
         snprintf(value, sizeof value, "value %d of some length that compresses", i);
         append(&writer, &buffer, FIRST_MS - i, i % 3 ? "key" : NULL, i % 5 ? value : NULL, i % 7 == 0);
     }
-    kn_batch_seal(buffer, &writer, &(struct kn_batch_meta){0, -1, 0, -1, -1, -1});
+    kn_batch_close(buffer, &writer, &(struct kn_batch_meta){0, -1, 0, -1, -1, -1});
     struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
     memset(view, 0, sizeof *view);
     CHECK_EQ(kn_batch_view_next(&span, view), KN_OK);

@@ -3,7 +3,7 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "base/status.h"
-#include "engine/batch_seal.h"
+#include "engine/batch_encoder.h"
 #include "engine/engine.h"
 #include "engine/relay.h"
 #include "records/record_reader.h"
@@ -33,8 +33,8 @@ static void begin(int32_t codec, int64_t messages_max)
     memset(&relay, 0, sizeof relay);
     relay.topic = topic;
     relay.partition = 1;
-    relay.tally = kn_tally_new(engine, NULL);
-    relay.tally->keeps_runs = 1;
+    relay.counter = kn_delivery_counter_new(engine, NULL);
+    relay.counter->keeps_runs = 1;
 }
 
 static void end(void)
@@ -46,7 +46,7 @@ static void end(void)
     CHECK_EQ(kn_engine_outstanding(engine), 0);
     kn_engine_stop(engine);
     kn_engine_free(engine);
-    CHECK_EQ(kn_tally_live(), 0);
+    CHECK_EQ(kn_delivery_counter_live(), 0);
     CHECK_EQ(kn_batch_live(), 0);
     CHECK_EQ(kn_chunk_live(), 0);
     CHECK_EQ(kn_buffer_live(), 0);
@@ -77,7 +77,7 @@ static struct kn_buffer *batch_bytes(int64_t offset, int32_t count, int codec_id
         CHECK_EQ(codec->compress(plain->data + KN_BATCH_HEADER_BYTES, plain->size_bytes - KN_BATCH_HEADER_BYTES, KN_CODEC_LEVEL_DEFAULT, &out), KN_OK);
         kn_buffer_give(plain);
     }
-    kn_batch_seal(out, &writer, &meta);
+    kn_batch_close(out, &writer, &meta);
     return out;
 }
 
@@ -170,7 +170,7 @@ static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, in
         CHECK_EQ(record.header_count, 1);
         CHECK_EQ(record.value_bytes, 3);
         CHECK_MEM(record.value, value, 3);
-        CHECK(batch->opaques[i] == kn_tally_token(relay.tally, row + i));
+        CHECK(batch->opaques[i] == kn_delivery_counter_token(relay.counter, row + i));
     }
     CHECK_EQ(kn_record_reader_next(&reader, &record), KN_ERR_TRUNCATED);
     kn_buffer_give(opened);
@@ -187,14 +187,14 @@ static void check_runs(const struct kn_runs *runs, int64_t count, const struct k
 }
 
 /* Every row has had its outcome, at these places. */
-static void check_told(int64_t count, const struct kn_run *placed)
+static void check_reported(int64_t count, const struct kn_run *placed)
 {
-    struct kn_tally *tally = relay.tally;
-    CHECK_EQ(kn_tally_close(tally), 1);
-    CHECK_EQ(atomic_load(&tally->delivered), relay.rows);
-    check_runs(&tally->runs, count, placed);
-    kn_batch_free(tally->ticket);
-    kn_tally_free(tally);
+    struct kn_delivery_counter *counter = relay.counter;
+    CHECK_EQ(kn_delivery_counter_close(counter), 1);
+    CHECK_EQ(atomic_load(&counter->delivered), relay.rows);
+    check_runs(&counter->runs, count, placed);
+    kn_batch_free(counter->completion);
+    kn_delivery_counter_free(counter);
     atomic_fetch_sub(&engine->undelivered, 1);
 }
 
@@ -220,7 +220,7 @@ static void test_batches_go_whole(void)
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, COUNT);
     deliver(7 + COUNT + 1); /* somebody else's is in between */
     CHECK(next() == NULL);
-    check_told(2, (struct kn_run[]){{0, 7, COUNT}, {COUNT, 8 + COUNT, COUNT}});
+    check_reported(2, (struct kn_run[]){{0, 7, COUNT}, {COUNT, 8 + COUNT, COUNT}});
     end();
 }
 
@@ -240,7 +240,7 @@ static void test_whole_batches_keep_their_place(void)
     CHECK(next() == target()->open && next()->id > second_id);
     CHECK_EQ(atomic_load(&target()->batches), 1);
     CHECK_EQ(kn_engine_outstanding(engine), 1);
-    check_told(1, &(struct kn_run){0, 1, COUNT});
+    check_reported(1, &(struct kn_run){0, 1, COUNT});
     end();
 }
 
@@ -266,11 +266,11 @@ static void test_what_cannot_go_whole_is_read(void)
     patch(gap, AT_LAST_OFFSET_DELTA, COUNT); /* compaction has taken the last one */
     check_read(gap, 0, ALL, 0, COUNT);
     check_runs(&relay.runs, 3, (struct kn_run[]){{0, 60, 90}, {90, 50, 99}, {189, 200, COUNT}});
-    check_told(1, &(struct kn_run){0, 0, 289});
+    check_reported(1, &(struct kn_run){0, 0, 289});
     end();
     begin(KN_CODEC_GZIP, 0);
     check_read(batch_bytes(0, COUNT, KN_CODEC_NONE, 0), 0, ALL, 0, COUNT); /* another codec was asked for */
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
     begin(KN_CODEC_NONE, COUNT - 1);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_NONE, 0)), KN_ERR_FULL); /* more than the queue takes at all */
@@ -279,7 +279,7 @@ static void test_what_cannot_go_whole_is_read(void)
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
     check_sent(next(), 9, KN_CODEC_NONE, COUNT - 1, 1, COUNT - 1);
     deliver(COUNT - 1);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -290,7 +290,7 @@ static void test_times_of_the_log_become_those_of_records(void)
     CHECK_EQ(next()->writer.base_timestamp_ms, T0 + COUNT - 1);
     CHECK_EQ(next()->writer.max_timestamp_ms, T0 + COUNT - 1);
     deliver(0);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -303,7 +303,7 @@ static void test_small_batches_are_gathered(void)
     CHECK_EQ(next()->writer.record_count, 50);
     deliver(0);
     CHECK(next() == NULL);
-    check_told(1, &(struct kn_run){0, 0, 50});
+    check_reported(1, &(struct kn_run){0, 0, 50});
     end();
 }
 
@@ -318,7 +318,7 @@ static void test_a_full_queue_is_gone_on_with(void)
     CHECK(is_whole(next()));
     check_sent(next(), 9, KN_CODEC_GZIP, 0, COUNT, COUNT);
     deliver(COUNT);
-    check_told(1, &(struct kn_run){0, 0, 2 * COUNT});
+    check_reported(1, &(struct kn_run){0, 0, 2 * COUNT});
     end();
 }
 
@@ -335,7 +335,7 @@ static void test_so_many_at_a_time(void)
     CHECK(relay.fetched == NULL);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0);
     deliver(0);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -359,7 +359,7 @@ static void test_what_is_damaged_is_not_sent(void)
     CHECK_EQ(status, KN_ERR_INVALID);
     CHECK_EQ(relay.rows, COUNT); /* what was before it is queued */
     deliver(0);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -373,7 +373,7 @@ static void test_a_partition_that_is_yet_to_be_known(void)
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 3, leaders, NULL), KN_OK);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0);
     deliver(0);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -387,7 +387,7 @@ static void test_a_topic_that_isnt_known_for_now(void)
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 2, leaders, NULL), KN_OK);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0);
     deliver(0);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -402,7 +402,7 @@ static void test_a_closing_client_takes_nothing(void)
     CHECK_EQ(relay.rows, 0);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
     deliver(0);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -420,7 +420,7 @@ static void test_older_brokers_get_what_they_take(void)
         check_sent(next(), 6, KN_CODEC_NONE, 0, COUNT, COUNT);
         deliver(COUNT);
     }
-    check_told(1, &(struct kn_run){0, 0, relay.rows});
+    check_reported(1, &(struct kn_run){0, 0, relay.rows});
     end();
 }
 
@@ -435,7 +435,7 @@ static void test_a_whole_batch_is_split(void)
     deliver(0);
     check_sent(next(), 9, KN_CODEC_NONE, 30, COUNT - 30, 30);
     deliver(30);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
 }
 
@@ -447,12 +447,12 @@ static void test_a_failed_batch_tells_each_row_once(void)
     struct kn_batch *failed = KN_LIST_ENTRY(kn_queue_pop(&engine->deliveries), struct kn_batch, node);
     CHECK(failed->plain == NULL && failed->wire == NULL);
     for (int32_t i = 0; i < COUNT; i++) CHECK_EQ(kn_token_row(failed->opaques[i]), i);
-    kn_tally_settle(relay.tally, COUNT, 0);
+    kn_delivery_counter_settle(relay.counter, COUNT, 0);
     kn_engine_delivered(engine, failed);
-    CHECK_EQ(kn_tally_close(relay.tally), 1);
-    CHECK_EQ(relay.tally->runs.count, 0);
-    kn_batch_free(relay.tally->ticket);
-    kn_tally_free(relay.tally);
+    CHECK_EQ(kn_delivery_counter_close(relay.counter), 1);
+    CHECK_EQ(relay.counter->runs.count, 0);
+    kn_batch_free(relay.counter->completion);
+    kn_delivery_counter_free(relay.counter);
     atomic_fetch_sub(&engine->undelivered, 1);
     end();
 }
@@ -475,7 +475,7 @@ static void test_a_segment_gives_its_batches(void)
     kn_relay_give(&relay, fetched, 0, ALL);
     CHECK_EQ(kn_relay_run(&relay, ALL), KN_OK);
     deliver(0);
-    check_told(1, &(struct kn_run){0, 0, COUNT});
+    check_reported(1, &(struct kn_run){0, 0, COUNT});
     kn_relay_give(&relay, NULL, 0, 0);
     kn_fetched_free(NULL);
     end();

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     FUZZ_CHECK(kn_batch_writer_init(&writer, buffer) == KN_OK);
     writer.record_count = data[0];
     FUZZ_CHECK(kn_buffer_append(&buffer, data + 2, size_bytes - 2) == KN_OK);
-    kn_batch_seal(buffer, &writer, &meta);
+    kn_batch_close(buffer, &writer, &meta);
 
     /* An exact copy: the sanitizer then sees the first byte read beyond it. */
     uint8_t *exact = malloc(buffer->size_bytes);

@@ -20,7 +20,7 @@ static void batch(int codec, uint8_t count, const uint8_t *data, size_t size_byt
     struct kn_batch_meta meta = {0, -1, (int16_t)codec, -1, -1, -1};
     struct kn_buffer *buffer = compressed(codec, data, size_bytes, KN_BATCH_HEADER_BYTES);
 
-    kn_batch_seal(buffer, &writer, &meta);
+    kn_batch_close(buffer, &writer, &meta);
     fuzz_read_batches(buffer->data, buffer->size_bytes);
     kn_buffer_give(buffer);
 }

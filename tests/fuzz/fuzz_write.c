@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         FUZZ_CHECK(kn_batch_writer_append(&writer, buffer, w->timestamp_ms, w->key, w->key_bytes, w->value, w->value_bytes, w->headers,
                                           w->headers_bytes, w->header_count) == KN_OK);
     }
-    kn_batch_seal(buffer, &writer, &(struct kn_batch_meta){100, -1, 0, -1, -1, -1});
+    kn_batch_close(buffer, &writer, &(struct kn_batch_meta){100, -1, 0, -1, -1, -1});
 
     struct kn_span batch = kn_span_of(buffer->data, buffer->size_bytes);
     struct kn_batch_view view;

@@ -56,13 +56,13 @@ class Member:
         fields = {"subscribed_topic_names": self.topics, "topic_partitions": [], **self.options, **fields}
         return self.ask(0, version, rebalance_timeout_ms=fields.pop("rebalance_timeout_ms", 10_000), **fields)
 
-    def beat(self, **fields: Any) -> Any:
+    def heartbeat(self, **fields: Any) -> Any:
         return self.ask(self.epoch, **fields)
 
     def acknowledge(self) -> Any:
         """Own what was given, and say so."""
         self.owned = set(self.given)
-        return self.beat(topic_partitions=self.parts())
+        return self.heartbeat(topic_partitions=self.parts())
 
     def leave(self, epoch: int = -1) -> Any:
         return self.ask(epoch)
@@ -95,8 +95,8 @@ def settled(*members: Member) -> list[list[int]]:
     for _ in range(10):
         for member in members:
             assert member.acknowledge().error_code == 0
-        is_told = all(member.owned == member.given for member in members)
-        if is_told and members[0].cluster.group(GROUP).state == "Stable":
+        is_reported = all(member.owned == member.given for member in members)
+        if is_reported and members[0].cluster.group(GROUP).state == "Stable":
             return [member.numbers for member in members]
     raise AssertionError([(member.epoch, member.numbers) for member in members])
 
@@ -112,16 +112,16 @@ def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(assig
     assert first.acknowledge().assignment is None
     assert second.join().member_epoch == 2
     assert second.numbers == []  # all of it still belongs to the first
-    assert first.beat().member_epoch == 1  # it is told to give two up, and stays in its epoch until it has
+    assert first.heartbeat().member_epoch == 1  # it is told to give two up, and stays in its epoch until it has
     assert len(first.numbers) == 2
     kept = first.numbers
-    assert second.beat().assignment is None
-    assert first.beat().member_epoch == 1
+    assert second.heartbeat().assignment is None
+    assert first.heartbeat().member_epoch == 1
     assert cluster.group(GROUP).state == "Reconciling"
     assert first.acknowledge().member_epoch == 2
     assert first.numbers == kept
     assert sorted(second.numbers + first.numbers) == kept
-    assert second.beat().error_code == 0
+    assert second.heartbeat().error_code == 0
     assert sorted(second.numbers + first.numbers) == [0, 1, 2, 3]
     second.acknowledge()
     info = cluster.group(GROUP)
@@ -155,7 +155,7 @@ def test_member_that_does_not_revoke_in_time_is_out(cluster: MockCluster) -> Non
     slow.join()
     slow.acknowledge()
     other.join()
-    assert slow.beat().member_epoch == 1
+    assert slow.heartbeat().member_epoch == 1
     cluster.advance(19)
     assert slow.ask(1).error_code == 0
     other.acknowledge()
@@ -175,19 +175,19 @@ def test_epochs_are_checked(cluster: MockCluster) -> None:
     assert other.ask(3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert member.ask(9).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     cluster.rebalance_group(GROUP)
-    assert member.beat().member_epoch == 2
+    assert member.heartbeat().member_epoch == 2
     # An answer may be lost: the epoch before is good as long as the member owns no more than it shall.
     assert member.ask(1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert member.ask(1, topic_partitions=member.parts()).member_epoch == 2
     answer = member.ask(2, subscribed_topic_names=["a"], rebalance_timeout_ms=500, topic_partitions=member.parts())
     assert answer.assignment is not None  # who says all is told all
     cluster.fence_member(GROUP, "1")
-    answer = member.beat()
+    answer = member.heartbeat()
     assert (answer.error_code, bool(answer.error_message)) == (ErrorCode.FENCED_MEMBER_EPOCH, True)
     assert member.join().error_code == 0
     assert member.numbers == [0, 1]
     cluster.expel_member(GROUP, "1")
-    assert member.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert member.heartbeat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(
@@ -221,15 +221,15 @@ def test_expression_follows_the_topics(cluster: MockCluster) -> None:
     assert {topic_id for topic_id, _ in member.given} == {cluster.topic_id("log-a"), cluster.topic_id("log-b")}
     member.acknowledge()
     cluster.create_topic("log-c", 2)
-    assert member.beat().member_epoch == 2
+    assert member.heartbeat().member_epoch == 2
     assert len(member.given) == 4
     cluster.create_partitions("log-a", 3)
     member.acknowledge()
     assert len(member.given) == 6
-    member.beat(subscribed_topic_regex="", subscribed_topic_names=["else"])
+    member.heartbeat(subscribed_topic_regex="", subscribed_topic_names=["else"])
     assert settled(member) == [[0]]
     cluster.deny_topic("else")
-    assert member.beat(subscribed_topic_names=["else"]).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert member.heartbeat(subscribed_topic_names=["else"]).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_static_member_goes_for_a_while(cluster: MockCluster) -> None:
@@ -306,21 +306,21 @@ def test_verbs_set_targets_intervals_and_limits(cluster: MockCluster) -> None:
     cluster.set_target(GROUP, None)
     assert sorted(index for numbers in settled(first, second) for index in numbers) == [0, 1, 2, 3]
     cluster.set_heartbeat_interval(2.0, GROUP)
-    assert first.beat().heartbeat_interval_ms == 2000
+    assert first.heartbeat().heartbeat_interval_ms == 2000
     cluster.set_heartbeat_interval(3.0)
-    assert first.beat().heartbeat_interval_ms == 2000
+    assert first.heartbeat().heartbeat_interval_ms == 2000
     cluster.set_group_max_size(2)
     assert Member(cluster, "3", "a").join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert first.beat().error_code == 0
+    assert first.heartbeat().error_code == 0
     cluster.deny_group(GROUP)
-    assert first.beat().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert first.heartbeat().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     cluster.deny_group(GROUP, False)
     cluster.load_coordinator(GROUP, 60)
-    assert first.beat().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert first.heartbeat().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     cluster.load_coordinator(GROUP, 0)
     coordinator = cluster.coordinator_of(GROUP)
     assert coordinator is not None
     cluster.move_coordinator(GROUP, 1 + coordinator.id % 3)
-    assert first.beat().error_code == ErrorCode.NOT_COORDINATOR
+    assert first.heartbeat().error_code == ErrorCode.NOT_COORDINATOR
     cluster.move_coordinator(GROUP, None)
-    assert first.beat().error_code == 0
+    assert first.heartbeat().error_code == 0

@@ -281,7 +281,7 @@ def test_group_changes_its_protocol_there_and_back(cluster: MockCluster, pool: T
     classic.generation = 1
     assert classic.commit(9) == ErrorCode.ILLEGAL_GENERATION
     classic.generation = 2
-    new.beat()
+    new.heartbeat()
     assert sorted(new.numbers + kept) == [0, 1, 2, 3]
     # The last member of the consumer protocol goes: what is left is a classic group again.
     new.acknowledge()
@@ -290,7 +290,7 @@ def test_group_changes_its_protocol_there_and_back(cluster: MockCluster, pool: T
     assert classic.heartbeat(cluster.group(GROUP).generation) == ErrorCode.REBALANCE_IN_PROGRESS
     response = classic.join()
     assert (response.error_code, response.leader) == (0, classic.id)
-    assert new.beat().error_code != 0
+    assert new.heartbeat().error_code != 0
 
 
 def test_classic_member_joins_a_group_of_the_consumer_protocol(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
@@ -302,7 +302,7 @@ def test_classic_member_joins_a_group_of_the_consumer_protocol(cluster: MockClus
     classic = Member(cluster, pool, protocols=subscription("a"))
     assert classic.join().error_code == 0
     assert read(classic.sync().assignment) == {}
-    new.beat()
+    new.heartbeat()
     new.acknowledge()
     assert classic.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS  # what it waited for is free
     assert classic.join().error_code == 0

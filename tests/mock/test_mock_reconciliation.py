@@ -26,7 +26,7 @@ class Client:
         self.owned: set[Key] = set()
         self.given: set[Key] = set()
 
-    def beat(self, group: ConsumerGroup) -> None:
+    def heartbeat(self, group: ConsumerGroup) -> None:
         joins = self.epoch == 0
         if joins:
             self.owned, self.given = set(), set()
@@ -96,12 +96,12 @@ def test_no_partition_has_two_owners(seed: int, assignor: str) -> None:
             client = dice.choice(clients)
             if dice.random() < 0.5:
                 client.give_up()
-            client.beat(group)
+            client.heartbeat(group)
         check(clients)
     for _ in range(20):
         for client in clients:
             client.give_up()
-            client.beat(group)
+            client.heartbeat(group)
             check(clients)
     wanted_ids = {topics[name].id for client in clients for name in client.topics}
     every = {(one.id, index) for one in topics.values() if one.id in wanted_ids for index in range(len(one.partitions))}

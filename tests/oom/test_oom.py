@@ -41,7 +41,7 @@ FAULTS = {
     "a partition was never fetched": ("consume", "kn_cursor_new"),
     "a partition's leader was never told of it": ("consume", "kn_reserve_take", "Cursor_", "start"),
     "a fetch error was never told": ("consume", "kn_event_new", "post_cursor_event"),
-    "an operation of the group's connection was lost": ("share", "kn_reserve_take", "stop_beat"),
+    "an operation of the group's connection was lost": ("share", "kn_reserve_take", "stop_heartbeat"),
     "acquired records were lost until their locks expired": ("share", "kn_buffer_take", "open_acquired"),
     "a transaction was open that hadn't begun": ("transactions", "kn_event_new", "kn_engine_transaction_begin"),
     "records were relayed twice": ("relay", "kn_runs_reserve"),

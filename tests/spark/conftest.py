@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_native.mock import MockCluster
-from kafka_native.spark import KafkaNativeDataSource, exactly_once, fetching, producers, worker_python
+from kafka_native.spark import KafkaNativeDataSource, exactly_once, producers, range_reader, worker_python
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, delete_topics, shared_or_skip
 from tests.spark import jvm
@@ -39,7 +39,7 @@ def idle_clients() -> Iterator[None]:
     """Clients that workers keep for the next task end with the file."""
     yield
     producers.close_idle()
-    fetching.close_idle()
+    range_reader.close_idle()
     exactly_once.close_idle()
 
 

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from kafka_native import Consumer, KafkaError, TopicPartition
-from kafka_native.spark.writing import StreamWriter, Written, stream_writer
+from kafka_native.spark.writers import StreamWriter, Written, stream_writer
 from tests.waiting import WAIT_S
 
 SCHEMA = StructType(

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kafka_native import Producer, Uuid
 from kafka_native.mock import MockCluster
-from kafka_native.spark import fetching
+from kafka_native.spark import range_reader
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import (
     Gap,
@@ -29,7 +29,7 @@ from kafka_native.spark.pipelines import (
 from kafka_native.spark.pipelines import session as sessions
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
 from kafka_native.spark.pipelines.lake import LOG
-from kafka_native.spark.planning import OffsetRange
+from kafka_native.spark.ranges import OffsetRange
 from tests.spark.lakes import NOON_MS, FakeFrame
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def cluster() -> Iterator[MockCluster]:
     with MockCluster(brokers=2) as cluster:
         cluster.create_topic("orders", partitions=3)
         yield cluster
-    fetching.close_idle()
+    range_reader.close_idle()
 
 
 def fill(cluster: MockCluster, count: int, topic: str = "orders", partitions: int = 3, **conf: Any) -> None:
@@ -233,14 +233,14 @@ def test_configuration_is_neither_in_the_lake_nor_in_reprs(cluster: MockCluster,
 # --- the driver's side ---
 
 
-class NoTally:
+class NoCounter:
     def add(self, records: int, size_bytes: int) -> None:
         pass
 
 
 def a_run(lake: Lake, cluster: MockCluster, overlap: Any = "error", **more: str) -> _Run:
     lake.prepare()
-    return _Run(lake, options_of(cluster, **more), ParquetSettings(), overlap, NoTally())  # type: ignore[arg-type]
+    return _Run(lake, options_of(cluster, **more), ParquetSettings(), overlap, NoCounter())  # type: ignore[arg-type]
 
 
 def test_batch_that_spark_asks_for_again_is_skipped(cluster: MockCluster, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark import fetching
+from kafka_native.spark import range_reader
 from kafka_native.spark.commands import cli
 from kafka_native.spark.pipelines.translation import Piece, Translations
 from tests.cli.running import environment
@@ -47,7 +47,7 @@ def hostile_cluster() -> Iterator[MockCluster]:
                 producer.produce(TOPIC, MARKS.encode(), MARKS.encode(), timestamp=1_600_000_000_000)
             assert producer.flush(WAIT_S) == 0
         yield cluster
-        fetching.close_idle()
+        range_reader.close_idle()
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import ExactlyOnceError, Turn, Writing
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.partitioning import _partitioned
-from kafka_native.spark.writing import SchemaError, WriteError, batch_writer, stream_writer
+from kafka_native.spark.writers import SchemaError, WriteError, batch_writer, stream_writer
 from kafka_native.types import ConsumerGroupTopicPartitions, murmur2
 from tests.spark.micro_batches import SCHEMA, MicroBatch, run, seen, task_context
 from tests.spark.streams import TOO_SLOW, completed, wait_for

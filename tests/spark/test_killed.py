@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark import fetching, producers
+from kafka_native.spark import producers, range_reader
 from kafka_native.spark.pipelines import Lake, Range, archive, replay
 from kafka_native.spark.pipelines.lake import LOG
 from kafka_native.spark.pipelines.mirror import mirror, translate_offset
@@ -49,7 +49,7 @@ def with_topic(close_idle: Callable[[], object]) -> Iterator[MockCluster]:
 
 @pytest.fixture
 def source() -> Iterator[MockCluster]:
-    yield from with_topic(fetching.close_idle)
+    yield from with_topic(range_reader.close_idle)
 
 
 @pytest.fixture

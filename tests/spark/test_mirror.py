@@ -18,15 +18,15 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native._native.records import BatchHeader, batch_headers
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark import fetching, producers
+from kafka_native.spark import producers, range_reader
 from kafka_native.spark.commands import cli
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.options import SinkOptions, SourceOptions
-from kafka_native.spark.pipelines.copying import copy_range, copy_task
+from kafka_native.spark.pipelines.copy import copy_range, copy_task
 from kafka_native.spark.pipelines.mirror import mirror, plan_mirror, sync_groups, translate_offset
 from kafka_native.spark.pipelines.session import PipelineError, Work
 from kafka_native.spark.pipelines.translation import Piece, Translations
-from kafka_native.spark.planning import OffsetRange
+from kafka_native.spark.ranges import OffsetRange
 
 HEADER_BYTES = 61
 
@@ -37,7 +37,7 @@ _numbers = itertools.count()
 def here() -> Iterator[MockCluster]:
     with MockCluster(brokers=2, auto_create_topics=False) as cluster:
         yield cluster
-        fetching.close_idle()
+        range_reader.close_idle()
         producers.close_idle()
 
 

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
-from kafka_native.spark import exactly_once, fetching, producers
+from kafka_native.spark import exactly_once, producers, range_reader
 from kafka_native.spark.exactly_once import ExactlyOnceError
 from kafka_native.spark.pipelines import mirror as mirroring
 from kafka_native.spark.pipelines.mirror import _Running, mirror, translate_offset
 from kafka_native.spark.pipelines.session import topic_options
-from kafka_native.spark.planning import OffsetRange
+from kafka_native.spark.ranges import OffsetRange
 from tests.spark.micro_batches import seen, task_context
 
 Batch = Callable[..., None]
@@ -32,7 +32,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
         fill(running, 0, 100)
         yield running
         producers.close_idle()
-        fetching.close_idle()
+        range_reader.close_idle()
         exactly_once.close_idle()
 
 
@@ -61,7 +61,7 @@ def batch(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "metadata").write_text('{"id":"q"}')
 
     def run(batch_id: int, start: int, end: int) -> None:
-        def in_this_process(frame: Any, task: Callable[[OffsetRange], Any], tally: Any) -> list[Any]:
+        def in_this_process(frame: Any, task: Callable[[OffsetRange], Any], counter: Any) -> list[Any]:
             results = []
             for partition in range(2):
                 with task_context(partition, "q", batch_id):
@@ -69,7 +69,7 @@ def batch(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             return results
 
         monkeypatch.setattr(mirroring, "map_ranges", in_this_process)
-        monkeypatch.setattr(mirroring, "Tally", lambda session: None)
+        monkeypatch.setattr(mirroring, "WorkCounter", lambda session: None)
         options = topic_options(conf(cluster), ["t"], "")
         sink = mirroring._sink(once(cluster))
         _Running(None, options, sink, "copy", str(tmp_path), None).batch(None, batch_id)  # type: ignore[arg-type]
@@ -111,9 +111,9 @@ def test_batch_that_dies_before_its_commit_is_seen_once_and_found_where_it_is(
 def test_task_that_is_tried_again_fails_the_batch(
     cluster: MockCluster, batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = mirroring.copying.copy_task
+    copy = mirroring.copy.copy_task
     with monkeypatch.context() as broken:
-        broken.setattr(mirroring.copying, "copy_task", lambda *given: copy(*given) and copy(*given))
+        broken.setattr(mirroring.copy, "copy_task", lambda *given: copy(*given) and copy(*given))
         with pytest.raises(ExactlyOnceError, match=r"task 0 was run again in one micro-batch .* copy \[0\]"):
             batch(0, 0, 100)
     assert mirrored(cluster) == {}

@@ -16,7 +16,7 @@ from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.offsets import Limit, OffsetReader, offsets_json, parse_offsets
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.planning import OffsetRange
+from kafka_native.spark.ranges import OffsetRange
 from tests.spark.support import FIRST_MS, numbered, source_options
 
 _numbers = itertools.count()

@@ -29,7 +29,7 @@ from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.filters import Narrowing
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.planning import OffsetRange, ranges_of, split
+from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 
 UTC = timezone.utc
 

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
-from kafka_native.spark import fetching
+from kafka_native.spark import range_reader
 from kafka_native.spark.commands import cli
-from kafka_native.spark.pipelines import measuring
-from kafka_native.spark.pipelines.measuring import KeyCounts, Measured, Sizes, Timeline, floor_of, width_of
+from kafka_native.spark.pipelines import measurements
+from kafka_native.spark.pipelines.measurements import KeyCounts, Measured, Sizes, Timeline, floor_of, width_of
 from kafka_native.spark.pipelines.profile import PartitionProfile, Profile, plan_profile, profile
 from kafka_native.spark.pipelines.profile_report import html_of
 
@@ -33,7 +33,7 @@ NASTY = '<script>alert("x")</script> & $\\frac{1}{0}$ \x00\u202e --> '
 def cluster() -> Iterator[MockCluster]:
     with MockCluster(brokers=1, auto_create_topics=False) as running:
         yield running
-        fetching.close_idle()
+        range_reader.close_idle()
 
 
 def sizes_of(values: list[int]) -> Sizes:
@@ -78,7 +78,7 @@ def test_keys_are_counted_exactly_while_they_fit() -> None:
 
 
 def test_heavy_keys_are_found_among_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_PENDING_ROWS", 1000)
+    monkeypatch.setattr(measurements, "_PENDING_ROWS", 1000)
     chance = random.Random(5)
     keys = [b"heavy" if chance.random() < 0.2 else b"%d" % chance.randrange(5000) for _ in range(20_000)]
     counts = keys_of(keys, most=100)
@@ -91,7 +91,7 @@ def test_heavy_keys_are_found_among_too_many(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_long_keys_are_told_apart_by_their_beginnings() -> None:
     counts = keys_of([b"x" * 600 + b"1", b"x" * 600 + b"2", b"y"])
-    assert counts.top(2) == [(b"x" * measuring.MOST_KEY_BYTES, 2), (b"y", 1)]
+    assert counts.top(2) == [(b"x" * measurements.KEY_MAX_BYTES, 2), (b"y", 1)]
 
 
 def times_of(seconds: list[int]) -> Timeline:

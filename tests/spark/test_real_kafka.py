@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from kafka_native.spark import fetching
+from kafka_native.spark import range_reader
 from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.planning import OffsetRange
+from kafka_native.spark.ranges import OffsetRange
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, their_producer
 from tests.spark.support import source_options
@@ -24,7 +24,7 @@ EACH = 10
 @pytest.fixture(autouse=True)
 def _no_consumer_left() -> Iterator[None]:
     yield
-    fetching.close_idle()
+    range_reader.close_idle()
 
 
 def transactions(kafka: Cluster, topic: str) -> None:
@@ -43,7 +43,7 @@ def transactions(kafka: Cluster, topic: str) -> None:
 
 
 def offsets(options: SourceOptions, range_: OffsetRange) -> list[int]:
-    batches = fetching.read_range(options, range_, ["offset"])
+    batches = range_reader.read_range(options, range_, ["offset"])
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 

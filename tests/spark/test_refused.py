@@ -11,13 +11,13 @@ import trustme
 
 from kafka_native import Consumer, KafkaError, KafkaException
 from kafka_native.mock import ListenerSecurity, MockCluster
-from kafka_native.spark import exactly_once, fetching, producers
-from kafka_native.spark.keeping import admitted
+from kafka_native.spark import exactly_once, producers, range_reader
+from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.offsets import OffsetReader
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines.mirror import plan_mirror
-from kafka_native.spark.planning import OffsetRange
-from kafka_native.spark.writing import write_rows
+from kafka_native.spark.ranges import OffsetRange
+from kafka_native.spark.writers import write_rows
 
 RIGHT, WRONG = "the right one", "s3cret-but-wrong"
 TOPIC = "orders"
@@ -59,7 +59,7 @@ def plan(given: dict[str, str]) -> object:
 
 
 def fetch(given: dict[str, str]) -> object:
-    return list(fetching.read_range(source(given), OffsetRange(TOPIC, 0, 0, 1)))
+    return list(range_reader.read_range(source(given), OffsetRange(TOPIC, 0, 0, 1)))
 
 
 def write(given: dict[str, str]) -> object:

@@ -19,7 +19,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.pipelines import Lake, PipelineError, Range, plan_replay, producing, replay
+from kafka_native.spark.pipelines import Lake, PipelineError, Range, plan_replay, replay, target
 from kafka_native.spark.pipelines.folder import Folder
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
 from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _Sending
@@ -254,7 +254,7 @@ def test_rate_holds_back_what_comes_too_early(tmp_path: Path, monkeypatch: pytes
             on_delivery(SimpleNamespace(error=None, failed=[]))
             return int(data.num_rows)
 
-    for module in (MODULE, producing):
+    for module in (MODULE, target):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     lake = a_lake(tmp_path, partitions=1, count=1000)
     [lane] = lanes_of(lake)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from kafka_native import CompactedTable, Consumer, Producer, TopicPartition
 from kafka_native.mock import MockCluster
-from kafka_native.spark import fetching
+from kafka_native.spark import range_reader
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
 from kafka_native.spark.pipelines import snapshot as snapshots
@@ -23,7 +23,7 @@ from kafka_native.spark.pipelines.lake import partition_folder
 from kafka_native.spark.pipelines.latest import Form, Latest, NullKeyError, merge_task, part_task
 from kafka_native.spark.pipelines.session import PipelineError
 from kafka_native.spark.pipelines.snapshot import plan_snapshot, snapshot
-from kafka_native.spark.planning import OffsetRange
+from kafka_native.spark.ranges import OffsetRange
 
 _numbers = itertools.count()
 
@@ -32,7 +32,7 @@ _numbers = itertools.count()
 def cluster() -> Iterator[MockCluster]:
     with MockCluster(brokers=1, auto_create_topics=False) as running:
         yield running
-        fetching.close_idle()
+        range_reader.close_idle()
 
 
 def fill(cluster: MockCluster, count: int, keys: int, partitions: int = 1, seed: int = 1, topic: str = "") -> str:
@@ -161,7 +161,7 @@ def test_a_topic_that_would_be_outside_of_the_folder_is_refused_before_anything_
                      lambda: snapshot(session, conf, str(output), pattern=".*")):  # fmt: skip
             with pytest.raises(PipelineError, match=r"'x/\.\./\.\./y': no folder or file can be named so"):
                 call()
-        fetching.close_idle()
+        range_reader.close_idle()
     assert not list(tmp_path.rglob("*"))
 
 

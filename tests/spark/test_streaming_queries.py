@@ -21,7 +21,7 @@ from kafka_native import KafkaException, Producer
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.streaming import StreamReader
+from kafka_native.spark.stream_reader import StreamReader
 from tests.spark.streams import WAIT_S, completed, started, wait_for
 from tests.spark.support import FORMAT, Kafka, source_options
 

@@ -13,8 +13,8 @@ from kafka_native.spark.admission import Patience, share_out
 from kafka_native.spark.errors import DataLossError, OptionError
 from kafka_native.spark.offsets import Key, Limit
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.planning import OffsetRange
-from kafka_native.spark.streaming import DISCOVERY_S, Planner, StreamReader, limits
+from kafka_native.spark.ranges import OffsetRange
+from kafka_native.spark.stream_reader import DISCOVERY_S, Planner, StreamReader, limits
 
 
 class Clock:

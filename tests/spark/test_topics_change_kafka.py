@@ -128,12 +128,12 @@ def values_of(cluster: Cluster, topic: str) -> dict[int, list[bytes | None]]:
     return found
 
 
-class Aside:
+class Background:
     """A call on a thread of its own; `result()` waits for what it returns, or raises what it has raised."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call, self._result, self._error = call, None, None
-        self._thread = threading.Thread(target=self._run, name="aside")
+        self._thread = threading.Thread(target=self._run, name="background")
         self._thread.start()
 
     def _run(self) -> None:
@@ -189,7 +189,7 @@ def test_archive_has_the_records_of_partitions_that_were_just_added(
     topic, lake, stop = new_topic(kafka3), Lake(tmp_path), threading.Event()
     where: dict[str, Any] = {"topics": [topic], "session": spark, "options": {"failOnDataLoss": "false"}}
     continuous: dict[str, Any] = {"trigger": "continuous", "interval_s": 0.1, "stop": stop}
-    archiving = Aside(lambda: archive(kafka3.conf(), lake, **where, **continuous))
+    archiving = Background(lambda: archive(kafka3.conf(), lake, **where, **continuous))
     try:
         seen = Lake(tmp_path)
         Writer(kafka3, topic).grow_twice(lambda count: not archiving.running or len(seen.ends()) >= count)
@@ -213,7 +213,7 @@ def test_mirror_copies_partitions_that_were_just_added(
     topic, copy, stop = new_topic(kafka3), new_topic(kafka3), threading.Event()
     to, checkpoint = kafka3.conf(**({"transactional.id": copy} if once else {})), str(tmp_path)
     where: dict[str, Any] = {"topics": [topic], "to": copy}
-    mirroring = Aside(lambda: mirror(spark, kafka3.conf(), to, checkpoint, **where, every_s=0.1, stop=stop.is_set))
+    mirroring = Background(lambda: mirror(spark, kafka3.conf(), to, checkpoint, **where, every_s=0.1, stop=stop.is_set))
     done = Translations(f"{checkpoint}/{TRANSLATION}")
     try:
         Writer(kafka3, topic).grow_twice(

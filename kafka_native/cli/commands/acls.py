@@ -18,10 +18,10 @@ from kafka_native.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.administration import Outcomes, administration, make_sure, report_errors, yes_option
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import line_of
-from kafka_native.cli.managing import Outcomes, administration, make_sure, tell_errors, yes_option
-from kafka_native.terminal.showing import Output, json_option
+from kafka_native.terminal.output import Output, json_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -207,7 +207,7 @@ def create(
     ]
     with administration(connection) as admin:
         made = Outcomes(admin.create_acls(wanted, request_timeout=connection.timeout_s))
-    _tell(output, list(made), {_line(each): why for each, why in made.errors.items()}, "created")
+    _report(output, list(made), {_line(each): why for each, why in made.errors.items()}, "created")
 
 
 @command.command("delete")
@@ -228,7 +228,7 @@ def delete(
         found = sorted({acl for call in calls for acl in call.result()})
         if not found:
             output.remark("there is no such permission")
-            _tell(output, [], {}, "deleted")
+            _report(output, [], {}, "deleted")
             return
         if not yes:
             for each in found:
@@ -243,7 +243,7 @@ def delete(
                 gone += future.result()
             except KafkaException as error:
                 errors[f"permission {len(errors) + 1}"] = line_of(error)
-    _tell(output, gone, errors, "deleted")
+    _report(output, gone, errors, "deleted")
 
 
 def _anything() -> AclBindingFilter:
@@ -262,9 +262,9 @@ def _exactly(acl: AclBinding) -> AclBindingFilter:
     )
 
 
-def _tell(output: Output, acls: list[AclBinding], errors: dict[str, str], done: str) -> None:
+def _report(output: Output, acls: list[AclBinding], errors: dict[str, str], done: str) -> None:
     if output.as_json:
         output.document([_record(each) for each in acls])
     for each in acls:
         output.say(f"{done}: {_line(each)}")
-    tell_errors(output, "acl", errors)
+    report_errors(output, "acl", errors)

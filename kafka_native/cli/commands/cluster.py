@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from kafka_native.admin import FeatureUpdate, UpgradeType
-from kafka_native.cli.connecting import Connection, connected
-from kafka_native.cli.defaulting import Defaulting
-from kafka_native.cli.managing import administration, assignment, make_sure, report, settled, yes_option
-from kafka_native.terminal.showing import Output, json_option
+from kafka_native.cli.administration import administration, assignment, make_sure, report, settled, yes_option
+from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.default_group import Defaulting
+from kafka_native.terminal.output import Output, json_option
 
 DOWNGRADES = {"safe": UpgradeType.SAFE_DOWNGRADE, "unsafe": UpgradeType.UNSAFE_DOWNGRADE}
 

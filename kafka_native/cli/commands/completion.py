@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 
 from kafka_native.cli.app import PROGRAM
 from kafka_native.cli.errors import Failed
-from kafka_native.terminal.printing import echo
+from kafka_native.terminal.lines import echo
 
 VARIABLE = "_KAFKA_NATIVE_COMPLETE"
 """How the script asks the program; click derives it from the program's name."""

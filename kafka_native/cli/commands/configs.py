@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.administration import Outcomes, administration, report_errors
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.managing import Outcomes, administration, tell_errors
-from kafka_native.terminal.showing import Output, json_option
+from kafka_native.terminal.output import Output, json_option
 
 KINDS = ("topic", "broker", "group")
 EVERY_BROKER = "default"
@@ -59,7 +59,7 @@ def describe(
     if not errors:
         told = {record["name"] for record in records}
         errors = {key: "there is no such setting" for key in keys if key not in told}
-    tell_errors(output, kind, errors)
+    report_errors(output, kind, errors)
 
 
 def _resource(kind: str, name: str) -> ConfigResource:

@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from kafka_native import Consumer, Message
-from kafka_native.cli import column_files, completing, envelope, formats, places, texts
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli import column_files, completion, envelope, formats, offset_bounds, texts
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import ended_by_signals
-from kafka_native.cli.reading import Reader
-from kafka_native.terminal.printing import fitting, fitting_json, remark
+from kafka_native.cli.reader import Reader
+from kafka_native.terminal.lines import fitting, fitting_json, remark
 
 VALUE_FORMS = (*texts.FORMS, "json")
 NULL = b"NULL"
@@ -33,10 +33,10 @@ def partitions(_context: click.Context, _parameter: click.Parameter, given: tupl
 
 
 @click.command("consume")
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completing.topics)
-@click.option("-t", "--topic", metavar="TOPIC", shell_complete=completing.topics, help="Which topic; as the argument.")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
+@click.option("-t", "--topic", metavar="TOPIC", shell_complete=completion.topics, help="Which topic; as the argument.")
 @click.option(
-    "-G", "--group", metavar="GROUP", shell_complete=completing.groups,
+    "-G", "--group", metavar="GROUP", shell_complete=completion.groups,
     help="As a member of this group, of any number of topics or ^patterns.",
 )  # fmt: skip
 @click.option("-p", "--partition", "numbers", multiple=True, callback=partitions, metavar="N,N-M", help="Only these.")
@@ -80,7 +80,7 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     In a group, what has been printed is committed, also on Ctrl+C. Ends with status 1 on an error of a partition.
     """
     names = [*([options["topic"]] if options["topic"] else []), *topics]
-    begin, end = places.chosen(options["offsets"], options["begin"], options["end"])
+    begin, end = offset_bounds.chosen(options["offsets"], options["begin"], options["end"])
     _check(names, options, begin, end)
     kind = "parquet" if options["parquet"] else "arrow"
     path = options[kind]
@@ -101,7 +101,7 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
         if options["group"]:
             reader.subscribe(names)
         else:
-            reader.assign(names[0], options["numbers"], begin or places.BEGINNING, end)
+            reader.assign(names[0], options["numbers"], begin or offset_bounds.BEGINNING, end)
         # The file is closed before the consumer, which commits what is in it.
         file = None if path is None else stack.enter_context(column_files.column_file(path, kind, options["columns"]))
         with ended_by_signals(reader.stop):
@@ -112,7 +112,9 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
                 reader.write_columns(file, options["columns"], options["most"])
 
 
-def _config(connection: Connection, group: str | None, begin: places.Place | None, *, stores: bool) -> dict[str, Any]:
+def _config(
+    connection: Connection, group: str | None, begin: offset_bounds.OffsetBound | None, *, stores: bool
+) -> dict[str, Any]:
     options: dict[str, Any] = {"group.id": group, "enable.auto.offset.store": False, "enable.partition.eof": True}
     if not stores:
         options["enable.auto.commit"] = False
@@ -124,7 +126,12 @@ def _config(connection: Connection, group: str | None, begin: places.Place | Non
     return connection.config("consumer", options)
 
 
-def _check(names: list[str], options: dict[str, Any], begin: places.Place | None, end: places.Place | None) -> None:
+def _check(
+    names: list[str],
+    options: dict[str, Any],
+    begin: offset_bounds.OffsetBound | None,
+    end: offset_bounds.OffsetBound | None,
+) -> None:
     """What can't go together is wrong usage."""
     if not names:
         raise click.UsageError("which topic? write -t TOPIC")

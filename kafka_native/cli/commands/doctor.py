@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import click
 
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.diagnosis import Diagnosis, Step, diagnose
-from kafka_native.terminal.showing import Output, json_option, printer, status, styled
+from kafka_native.terminal.output import Output, json_option, printer, status, styled
 
 MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("FAILED", "bold red")}
 MARKS["skipped"] = ("skipped", "dim")

@@ -12,11 +12,8 @@ from rich.live import Live
 
 from kafka_native import ConsumerGroupState, ConsumerGroupType
 from kafka_native.admin import ConsumerGroupDescription
-from kafka_native.cli import completing, group_kinds, group_offsets
-from kafka_native.cli.connecting import Connection, connected
-from kafka_native.cli.errors import Failed
-from kafka_native.cli.group_offsets import IDLE, Group, Offsets, Target
-from kafka_native.cli.managing import (
+from kafka_native.cli import completion, group_kinds, group_offsets
+from kafka_native.cli.administration import (
     Outcomes,
     administration,
     ago,
@@ -24,13 +21,16 @@ from kafka_native.cli.managing import (
     moment,
     numbers,
     report,
+    report_errors,
     settled,
     span,
-    tell_errors,
     topic_partitions,
     yes_option,
 )
-from kafka_native.terminal.showing import Output, json_option, printer, styled_lines, table_of
+from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.errors import Failed
+from kafka_native.cli.group_offsets import IDLE, Group, Offsets, Target
+from kafka_native.terminal.output import Output, json_option, printer, styled_lines, table_of
 
 STATES = {
     "preparing-rebalance": ConsumerGroupState.PREPARING_REBALANCING,
@@ -61,8 +61,8 @@ LAG_HEADINGS = {
 }
 RESETS = ("to_earliest", "to_latest", "to_current", "to_offset", "to_datetime", "by_duration", "shift_by")
 
-names_argument = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completing.groups)
-group_argument = click.argument("group", shell_complete=completing.groups)
+names_argument = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=completion.groups)
+group_argument = click.argument("group", shell_complete=completion.groups)
 topics_option = click.option(
     "-t",
     "--topic",
@@ -70,7 +70,7 @@ topics_option = click.option(
     multiple=True,
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
-    shell_complete=completing.topics,
+    shell_complete=completion.topics,
     help="These only (default: all with an offset).",
 )
 
@@ -105,7 +105,7 @@ def list_groups(connection: Connection, output: Output, states: tuple[str, ...],
         for each in sorted(found.valid or [], key=lambda each: each.group_id)
     ]
     output.rows(records, {"group": "group", "state": "state", "type": "type"})
-    tell_errors(output, "broker", {str(n): str(why) for n, why in enumerate(found.errors or [])})
+    report_errors(output, "broker", {str(n): str(why) for n, why in enumerate(found.errors or [])})
 
 
 def state_name(state: ConsumerGroupState | None) -> str | None:
@@ -131,7 +131,7 @@ def describe(connection: Connection, output: Output, groups: tuple[str, ...]) ->
     else:
         for record in records:
             _show_group(output, record)
-    tell_errors(output, "group", errors | described.errors)
+    report_errors(output, "group", errors | described.errors)
 
 
 def _is_missing(group: ConsumerGroupDescription | Group) -> bool:
@@ -221,7 +221,7 @@ def _show_lag(output: Output, records: list[dict[str, Any]], errors: dict[str, s
     else:
         output.rows(records, LAG_HEADINGS)
         output.say(f"total lag: {total(records)}")
-    tell_errors(output, "lag", errors)
+    report_errors(output, "lag", errors)
 
 
 def total(records: Sequence[dict[str, Any]]) -> int:
@@ -318,7 +318,7 @@ def reset_offsets(
     else:
         output.rows(records, headings)
         output.say(f"group {group}: {'done' if execute and not errors else 'nothing is changed without --execute'}")
-    tell_errors(output, "offset", errors)
+    report_errors(output, "offset", errors)
 
 
 def _target(how: dict[str, Any]) -> Target:
@@ -346,7 +346,7 @@ def _target(how: dict[str, Any]) -> Target:
     required=True,
     type=topic_partitions,
     metavar="TOPIC[:PARTITION,...]",
-    shell_complete=completing.topics,
+    shell_complete=completion.topics,
     help="Of these.",
 )
 @yes_option

@@ -7,16 +7,16 @@ from typing import Any
 import click
 
 from kafka_native.admin import AdminClient
-from kafka_native.cli import completing
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli import completion
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.errors import KafkaError
-from kafka_native.terminal.showing import Output, json_option
+from kafka_native.terminal.output import Output, json_option
 from kafka_native.types import ClusterMetadata, TopicMetadata
 
 
 @click.command("metadata")
-@click.option("-t", "--topic", shell_complete=completing.topics, help="This topic alone.")
+@click.option("-t", "--topic", shell_complete=completion.topics, help="This topic alone.")
 @connected()
 @json_option
 def command(connection: Connection, output: Output, topic: str | None) -> None:

@@ -15,14 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 
 from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
-from kafka_native.cli import job, measuring
-from kafka_native.cli.connecting import properties
-from kafka_native.cli.defaulting import Defaulting
+from kafka_native.cli import job, measurements
+from kafka_native.cli.connection import properties
+from kafka_native.cli.default_group import Defaulting
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
 from kafka_native.cli.topics import create_topic, delete_topic
+from kafka_native.terminal.output import CleanConsole, Output, printer, remarks
 from kafka_native.terminal.progress import CleanTextColumn
-from kafka_native.terminal.showing import CleanConsole, Output, printer, remarks
 from kafka_native.types import version
 
 CODECS = ("none", "snappy", "lz4", "zstd", "gzip")
@@ -175,5 +175,5 @@ def command() -> None:
 
 
 command.add_command(everything)
-for one in (measuring.produce, measuring.consume, measuring.latency):
+for one in (measurements.produce, measurements.consume, measurements.latency):
     command.add_command(one)

@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
-from kafka_native.cli import completing, envelope, splitting, texts
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli import completion, envelope, splitter, texts
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.sending import Sender, Tally, sending
+from kafka_native.cli.sender import SendCounts, Sender, sending
 from kafka_native.config import PROPERTIES
-from kafka_native.terminal.showing import Output, json_option, remarks
+from kafka_native.terminal.output import Output, json_option, remarks
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 STDIN = "-"
@@ -127,7 +127,7 @@ def form_option(which: str) -> Callable[[Any], Any]:
 @click.command("produce")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
-    "-t", "--topic", metavar="TOPIC", shell_complete=completing.topics,
+    "-t", "--topic", metavar="TOPIC", shell_complete=completion.topics,
     help="Where to; not needed if each envelope of -J names one.",
 )  # fmt: skip
 @click.option("-p", "--partition", type=click.IntRange(-1), metavar="N", help="All to this partition (-1: by the key).")
@@ -164,24 +164,24 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
     config = connection.config("producer", {"compression.codec": options["compression"]})
     limit = int(config.get(LIMIT) or str(PROPERTIES[LIMIT].default))
     shown = not options["quiet"] and sys.stderr.isatty()
-    tally = Tally()
+    counts = SendCounts()
     try:
         with ExitStack() as stack:
             # what can't be read is said before the cluster is asked
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
-            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, tally, recipe.partition))
-            progress = stack.enter_context(_progress(tally, shown and not any(each.isatty() for each in streams)))
+            sender = stack.enter_context(sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition))
+            progress = stack.enter_context(_progress(counts, shown and not any(each.isatty() for each in streams)))
             for lines in _blocks(streams, options, split=options["lines"] or not files, limit=limit):
-                wanted = lines if options["most"] is None else lines[: options["most"] - tally.taken]
-                recipe.send(sender, wanted, tally.taken)
+                wanted = lines if options["most"] is None else lines[: options["most"] - counts.taken]
+                recipe.send(sender, wanted, counts.taken)
                 progress()
-                if tally.taken == options["most"]:
+                if counts.taken == options["most"]:
                     break
     finally:
         if output.as_json:
-            output.document(tally.described())
+            output.document(counts.described())
     if shown:
-        output.remark(f"{texts.count(tally.delivered, 'message')}, {tally.bytes:,} bytes in {tally.seconds:.1f} s")
+        output.remark(f"{texts.count(counts.delivered, 'message')}, {counts.bytes:,} bytes in {counts.seconds:.1f} s")
 
 
 def _recipe(options: dict[str, Any]) -> Recipe:
@@ -205,19 +205,19 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 def _blocks(streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int) -> Iterator[list[bytes]]:
     if options["as_envelopes"]:
-        limit = (limit + splitting.FRAME_BYTES) * splitting.ESCAPED
+        limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED
     elif options["key_as"] != "raw" or options["value_as"] != "raw":
         limit *= 2  # hex
     for stream in streams:
         if not split:
-            yield [splitting.whole(stream, limit)]
+            yield [splitter.whole(stream, limit)]
             continue
-        for lines in splitting.split(stream, options["delimiter"], limit + splitting.FRAME_BYTES):
+        for lines in splitter.split(stream, options["delimiter"], limit + splitter.FRAME_BYTES):
             yield [line for line in lines if line.strip()] if options["as_envelopes"] else lines
 
 
 @contextmanager
-def _progress(tally: Tally, wanted: bool) -> Iterator[Callable[[], None]]:
+def _progress(counts: SendCounts, wanted: bool) -> Iterator[Callable[[], None]]:
     """A line on stderr that is kept up to date; call what it yields when there is news."""
     if not wanted:
         yield lambda: None
@@ -231,9 +231,9 @@ def _progress(tally: Tally, wanted: bool) -> Iterator[Callable[[], None]]:
         task = bar.add_task("waiting for input", total=None)
 
         def show() -> None:
-            rate = tally.taken / max(bar.tasks[0].elapsed or 0.0, 1e-9)
-            failed = f", {tally.failed:,} failed" if tally.failed else ""
-            text = f"{texts.count(tally.taken, 'message')}, {tally.bytes >> 20:,} MiB, {rate:,.0f} messages/s{failed}"
+            rate = counts.taken / max(bar.tasks[0].elapsed or 0.0, 1e-9)
+            failed = f", {counts.failed:,} failed" if counts.failed else ""
+            text = f"{texts.count(counts.taken, 'message')}, {counts.bytes >> 20:,} MiB, {rate:,.0f} messages/s{failed}"
             bar.update(task, description=text)
 
         yield show

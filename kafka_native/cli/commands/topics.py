@@ -18,21 +18,21 @@ from kafka_native.admin import (
     OffsetSpec,
     TopicDescription,
 )
-from kafka_native.cli import completing
-from kafka_native.cli.connecting import Connection, connected
-from kafka_native.cli.managing import (
+from kafka_native.cli import completion
+from kafka_native.cli.administration import (
     Outcomes,
     administration,
     assignment,
     make_sure,
     moment,
     report,
+    report_errors,
     settled,
-    tell_errors,
     yes_option,
 )
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.texts import time_text
-from kafka_native.terminal.showing import Output, json_option
+from kafka_native.terminal.output import Output, json_option
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Kafka's own topics."""
@@ -48,7 +48,7 @@ settings_option = click.option(
     help="A setting of it, again and again.",
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing: only see whether it would work.")
-names_argument = click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completing.topics)
+names_argument = click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=completion.topics)
 
 
 @click.group("topics")
@@ -109,7 +109,7 @@ def describe(connection: Connection, output: Output, topics: tuple[str, ...]) ->
     else:
         for record in records:
             _show_topic(output, record, refused.get(record["topic"]))
-    tell_errors(output, "topic", described.errors)
+    report_errors(output, "topic", described.errors)
 
 
 def _topic_record(topic: TopicDescription, settings: dict[str, str | None] | None) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def alter(connection: Connection, output: Output, topics: tuple[str, ...], parti
 
 @command.command("offsets")
 @click.argument(
-    "topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION[:TIME]]...", shell_complete=completing.topics
+    "topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION[:TIME]]...", shell_complete=completion.topics
 )
 @click.option("--time", "since", type=moment, metavar="TIME", help="Also the first offset of this time or later.")
 @connected()
@@ -265,7 +265,7 @@ def offsets(connection: Connection, output: Output, topics: tuple[str, ...], sin
     if not output.as_json and len(records) > 1:
         count = sum(record["messages"] or 0 for record in records)
         output.say(f"{count} messages, compacted and deleted ones included")
-    tell_errors(output, "topic", described.errors | {f"{t} [{p}]": why for (t, p), why in (errors | more).items()})
+    report_errors(output, "topic", described.errors | {f"{t} [{p}]": why for (t, p), why in (errors | more).items()})
 
 
 class Asked:
@@ -349,4 +349,4 @@ def delete_records(
         for each, info in sorted(deleted.items(), key=lambda item: item[0].partition)
     ]
     output.rows(records, {"topic": "topic", "partition": "partition", "first": "begins at"})
-    tell_errors(output, "partition", {str(each.partition): why for each, why in deleted.errors.items()})
+    report_errors(output, "partition", {str(each.partition): why for each, why in deleted.errors.items()})

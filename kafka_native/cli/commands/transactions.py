@@ -10,21 +10,21 @@ import click
 
 from kafka_native import KafkaException, TopicPartition
 from kafka_native.admin import AdminClient, HangingTransaction, TransactionDescription, TransactionState
-from kafka_native.cli.connecting import Connection, connected
-from kafka_native.cli.errors import Failed, line_of
-from kafka_native.cli.managing import (
+from kafka_native.cli.administration import (
     Outcomes,
     administration,
     make_sure,
     numbers,
     report,
+    report_errors,
     span,
-    tell_errors,
     topic_partitions,
     yes_option,
 )
+from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.errors import Failed, line_of
 from kafka_native.cli.texts import time_text
-from kafka_native.terminal.showing import Output, json_option
+from kafka_native.terminal.output import Output, json_option
 
 LONGEST_TIMEOUT = "15m"
 """``transaction.max.timeout.ms`` of brokers, unless it is set."""
@@ -99,7 +99,7 @@ def list_transactions(
         for each in sorted(found.valid, key=lambda each: each.transactional_id)
     ]
     output.rows(records, {"id": "transactional id", "state": "state", "producer_id": "producer id"})
-    tell_errors(output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)})
+    report_errors(output, "broker", {str(number): line_of(why) for number, why in enumerate(found.errors, 1)})
 
 
 @command.command("describe")
@@ -119,7 +119,7 @@ def describe(connection: Connection, output: Output, ids: tuple[str, ...]) -> No
         headings = {"id": "transactional id", "state": "state", "coordinator": "coordinator"}
         headings |= {"producer_id": "producer id", "producer_epoch": "epoch", "timeout_ms": "timeout ms"}
         output.rows(rows, headings | {"started": "started", "writes": "writes to"})
-    tell_errors(output, "transactional id", found.errors)
+    report_errors(output, "transactional id", found.errors)
 
 
 def _record(name: str, found: TransactionDescription) -> dict[str, Any]:
@@ -174,7 +174,9 @@ def hanging(
         for each in found.valid
     ]
     output.rows(records, HANGING_HEADINGS)
-    tell_errors(output, "partition", {f"{at.topic} [{at.partition}]": line_of(why) for at, why in found.errors.items()})
+    report_errors(
+        output, "partition", {f"{at.topic} [{at.partition}]": line_of(why) for at, why in found.errors.items()}
+    )
 
 
 def _partitions(

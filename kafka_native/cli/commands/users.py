@@ -13,11 +13,19 @@ from kafka_native.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from kafka_native.cli.connecting import Connection, connected
+from kafka_native.cli.administration import (
+    Outcomes,
+    administration,
+    make_sure,
+    report,
+    report_errors,
+    settled,
+    yes_option,
+)
+from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.managing import Outcomes, administration, make_sure, report, settled, tell_errors, yes_option
-from kafka_native.terminal.printing import ask_secret
-from kafka_native.terminal.showing import Output, json_option
+from kafka_native.terminal.lines import ask_secret
+from kafka_native.terminal.output import Output, json_option
 
 MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 MECHANISM_NAMES = {member: name for name, member in MECHANISMS.items()} | {ScramMechanism.UNKNOWN: "unknown"}
@@ -52,7 +60,7 @@ def list_users(connection: Connection, output: Output, users: tuple[str, ...]) -
         for info in sorted(user.scram_credential_infos, key=lambda info: info.mechanism)
     ]
     output.rows(records, {"user": "user", "mechanism": "mechanism", "iterations": "iterations"})
-    tell_errors(output, "user", errors)
+    report_errors(output, "user", errors)
 
 
 @command.command("set")

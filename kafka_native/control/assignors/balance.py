@@ -17,7 +17,7 @@ from kafka_native.control.assignors.base import MemberSubscription, PartitionInf
 from kafka_native.control.positions import Key
 
 NOBODY: Final = -1
-GIVE_BACK_MOST: Final = 3000
+GIVE_BACK_MAX: Final = 3000
 """How many searches may be spent on giving partitions back to who had them before. Some hundred members and some
 thousand partitions need fewer; beyond that it is a little less sticky rather than slow."""
 
@@ -250,7 +250,7 @@ class Balance:
 
     def _give_back(self) -> None:
         """Gives partitions back to who had them before, where that costs neither balance nor anybody else's."""
-        left = GIVE_BACK_MOST
+        left = GIVE_BACK_MAX
         improved = True
         while improved and left > 0:
             improved = False

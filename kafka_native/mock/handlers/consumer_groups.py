@@ -40,7 +40,7 @@ def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGro
         try:
             _check(call, request)
             check_own(call, request.group_id)
-            return _beat(call, request)
+            return _heartbeat(call, request)
         except GroupError as error:
             return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.text, assignment=None)
 
@@ -72,7 +72,7 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         raise GroupError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _beat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     joins = request.member_epoch == JOIN_EPOCH
     group = call.cluster.groups.for_heartbeat(request.group_id, make=joins)
     if request.member_epoch in (LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH):

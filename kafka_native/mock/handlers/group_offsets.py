@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.groups import MOST_METADATA_BYTES
+from kafka_native.mock.groups import METADATA_MAX_BYTES
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.membership import Committed, GroupError
 from kafka_native.protocol.offsets import (
@@ -80,7 +80,7 @@ def _commit(
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if found.partition(part.partition_index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if len(text.encode("utf-8", "surrogatepass")) > MOST_METADATA_BYTES:
+    if len(text.encode("utf-8", "surrogatepass")) > METADATA_MAX_BYTES:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     stored = Committed(part.committed_offset, part.committed_leader_epoch, text)
     group.offsets[found.name, part.partition_index] = stored

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """What this cluster speaks."""
-    call.connection.login.told_versions()
+    call.connection.login.reported_versions()
     return _speaks(call)
 
 

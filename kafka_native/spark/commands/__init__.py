@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from kafka_native.terminal.printing import cleaned_errors, log_to_stderr
+from kafka_native.terminal.lines import cleaned_errors, log_to_stderr
 from kafka_native.types import version
 
 COMMANDS: dict[str, str] = {

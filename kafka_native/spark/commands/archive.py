@@ -84,7 +84,7 @@ def command(
         "options": options,
         "session": partial(common.spark_session, "kafka_native archive", master, conf),
     }
-    with common.told_in_a_line():
+    with common.reported_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
             plan = plan_archive(kafka, lake, **common_arguments)

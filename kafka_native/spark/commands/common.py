@@ -16,9 +16,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn
 from kafka_native import KafkaException
 from kafka_native.config import read_properties
 from kafka_native.spark.pipelines.session import PipelineError, Work, open_session
-from kafka_native.terminal.printing import echo, escaped_children
+from kafka_native.terminal.lines import echo, escaped_children
+from kafka_native.terminal.output import CleanTable, printer, styled
 from kafka_native.terminal.progress import CleanTextColumn
-from kafka_native.terminal.showing import CleanTable, printer, styled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ def kafka_options(command: Command) -> Command:
 
 
 @contextmanager
-def told_in_a_line() -> Iterator[None]:
+def reported_in_a_line() -> Iterator[None]:
     """Errors that the user can do something about become one line and status 1."""
     try:
         yield

@@ -10,8 +10,8 @@ import click
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.mirror import MAX_RECORDS, Mirrored, Route, mirror, plan_mirror, translate_offset
-from kafka_native.terminal.printing import echo
-from kafka_native.terminal.showing import CleanTable, printer
+from kafka_native.terminal.lines import echo
+from kafka_native.terminal.output import CleanTable, printer
 
 
 def _place(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, int, int] | None:
@@ -73,7 +73,7 @@ def command(
     --to-config transactional.id=NAME exactly once, for readers of what is committed. Run the same command again to go
     on where it has ended, however it has ended.
     """
-    with common.told_in_a_line():
+    with common.reported_in_a_line():
         if translate is not None:
             _translate(checkpoint, *translate)
             return

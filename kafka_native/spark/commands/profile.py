@@ -10,7 +10,7 @@ import click
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.profile import Profile, plan_profile, profile
-from kafka_native.terminal.printing import echo, json_text
+from kafka_native.terminal.lines import echo, json_text
 
 
 @click.command("profile")
@@ -44,7 +44,7 @@ def command(
     Prints a summary; --html makes a report with charts, --json keeps all figures. Nothing is written to Kafka.
     """
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "starting": start}
-    with common.told_in_a_line():
+    with common.reported_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
             common.show_ranges(plan_profile(kafka, **where), "to be measured")

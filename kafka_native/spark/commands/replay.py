@@ -10,8 +10,8 @@ import click
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
-from kafka_native.terminal.printing import echo
-from kafka_native.terminal.showing import CleanTable, printer
+from kafka_native.terminal.lines import echo
+from kafka_native.terminal.output import CleanTable, printer
 
 
 @click.command("replay")
@@ -54,7 +54,7 @@ def command(
     command again to go on where it has ended, however it has ended.
     """
     what: dict[str, Any] = {"topic": topic, "rename": rename, "topics": only_topics, "dates": only_dates}
-    with common.told_in_a_line():
+    with common.reported_in_a_line():
         if dry_run:
             _show_plan(plan_replay(source, checkpoint, **what), source)
             return

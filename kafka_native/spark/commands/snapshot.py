@@ -50,7 +50,7 @@ def command(
     they stand for.
     """
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "update": update}
-    with common.told_in_a_line():
+    with common.reported_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
         if dry_run:
             common.show_ranges(plan_snapshot(kafka, output, **where), f"to be read for {output}")

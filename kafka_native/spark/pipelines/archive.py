@@ -10,15 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kafka_native.spark.fetching import read_range
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.lake import LOG, Key, Lake, LakeFile, Manifest, Range, Skipped, staging_of
 from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     SessionOpener,
-    Tally,
     Work,
+    WorkCounter,
     cause_of,
     check_topic,
     map_ranges,
@@ -28,11 +27,12 @@ from kafka_native.spark.pipelines.session import (
     topic_options,
     watch,
 )
+from kafka_native.spark.range_reader import read_range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_native.spark.planning import OffsetRange
+    from kafka_native.spark.ranges import OffsetRange
 
 __all__ = ["ArchiveResult", "ArchiveTask", "archive", "plan_archive"]
 
@@ -207,13 +207,13 @@ def archive(
     parsed = SourceOptions.parse(source).for_stream()
     target.prepare()
     with _session(session, master, conf) as spark:
-        tally = Tally(spark)
-        run = _Run(target, parsed, settings or ParquetSettings(), overlap, tally)
+        counter = WorkCounter(spark)
+        run = _Run(target, parsed, settings or ParquetSettings(), overlap, counter)
         begun = time.monotonic()
         frame = spark.readStream.format("kafka_native").options(**source).load()
         writer = frame.writeStream.foreachBatch(run.commit).option("checkpointLocation", place)
         writer = writer.trigger(**_trigger(trigger, interval_s))
-        with watch(lambda: tally.work(run.note()), on_progress):
+        with watch(lambda: counter.work(run.note()), on_progress):
             try:
                 run_query(writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure)
             except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
@@ -266,13 +266,13 @@ class _Run:
     """The driver's side of one run: what is done with each micro-batch."""
 
     def __init__(
-        self, lake: Lake, options: SourceOptions, settings: ParquetSettings, overlap: Overlap, tally: Tally
+        self, lake: Lake, options: SourceOptions, settings: ParquetSettings, overlap: Overlap, counter: WorkCounter
     ) -> None:
         self._lake = lake
         self._options = options
         self._settings = settings
         self._overlap = overlap
-        self._tally = tally
+        self._counter = counter
         self.result = ArchiveResult(lake.uri)
         self.failure: BaseException | None = None
 
@@ -298,7 +298,7 @@ class _Run:
             return
         ends, ids = self._lake.ends(), self._lake.topic_ids()
         task = ArchiveTask(self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids)
-        results = map_ranges(frame, task, self._tally)
+        results = map_ranges(frame, task, self._counter)
         if not results:
             return
         ranges = [Range(**one) for each in results for one in each["ranges"]]

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.fetching import read_range
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.folder import Folder, checked_topic
-from kafka_native.spark.planning import OffsetRange
+from kafka_native.spark.range_reader import read_range
+from kafka_native.spark.ranges import OffsetRange
 
 __all__ = ["Form", "Latest", "NullKeyError", "final_path", "merge_task", "part_path", "part_task", "write_final"]
 

@@ -1,7 +1,7 @@
 """Mirrors topics: each partition to the same partition of another topic, of this cluster or another one.
 
 Spark's checkpoint says how far the mirror is, and its streaming plans what comes next. A batch is copied by tasks that
-read and produce by themselves (`copying`); when all of it is acknowledged, the driver writes down which offsets it got
+read and produce by themselves (`copy`); when all of it is acknowledged, the driver writes down which offsets it got
 (`translation`), and Spark commits. After a crash the batch at hand is copied again: nothing is lost, some of it is
 there twice. With a ``transactional.id`` for the target each batch is a transaction, and nothing is there twice for
 committed readers (`kafka_native.spark.exactly_once`).
@@ -21,18 +21,17 @@ import pyarrow.fs as pafs
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark import exactly_once
+from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.exactly_once import Turn
-from kafka_native.spark.keeping import admitted
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
-from kafka_native.spark.pipelines import copying
+from kafka_native.spark.pipelines import copy
 from kafka_native.spark.pipelines.folder import Folder, loaded
-from kafka_native.spark.pipelines.producing import METADATA_S, partition_count
 from kafka_native.spark.pipelines.session import (
     PipelineError,
-    Tally,
     Work,
+    WorkCounter,
     cause_of,
     check_topic,
     map_ranges,
@@ -40,6 +39,7 @@ from kafka_native.spark.pipelines.session import (
     topic_options,
     watch,
 )
+from kafka_native.spark.pipelines.target import METADATA_S, partition_count
 from kafka_native.spark.pipelines.translation import Piece, Translations, translate
 from kafka_native.spark.properties import common_properties
 
@@ -196,7 +196,7 @@ class _Running:
         self._topic_ids = _kept_ids(self._checkpoint)
         self._translations = Translations(f"{checkpoint}/{TRANSLATION}")
         self._rate = rate
-        self._tally = Tally(session)
+        self._counter = WorkCounter(session)
         self.groups: tuple[str, ...] = ()
         self.done = Mirrored()
         self.failure: BaseException | None = None
@@ -238,15 +238,15 @@ class _Running:
 
     def _copy(self, frame: DataFrame, batch_id: int, turn: Turn | None) -> list[dict[str, Any]]:
         rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
-        task = partial(copying.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids)
-        results = map_ranges(frame, task, self._tally)
+        task = partial(copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids)
+        results = map_ranges(frame, task, self._counter)
         _check_whole(results)
         self._keep_ids({each["topic"]: each["topic_id"] for each in results if each["topic_id"]})
         pieces = [Piece(*each) for result in results for each in result["pieces"]]
         self._translations.write(batch_id, pieces)  # before the commit: a batch that is done has them
         if turn is not None:
             copied = [result for result in results if result["records"]]
-            written = {(copying.target_name(self._to, each["topic"]), each["partition"]) for each in copied}
+            written = {(copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied}
             exactly_once.commit(self._sink, turn, self._query(), batch_id, written)
         return results
 
@@ -281,7 +281,7 @@ class _Running:
 
     def work(self) -> Work:
         """How far it is."""
-        return self._tally.work(f", {self.done.batches} batches")
+        return self._counter.work(f", {self.done.batches} batches")
 
 
 def _check_whole(results: Iterable[Mapping[str, Any]]) -> None:
@@ -318,12 +318,12 @@ def plan_mirror(
         if checkpoint:
             known = _kept_ids(Folder(checkpoint))
             for topic, found in cluster.topic_ids.items():
-                check_topic(topic, found, known, copying.MADE_ANEW)
+                check_topic(topic, found, known, copy.MADE_ANEW)
         starts = _starts(cluster, options, keys, checkpoint)
         ends = cluster.latest(keys)
         source_id = cluster.consumer.list_topics(timeout=METADATA_S).cluster_id
     names = sorted({topic for topic, _ in keys})
-    targets = {name: copying.target_name(to, name) for name in names}
+    targets = {name: copy.target_name(to, name) for name in names}
     with admitted(Consumer(_asking(sink.producer))) as other:
         described = other.list_topics(timeout=METADATA_S)
     same = source_id is not None and source_id == described.cluster_id
@@ -337,7 +337,7 @@ def plan_mirror(
     wrong = [each for each in routes if each.target_partitions < each.partitions]
     if wrong:
         raise PipelineError(
-            "; ".join(copying.lacking(each.target, each.target_partitions, each.partitions) for each in wrong)
+            "; ".join(copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong)
         )
     return routes
 

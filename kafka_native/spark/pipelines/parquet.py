@@ -38,7 +38,7 @@ SCHEMA: Final = pa.schema(
 COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "gzip", "none")
 _DAY_US: Final = 86_400_000_000
 _EPOCH: Final = datetime.date(1970, 1, 1)
-_MOST_DAYS: Final = 16
+_DAYS_MAX: Final = 16
 """Files that a task has open at most: records whose timestamps are all over the calendar must not use up the memory."""
 
 
@@ -133,7 +133,7 @@ class RangeWriter:
         self._days.clear()
 
     def _open(self, date: str) -> _DayWriter:
-        while len(self._days) >= _MOST_DAYS:
+        while len(self._days) >= _DAYS_MAX:
             self._end(next(iter(self._days)))
         folder = partition_folder(self._topic, date)
         return _DayWriter(self._lake, self._staging, folder, self._tag, self._settings)

@@ -1,6 +1,6 @@
 """Profiles topics: sizes, keys, throughput, compression, lag; as figures (JSON) and as a report (`profile_report`).
 
-Tasks measure ranges of offsets (`measuring`); the driver brings the results together. Nothing is written to Kafka.
+Tasks measure ranges of offsets (`measurements`); the driver brings the results together. Nothing is written to Kafka.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from kafka_native import Consumer, TopicPartition
 from kafka_native.cleaning import escaped_data
 from kafka_native.spark.offsets import Key, OffsetReader
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.measuring import PARTS, Measured, Sizes, measure_task, width_of
-from kafka_native.spark.pipelines.session import PipelineError, Tally, Work, cause_of, map_ranges, topic_options, watch
+from kafka_native.spark.pipelines.measurements import PARTS, Measured, Sizes, measure_task, width_of
+from kafka_native.spark.pipelines.session import (
+    PipelineError,
+    Work,
+    WorkCounter,
+    cause_of,
+    map_ranges,
+    topic_options,
+    watch,
+)
 from kafka_native.spark.pipelines.snapshot import PartitionRange, settled_options
 
 if TYPE_CHECKING:
@@ -133,12 +141,12 @@ def _measure(
     if not busy:
         return found
     options = settled_options(config, busy, minPartitions=min_partitions)
-    tally = Tally(session)
+    counter = WorkCounter(session)
     total = sum(each.end - each.start for each in busy)
     try:
-        with watch(lambda: tally.work(total=total), show):
+        with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
-            results = map_ranges(frame, partial(measure_task, SourceOptions.parse(options)), tally)
+            results = map_ranges(frame, partial(measure_task, SourceOptions.parse(options)), counter)
     except Exception as error:
         raise PipelineError(f"the profile has failed: {cause_of(error)}") from error
     for result in results:

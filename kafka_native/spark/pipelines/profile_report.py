@@ -14,10 +14,10 @@ from kafka_native.spark.pipelines.profile import PartitionProfile, Profile, Topi
 __all__ = ["html_of"]
 
 BLUE, ORANGE = "#2f6f9f", "#e08a3c"
-MOST_BARS: Final = 60
-MOST_POINTS: Final = 300
-MOST_ROWS: Final = 500
-MOST_KEY_CHARACTERS: Final = 80
+BARS_MAX: Final = 60
+POINTS_MAX: Final = 300
+ROWS_MAX: Final = 500
+KEY_MAX_CHARACTERS: Final = 80
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SIZED: Final = ("value", "key", "headers", "record")
 
@@ -91,7 +91,7 @@ def _sizes(found: TopicProfile) -> str:
 def _histogram(axes: Any, histogram: Sequence[Sequence[int]]) -> None:
     """Records by size; neighbouring sizes share a bar where there are many."""
     low, high = histogram[0][0], histogram[-1][0] + histogram[-1][1]
-    step = max(1, -(-(high - low) // MOST_BARS))
+    step = max(1, -(-(high - low) // BARS_MAX))
     wide = high > 50 * max(1, low) and high > 4096
     bars: dict[float, int] = {}
     for size, _, count in histogram:
@@ -111,7 +111,7 @@ def _throughput(found: TopicProfile) -> str:
     if not buckets:
         return '<h3>Throughput</h3><p class="note">No record has a timestamp.</p>'
     width = times["width_ms"]
-    while (buckets[-1][0] - buckets[0][0]) // width >= MOST_POINTS:
+    while (buckets[-1][0] - buckets[0][0]) // width >= POINTS_MAX:
         width *= 2
     points: dict[int, list[int]] = {}
     for start, records, size in buckets:
@@ -159,7 +159,7 @@ def _keys(found: TopicProfile) -> str:
 
 
 def _key(text: str) -> str:
-    return text if len(text) <= MOST_KEY_CHARACTERS else text[:MOST_KEY_CHARACTERS] + " ..."
+    return text if len(text) <= KEY_MAX_CHARACTERS else text[:KEY_MAX_CHARACTERS] + " ..."
 
 
 def _compression(found: TopicProfile) -> str:
@@ -181,7 +181,7 @@ def _compression(found: TopicProfile) -> str:
 def _partitions(partitions: Sequence[PartitionProfile]) -> str:
     groups = sorted({group for each in partitions for group in each["lag"]})
     rows = []
-    for each in partitions[:MOST_ROWS]:
+    for each in partitions[:ROWS_MAX]:
         lags = [_number(each["lag"][group]) for group in groups]
         rows.append(
             (
@@ -199,7 +199,7 @@ def _partitions(partitions: Sequence[PartitionProfile]) -> str:
         )
     heads = ("partition", "from offset", "to", "records", "bytes", "no key", "no value", "first", "last",
              *(f"lag of {group}" for group in groups))  # fmt: skip
-    left = len(partitions) - MOST_ROWS
+    left = len(partitions) - ROWS_MAX
     more = _note(f"{left:,} more partitions are in the JSON.") if left > 0 else ""
     records = [each["records"] for each in partitions]
     chart = ""

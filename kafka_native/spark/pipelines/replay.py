@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import KafkaException, Producer
-from kafka_native.spark.keeping import admitted
+from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
-from kafka_native.spark.pipelines.producing import METADATA_S, Pace, partition_count, without_negative_timestamps
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     SessionOpener,
-    Tally,
     Work,
+    WorkCounter,
     cause_of,
     map_numbers,
     open_session,
     watch,
 )
+from kafka_native.spark.pipelines.target import METADATA_S, Pace, partition_count, without_negative_timestamps
 from kafka_native.spark.producers import lent, patience_s
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ CHUNK_ROWS: Final = 10_000
 """Rows that are handed to the producer at a time; with a rate, fewer."""
 _RECORD_S: Final = 1.0
 """How often a task writes down how far it is."""
-_LOOK_S: Final = 0.5
+_CHECK_INTERVAL_S: Final = 0.5
 _NOTES: Final = "replay.json"
 
 
@@ -191,7 +191,7 @@ class _Sending:
     def finish(self) -> None:
         """Waits until everything is acknowledged, and writes that down."""
         deadline = time.monotonic() + self._limit_s
-        while self._producer.flush(_LOOK_S) and not self._failed:
+        while self._producer.flush(_CHECK_INTERVAL_S) and not self._failed:
             self._settle()
             if time.monotonic() > deadline:
                 raise PipelineError(f"{self._lane.name}: no acknowledgement came for {self._limit_s:g} s")
@@ -351,11 +351,11 @@ def replay(
             at_once = min(len(left), spark.sparkContext.defaultParallelism)
             share = None if rate is None else rate / at_once
             task = ReplayTask(folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share)
-            tally = Tally(spark)
+            counter = WorkCounter(spark)
             total = sum(each.rows for each in left)
             try:
-                with watch(lambda: tally.work(total=total), on_progress):
-                    found = map_numbers(spark, len(left), task, tally)
+                with watch(lambda: counter.work(total=total), on_progress):
+                    found = map_numbers(spark, len(left), task, counter)
             except Exception as error:
                 raise PipelineError(cause_of(error)) from error
         result.records = sum(each["records"] for each in found)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from kafka_native.spark.planning import OffsetRange
+    from kafka_native.spark.ranges import OffsetRange
 
 __all__ = [
     "PipelineError",
     "SessionOpener",
-    "Tally",
     "Work",
+    "WorkCounter",
     "cause_of",
     "check_topic",
     "map_numbers",
@@ -46,8 +46,8 @@ SessionOpener: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
 RESULT_SCHEMA: Final = "result string"
 """What a task hands to the driver: one line of JSON for each range."""
 
-_LOOK_S: Final = 0.25
-_STOP_LOOK_S: Final = 0.5
+_CHECK_INTERVAL_S: Final = 0.25
+_STOP_CHECK_INTERVAL_S: Final = 0.5
 _STARTS: Final = 5
 _TOO_SLOW: Final = "Python worker failed to connect back"
 _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
@@ -171,7 +171,7 @@ def topic_options(config: Mapping[str, str], topics: Sequence[str], pattern: str
     return range_options(config, {**named, **own})
 
 
-class Tally:
+class WorkCounter:
     """Counts records and bytes in tasks; the driver sees the sum of the tasks that have ended.
 
     :param session: The session whose tasks count.
@@ -193,20 +193,20 @@ class Tally:
 
 
 def map_ranges(
-    frame: DataFrame, task: Callable[[OffsetRange], Mapping[str, Any]], tally: Tally | None = None
+    frame: DataFrame, task: Callable[[OffsetRange], Mapping[str, Any]], counter: WorkCounter | None = None
 ) -> list[dict[str, Any]]:
     """Runs a task for each row of a frame of ranges, and waits for all of them.
 
     :param frame: Of ``rows=ranges``: Spark makes one task of each row.
     :param task: Called with the range, in a Python worker of an executor; it must be possible to pickle it. What it
         returns must be fit for JSON; ``records`` and ``bytes`` in it are counted.
-    :param tally: Counts them.
+    :param counter: Counts them.
     :return: What the tasks returned, of the attempts that succeeded, in no particular order.
     """
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _result_batch(_counted(task(each), tally) for each in ranges_in(batch))
+            yield _result_batch(_counted(task(each), counter) for each in ranges_in(batch))
         _settle()
 
     rows = frame.mapInArrow(work, RESULT_SCHEMA).collect()
@@ -214,13 +214,13 @@ def map_ranges(
 
 
 def map_numbers(
-    session: SparkSession, count: int, task: Callable[[int], Mapping[str, Any]], tally: Tally | None = None
+    session: SparkSession, count: int, task: Callable[[int], Mapping[str, Any]], counter: WorkCounter | None = None
 ) -> list[dict[str, Any]]:
     """Runs ``task(0)``, ``task(1)``, ... as tasks of their own, and waits for all of them; else like `map_ranges`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _result_batch(_counted(task(each), tally) for each in batch.column(0).to_pylist())
+            yield _result_batch(_counted(task(each), counter) for each in batch.column(0).to_pylist())
         _settle()
 
     rows = session.range(0, count, 1, count).mapInArrow(work, RESULT_SCHEMA).collect()
@@ -228,14 +228,14 @@ def map_numbers(
 
 
 def _settle() -> None:
-    from kafka_native.spark.keeping import settle
+    from kafka_native.spark.client_pool import settle
 
     settle()
 
 
 def ranges_in(batch: pa.RecordBatch) -> list[OffsetRange]:
     """The ranges that a batch of ``rows=ranges`` names."""
-    from kafka_native.spark.planning import OffsetRange
+    from kafka_native.spark.ranges import OffsetRange
 
     return [
         OffsetRange(
@@ -250,9 +250,9 @@ def ranges_in(batch: pa.RecordBatch) -> list[OffsetRange]:
     ]
 
 
-def _counted(result: Mapping[str, Any], tally: Tally | None) -> Mapping[str, Any]:
-    if tally is not None:
-        tally.add(int(result.get("records", 0)), int(result.get("bytes", 0)))
+def _counted(result: Mapping[str, Any], counter: WorkCounter | None) -> Mapping[str, Any]:
+    if counter is not None:
+        counter.add(int(result.get("records", 0)), int(result.get("bytes", 0)))
     return result
 
 
@@ -280,7 +280,7 @@ def run_query(
     for attempt in range(_STARTS):
         query = start()
         try:
-            while not query.awaitTermination(_STOP_LOOK_S) and not stop():  # type: ignore[arg-type]
+            while not query.awaitTermination(_STOP_CHECK_INTERVAL_S) and not stop():  # type: ignore[arg-type]
                 pass
             end(query)
             return
@@ -292,7 +292,7 @@ def run_query(
 
 
 @contextmanager
-def watch(tally: Callable[[], Work], show: Callable[[Work], None] | None) -> Iterator[None]:
+def watch(counter: Callable[[], Work], show: Callable[[Work], None] | None) -> Iterator[None]:
     """Shows how far the work is, several times a second, on a thread of its own, and once more at the end."""
     if show is None:
         yield
@@ -302,8 +302,8 @@ def watch(tally: Callable[[], Work], show: Callable[[Work], None] | None) -> Ite
 
     def look() -> None:
         try:
-            while not ended.wait(_LOOK_S):
-                show(tally())
+            while not ended.wait(_CHECK_INTERVAL_S):
+                show(counter())
         except BaseException as error:
             failed.append(error)
 
@@ -316,7 +316,7 @@ def watch(tally: Callable[[], Work], show: Callable[[Work], None] | None) -> Ite
         thread.join(timeout=10)
     if failed:
         raise failed[0]
-    show(tally())
+    show(counter())
 
 
 def cause_of(error: BaseException) -> str:

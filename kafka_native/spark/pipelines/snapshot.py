@@ -24,8 +24,8 @@ from kafka_native.spark.pipelines import latest
 from kafka_native.spark.pipelines.folder import Folder, checked_topic, loaded
 from kafka_native.spark.pipelines.session import (
     PipelineError,
-    Tally,
     Work,
+    WorkCounter,
     cause_of,
     map_ranges,
     range_options,
@@ -191,14 +191,14 @@ def _make(
     busy = [each for each in made.partitions if each.end > each.start]
     if not busy:
         return
-    tally = Tally(session)
+    counter = WorkCounter(session)
     total = sum(each.end - each.start for each in busy)
     options = settled_options(config, busy, minPartitions=min_partitions)
     source = SourceOptions.parse(options)
     try:
-        with watch(lambda: tally.work(total=total), show):
+        with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
-            results = map_ranges(frame, partial(latest.part_task, source, form, unfinished), tally)
+            results = map_ranges(frame, partial(latest.part_task, source, form, unfinished), counter)
         path = Folder(made.output).root
         parts: dict[Key, list[str]] = {
             (each.topic, each.partition): [file_of(path, each.topic, each.partition)] if each.updates else []

@@ -38,11 +38,11 @@ PIECE_SCHEMA: Final = pa.schema(
 
 COMPACT_AFTER: Final = 64
 """So many files are made one."""
-MOST_PIECES: Final = 1000
+PIECES_MAX: Final = 1000
 """So many pieces of one partition a batch may have; with more of them, translation gets coarser."""
-MOST_KEPT: Final = 32_000
+KEPT_MAX: Final = 32_000
 """So many pieces of a partition are kept for good as they are, and as many for all that was before them."""
-MOST_TRIES: Final = 5
+TRIES_MAX: Final = 5
 _NAME: Final = re.compile(r"(batch|through)-([0-9]{20})\.parquet")
 
 Key = tuple[str, int]
@@ -144,7 +144,7 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
     return found
 
 
-def thinned(pieces: list[Piece], most: int = MOST_PIECES) -> list[Piece]:
+def thinned(pieces: list[Piece], most: int = PIECES_MAX) -> list[Piece]:
     """At most so many pieces of one partition: neighbours become one that isn't exact."""
     while len(pieces) > most:
         pairs = [pieces[at : at + 2] for at in range(0, len(pieces), 2)]
@@ -154,7 +154,7 @@ def thinned(pieces: list[Piece], most: int = MOST_PIECES) -> list[Piece]:
 
 def _aged(pieces: list[Piece]) -> list[Piece]:
     """What is kept of a partition for good: the newest pieces as they are, the oldest coarser where there are many."""
-    return [*thinned(pieces[:-MOST_KEPT], MOST_KEPT), *pieces[-MOST_KEPT:]]
+    return [*thinned(pieces[:-KEPT_MAX], KEPT_MAX), *pieces[-KEPT_MAX:]]
 
 
 def _spanning(first: Piece, last: Piece, exact: bool) -> Piece:
@@ -233,7 +233,7 @@ class Translations:
 
         :raises OSError: The folder can't be read.
         """
-        for tries_left in reversed(range(MOST_TRIES)):
+        for tries_left in reversed(range(TRIES_MAX)):
             found: dict[Key, list[Piece]] = {}
             try:
                 for name in self._names():

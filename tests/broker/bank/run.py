@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ACCOUNTS = 50
 PARTITIONS = 4
 STEP_S = 0.05
-BYTES_MOST = 30_000
+BYTES_MAX = 30_000
 """That a connection carries before it is cut, in the middle of whatever is on its way."""
 WELL_S = 400.0
 END_S = 60.0
@@ -54,7 +54,7 @@ class Rig(NamedTuple):
 @contextmanager
 def rig(seed: int) -> Iterator[Rig]:
     """Up, until the block ends."""
-    fates = Chaos(seed, bytes_most=BYTES_MOST, answer_bytes_most=BYTES_MOST)
+    fates = Chaos(seed, bytes_max=BYTES_MAX, answer_bytes_max=BYTES_MAX)
     with ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(None, fates)) for _ in range(3)]
         told = [proxy.port for proxy in proxies]
@@ -145,10 +145,10 @@ class Process:
                 cwd=ROOT,
                 text=True,
             )
-        self._tell(settings.text())
+        self._report(settings.text())
         self.resume_at: float | None = None
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
@@ -166,7 +166,7 @@ class Process:
         self.resume_at = None
 
     def leave(self) -> None:
-        self._tell("leave")
+        self._report("leave")
 
     def code(self) -> int | None:
         """How it has ended; None: not yet."""

@@ -32,7 +32,7 @@ from tests.waiting import wait_for
 
 SLOTS = 6
 PARTITIONS = (6, 3)  # of the two topics, at first
-MOST_PARTITIONS = 16
+PARTITIONS_MAX = 16
 ROUND_S = 25.0
 FAULT_EVERY_S = (0.3, 2.5)
 AWAY_S = (0.5, 4.0)
@@ -371,7 +371,7 @@ class Run:
     def _fault_partitions(self) -> bool:
         topic = self._random.choice(self._topics)
         count = self._counts[topic] + self._random.randint(1, 2)
-        if count > MOST_PARTITIONS or self._cluster_busy():
+        if count > PARTITIONS_MAX or self._cluster_busy():
             return False
 
         def work() -> None:

@@ -38,7 +38,7 @@ WORKER, JVM = "worker", "jvm"
 """Who is killed: the Python process that makes the request, or the JVM, driver or executor, that it belongs to."""
 NEWEST_TRANSACTIONS = 2
 END_S = 600.0
-LOOK_S = 0.2
+CHECK_INTERVAL_S = 0.2
 
 
 @dataclass
@@ -194,11 +194,11 @@ class Run:
                 if time.monotonic() - began > (self._options.seconds if self._killer.count else END_S):
                     break  # a machine that is busy may take minutes until the first row is written
                 self._keep_going(bootstrap)
-                for _ in range(max(1, int(self._options.rate * LOOK_S))):
+                for _ in range(max(1, int(self._options.rate * CHECK_INTERVAL_S))):
                     producer.produce(self._source, str(self._fed), partition=self._fed % 2)
                     self._fed += 1
                 producer.poll(0)
-                time.sleep(LOOK_S)
+                time.sleep(CHECK_INTERVAL_S)
             assert producer.flush(60) == 0
         assert self._killer.count, f"nobody could be killed in {END_S:.0f} s; {self._last_words()}"
         self._killer.well()

@@ -1,0 +1,262 @@
+"""The consumer behind ``kafka-native consume``: where each partition begins and ends, and what of it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafka_native import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from kafka_native.cli.errors import Failed, line_of, no_partition
+from kafka_native.cli.offset_bounds import OffsetBound
+from kafka_native.errors import is_retriable
+
+if TYPE_CHECKING:
+    from kafka_native.cli.column_files import ColumnFile
+
+BATCH = 10_000
+"""Messages taken, written and stored together at most."""
+COLUMN_BATCH = 100_000
+WAIT_S = 1.0
+"""How long one wait for messages lasts; they end it, and so does Ctrl+C."""
+PASSING = (KafkaError._MAX_POLL_EXCEEDED, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+"""Errors that the consumer gets over by itself; so are those that a broker says to be retriable."""
+
+Key = tuple[str, int]
+
+
+class Reader:
+    """Takes messages until every partition is at its end, if it has one."""
+
+    def __init__(self, consumer: Consumer, *, exits: bool, keeps_going: bool, stores: bool, timeout_s: float) -> None:
+        """Nothing is read before `assign` or `subscribe`.
+
+        :param exits: The end of a partition is where its log ends by then (``-e``).
+        :param keeps_going: Errors of partitions are remarks (``-E``).
+        :param stores: What has been written is stored, to be committed.
+        """
+        self.remark: Callable[[str], None] = lambda _text: None
+        """Told of ends that are reached."""
+        self.warn: Callable[[str], None] = lambda _text: None
+        """Told of errors that pass."""
+        self._consumer = consumer
+        self._exits = exits
+        self._keeps_going = keeps_going
+        self._stores = stores
+        self._timeout_s = timeout_s
+        self._stops: dict[Key, int] = {}
+        self._wanted: set[Key] | None = None
+        self._done: set[Key] = set()
+        self._next: dict[Key, int] = {}
+        self._stopped = False
+
+    # --- where ---
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Reads in a group."""
+        self._consumer.subscribe(topics)
+
+    def assign(self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None) -> None:
+        """Reads these partitions of a topic, all of it if there are none, from one place to the other.
+
+        :raises Failed: There is no such topic, partition or offset.
+        """
+        found = self._consumer.list_topics(topic, self._timeout_s).topics[topic]
+        if found.error is not None:
+            raise Failed(f"topic {topic}: {found.error.str()}")
+        numbers = sorted(set(partitions)) or sorted(found.partitions)
+        missing = [number for number in numbers if number not in found.partitions]
+        if missing:
+            raise no_partition(topic, missing[0], len(found.partitions))
+        marks = self._watermarks(topic, numbers) if end is not None or begin.kind in ("offset", "tail") else {}
+        starts = self._resolved(topic, numbers, begin, marks)
+        for number in numbers:
+            if begin.kind == "offset":
+                starts[number] = self._in_log(topic, number, begin.number, marks[number])
+            elif end is not None and begin.kind == "beginning":
+                starts[number] = marks[number][0]
+        if end is not None:
+            stops = self._resolved(topic, numbers, end, marks)
+            self._stops = {(topic, number): stop for number, stop in stops.items()}
+        wanted = [number for number in numbers if not self._is_empty((topic, number), starts[number])]
+        self._wanted = {(topic, number) for number in wanted}
+        self._consumer.assign([TopicPartition(topic, number, starts[number]) for number in wanted])
+
+    def _is_empty(self, key: Key, start: int) -> bool:
+        return key in self._stops and 0 <= self._stops[key] <= max(start, 0)
+
+    def _watermarks(self, topic: str, numbers: list[int]) -> dict[int, tuple[int, int]]:
+        ask = self._consumer.get_watermark_offsets
+        return {number: ask(TopicPartition(topic, number), self._timeout_s) for number in numbers}
+
+    def _resolved(
+        self, topic: str, numbers: list[int], place: OffsetBound, marks: dict[int, tuple[int, int]]
+    ) -> dict[int, int]:
+        """Offsets of a place; those that the cluster finds by itself are its own numbers, below 0."""
+        if place.kind == "time":
+            asked = [TopicPartition(topic, number, place.number) for number in numbers]
+            times = {each.partition: each for each in self._consumer.offsets_for_times(asked, self._timeout_s)}
+            for each in times.values():
+                if each.error is not None:
+                    raise KafkaException(each.error)
+            # Nothing is as young: the end, as it is by now where that is known.
+            ends = {number: marks[number][1] if marks else OFFSET_END for number in numbers}
+            return {number: each.offset if each.offset >= 0 else ends[number] for number, each in times.items()}
+        if place.kind == "tail":
+            return {number: max(high - place.number, low) for number, (low, high) in marks.items()}
+        if place.kind == "end" and marks:
+            return {number: high for number, (_, high) in marks.items()}
+        if place.kind == "beginning" and marks:
+            return {number: low for number, (low, _) in marks.items()}
+        known = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END, "stored": OFFSET_STORED}
+        return dict.fromkeys(numbers, known.get(place.kind, place.number))
+
+    def _in_log(self, topic: str, number: int, offset: int, marks: tuple[int, int]) -> int:
+        low, high = marks
+        if offset > high:
+            raise Failed(f"offset {offset} of {topic} [{number}] is behind its end, {high}")
+        if offset < low:
+            self.warn(f"{topic} [{number}] begins at offset {low}")
+        return max(offset, low)
+
+    # --- messages ---
+
+    def batches(self, most: int | None) -> Iterator[list[Message]]:
+        """Messages, some at a time, as soon as there are any. Who asks for the next ones has written these.
+
+        :param most: So many in all; None: all.
+        :raises KafkaException: A partition has failed.
+        """
+        taken = 0
+        while not self._is_over(taken, most):
+            room = BATCH if most is None else min(BATCH, most - taken)
+            messages = self._consumer.consume(room, 0)
+            if not messages:
+                first = self._consumer.poll(WAIT_S)
+                if first is None:
+                    continue
+                messages = [first, *(self._consumer.consume(room - 1, 0) if room > 1 else ())]
+            good = [message for message in messages if message.error() is None]
+            others = (
+                [message for message in messages if message.error() is not None] if len(good) < len(messages) else []
+            )
+            if self._stops:
+                good = [message for message in good if self._is_before_stop(message)]
+            taken += len(good)
+            if good:
+                yield good
+            failures = [failure for message in others if (failure := self._noted(message)) is not None]
+            self._store(good)
+            for failure in failures:
+                self.failed(failure)
+
+    def write_columns(self, file: ColumnFile, columns: Mapping[str, str | None], most: int | None) -> None:
+        """Records as columns into a file, as `batches` has them as messages.
+
+        :raises KafkaException: A partition has failed.
+        :raises Failed: A record can't be in its column.
+        """
+        wanted = {**columns, **{name: None for name in ("partition", "offset") if self._stops and name not in columns}}
+        while not self._is_over(file.rows, most):
+            room = COLUMN_BATCH if most is None else min(COLUMN_BATCH, most - file.rows)
+            try:
+                batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted)
+            except KafkaException as failure:
+                self.failed(failure)
+                continue
+            except ValueError as error:
+                raise Failed(f"{error}; --columns takes it as binary") from error
+            written = file.write(batch, self._stops)
+            for key, position in batch.positions.items():
+                if position >= self._stops.get(key, position + 1):
+                    self._finish(key)
+            for end in batch.ends:
+                self.reached((end.topic, end.partition), end.offset)
+            if written:  # else the ends that were reached wait as well, for the rows before them
+                self.store(written)
+        self.store(file.flush())
+
+    def stop(self) -> None:
+        """Ends what is being read, behind what has been taken. A signal handler may call it."""
+        self._stopped = True
+        self._consumer.wakeup()
+
+    def _is_over(self, taken: int, most: int | None) -> bool:
+        if self._stopped:
+            return True
+        if most is not None and taken >= most:
+            return True
+        if self._wanted is not None:
+            return self._wanted <= self._done
+        if not self._exits or not self._done:
+            return False
+        assigned = {(each.topic, each.partition) for each in self._consumer.assignment()}
+        return bool(assigned) and assigned <= self._done
+
+    def _is_before_stop(self, message: Message) -> bool:
+        offset: Any = message.offset()
+        key: Any = (message.topic(), message.partition())
+        stop = self._stops[key]
+        if offset >= stop - 1:
+            self._finish(key)
+        return bool(offset < stop)
+
+    def _finish(self, key: Key) -> None:
+        if key not in self._done:
+            self._done.add(key)
+            self._consumer.pause([TopicPartition(*key)])
+
+    def _noted(self, message: Message) -> KafkaException | None:
+        """Takes note of the end of a partition; any other error is returned."""
+        error: KafkaError = message.error()
+        if error.code() != KafkaError._PARTITION_EOF:
+            return KafkaException(error)
+        key: Any = (message.topic(), message.partition())
+        self.reached(key, message.offset() or 0)
+        return None
+
+    def reached(self, key: Key, offset: int) -> None:
+        """The end of a partition's log, for now."""
+        if self._stores:
+            self._next[key] = offset  # behind what isn't handed out: markers of transactions
+        if key in self._done:
+            return
+        self.remark(f"reached the end of {key[0]} [{key[1]}] at offset {offset}")
+        if key in self._stops:
+            if self._exits or offset >= self._stops[key]:
+                self._finish(key)
+        elif self._exits:
+            self._done.add(key)
+
+    def failed(self, failure: KafkaException) -> None:
+        """An error of a partition or of the group: raised, unless it passes."""
+        error: KafkaError = failure.args[0]
+        if error.fatal() or not (self._keeps_going or error.code() in PASSING or is_retriable(error.code())):
+            raise failure
+        self.warn(line_of(failure))
+
+    def _store(self, messages: list[Message]) -> None:
+        if self._stores:
+            self.store({(m.topic(), m.partition()): (m.offset() or 0) + 1 for m in messages})  # type: ignore[misc]
+
+    def store(self, offsets: dict[Key, int]) -> None:
+        """What has been written, by the next offset of each partition: it is committed now and then, and at the end."""
+        if not self._stores:
+            return
+        self._next, ends = {}, self._next
+        wanted = {**offsets, **{key: offset for key, offset in ends.items() if offset > offsets.get(key, -1)}}
+        if not wanted:
+            return
+        try:
+            self._consumer.store_offsets(offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()])
+        except KafkaException as error:
+            # The partitions have gone to another member meanwhile, which reads this again.
+            self.warn(f"not committed: {line_of(error)}")

@@ -1,0 +1,407 @@
+"""Reads ranges of offsets, in the Python workers of the executors, with the consumers that these keep (`client_pool`).
+
+A range that is read while another one isn't finished, or after a fork, gets a consumer of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native._native.arrow_consuming import UnfitError
+from kafka_native._native.relaying import FetchedBatches, take_batches
+from kafka_native.arrow import ArrowBatch
+from kafka_native.spark.client_pool import Pool, admitted, settle
+from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.log import logger
+from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN
+from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
+from kafka_native.spark.ranges import OffsetRange
+
+BATCH_ROWS: Final = 10_000
+"""Rows of a batch at most, unless ``batchRows`` says otherwise."""
+_BATCH_BYTES: Final = 16 << 20
+"""About as many bytes a batch has at most; a single record may be larger."""
+_FIRST_ROWS: Final = 256
+"""Rows of a range's first batch: how large records are is not known before."""
+_WAIT_S: Final = 1.0
+_PASSING: Final = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
+)
+
+
+_ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    COLUMNS["headers"]: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+
+_ASKED: Final[Mapping[str, tuple[str, str]]] = {
+    "key": ("key", "binary"),
+    "value": ("value", "binary"),
+    "topic": ("topic", "string"),
+    "partition": ("partition", "int32"),
+    "offset": ("offset", "int64"),
+    "timestamp": ("timestamp", "timestamp[us]"),
+    "timestampType": ("timestamp_type", "int32"),
+    "headers": ("headers", "list"),
+}
+"""What `Consumer.consume_arrow` calls the columns, and the types of Spark's."""
+
+_WITHOUT: Final = {"timestamp": -1000, "timestampType": -1}
+"""What Spark's own connector shows of a record that has no timestamp: -1 ms, type -1.
+
+They become Arrow scalars where one is needed: making one imports pandas, which costs each process 0.3 s of CPU.
+"""
+
+
+def _released(consumer: Consumer) -> bool:
+    """Whether a consumer can go on with another range; it has none any more then."""
+    if consumer.fatal_error() is not None:
+        return False
+    consumer.unassign()
+    return True
+
+
+def _keeping_batches(config: Mapping[str, Any]) -> Consumer:
+    consumer = Consumer(config)
+    consumer._keep_batches()
+    return consumer
+
+
+def _close(consumer: Consumer, _timeout_s: float) -> None:
+    consumer.close()
+
+
+_consumers: Final = Pool(lambda config: admitted(Consumer(config)), _released, _close)
+_batch_consumers: Final = Pool(lambda config: admitted(_keeping_batches(config)), _released, _close)
+
+
+def close_idle() -> None:
+    """Closes the consumers that no range is read with."""
+    _consumers.close_idle()
+    _batch_consumers.close_idle()
+
+
+def arrow_schema(columns: Iterable[str]) -> pa.Schema:
+    """The Arrow schema of some of the source's columns, exactly as PySpark wants it."""
+    return pa.schema([(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns])
+
+
+def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """What a task of a source hands to Spark: the records of its range, or the range itself (``rows=ranges``)."""
+    if options.rows == "records":
+        yield from read_range(options, range_, options.columns)
+    else:
+        schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
+        row: list[Any] = [range_.topic, range_.partition, range_.start, range_.end]
+        row += [range_.topic_id or None, range_.lost or None]
+        arrays = [pa.array([each], field.type) for each, field in zip(row, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    settle()
+
+
+def read_range(
+    options: SourceOptions,
+    range_: OffsetRange,
+    columns: Sequence[str] | None = None,
+    on_skip: OnSkip = lambda start, end, reason: None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of one range, in order, in batches of Arrow columns.
+
+    It ends by position, not by count: compacted topics and transactions leave offsets without a record.
+
+    :param options: What the source was told; ``failOnDataLoss`` and ``kafkaConsumer.pollTimeoutMs`` act here.
+    :param range_: What to read.
+    :param columns: Names out of `COLUMNS`; None: those of the options.
+    :param on_skip: Told of offsets that can't be read and are left out (``failOnDataLoss=false``).
+    :raises DataLossError: Records of the range are gone (``failOnDataLoss=true``).
+    :raises TimeoutError: No record came for ``kafkaConsumer.pollTimeoutMs``.
+    :raises KafkaException: The topic can't be read; no broker lets the consumer in.
+    """
+    if range_.size <= 0:
+        return
+    if range_.lost:
+        on_skip(range_.start, range_.end, range_.lost)
+        return
+    with _consumers.lent(options.consumer) as consumer:
+        try:
+            yield from _RowReading(consumer, options, range_, columns or options.columns, on_skip)
+        except GeneratorExit:
+            return  # nobody wants the rest, as with LIMIT: the consumer is kept
+
+
+def read_batches(
+    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
+) -> Iterator[tuple[int, FetchedBatches]]:
+    """The record batches of one range as they are fetched, in order, each time those of one fetch.
+
+    What is before the offset that comes with them, or behind the range, isn't part of it. For the rest as `read_range`.
+    """
+    if range_.size <= 0:
+        return
+    if range_.lost:
+        on_skip(range_.start, range_.end, range_.lost)
+        return
+    with _batch_consumers.lent(options.consumer) as consumer:
+        yield from _BatchReading(consumer, options, range_, on_skip)
+
+
+# --- one range ---
+
+
+class _Taken(Protocol):
+    """What a call of a consumer has seen."""
+
+    @property
+    def positions(self) -> Mapping[tuple[str, int], int]: ...
+
+
+T = TypeVar("T", bound=_Taken)
+OnSkip = Callable[[int, int, str], object]
+"""Told of offsets that are left out: the first of them, the one after the last, and why."""
+
+
+class _Reading(ABC, Generic[T]):
+    """Goes through one range, by position; subclasses say what is taken of it."""
+
+    def __init__(self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, on_skip: OnSkip) -> None:
+        self._consumer = consumer
+        self._options = options
+        self._range = range_
+        self._on_skip = on_skip
+        self._topic_id = range_.topic_id
+        self._position = range_.start
+        self._trouble: KafkaError | None = None
+        self._missing: tuple[KafkaError, float] | None = None  # the topic doesn't exist, since when
+
+    @abstractmethod
+    def _take(self) -> T:
+        """What comes within a moment; raises what `Consumer.consume_arrow` raises."""
+
+    @abstractmethod
+    def _ends_in(self, taken: T) -> Iterable[tuple[str, int, int | None]]:
+        """The ends of partitions that it has met: topic, partition and offset."""
+
+    def steps(self) -> Iterator[tuple[int, T]]:
+        """Something taken, and the offset from which on its records count; there needn't be one."""
+        self._start_at(self._position)
+        waited_since = time.monotonic()
+        while self._position < self._range.end:
+            before = self._position
+            try:
+                taken = self._take()
+            except KafkaException as error:
+                self._on_error(error.args[0])
+            else:
+                if self._range.key not in taken.positions or self._is_right_topic():
+                    self._position = max(before, taken.positions.get(self._range.key, before))
+                    yield before, taken
+                    for topic, partition, offset in self._ends_in(taken):
+                        if (topic, partition) == self._range.key:
+                            self._on_end(offset)
+            if self._position > before:
+                waited_since = time.monotonic()
+                self._missing = None
+            elif self._missing is not None and time.monotonic() - self._missing[1] >= self._options.propagation_s:
+                self._check_missing(self._missing[0])
+            elif time.monotonic() - waited_since >= self._options.poll_timeout_s:
+                self._time_out()
+
+    def _is_right_topic(self) -> bool:
+        """Whether what was taken is of the topic that the range is of, and not of one made anew under the same name.
+
+        A range without an id is of the topic that it has its first records from.
+        """
+        known = self._consumer._client.topic_id(self._range.topic)
+        self._topic_id = self._topic_id or known
+        if known in ("", self._topic_id):
+            return True
+        if not self._is_lost():
+            self._start_at(self._position)  # the consumer has heard by now of the one that the range is of
+        return False
+
+    def _is_lost(self) -> bool:
+        """Whether the topic of the range is no more, though there is one of its name; then the range is lost.
+
+        Brokers that are behind say something else than others: that it is there counts if nobody contradicts.
+        """
+        for attempt in range(self._options.fetch_retries + 1):
+            if attempt:
+                time.sleep(self._options.retry_interval_s)
+            described = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s)
+            found = described.topics.get(self._range.topic)
+            if found is not None and "" not in (found._id, self._topic_id) and found._id != self._topic_id:
+                self._lose(self._range.end, "the topic was deleted and made anew")
+                return True
+        return False
+
+    def _start_at(self, offset: int) -> None:
+        self._position = offset
+        self._consumer.assign([TopicPartition(self._range.topic, self._range.partition, offset)])
+
+    def _on_error(self, error: KafkaError) -> None:
+        code = error.code()
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            self._on_out_of_range()
+        elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            self._missing = self._missing or (error, time.monotonic())  # a broker may not know it yet
+        elif code in UNKNOWN:
+            self._lose_all(error)
+        elif error.fatal() or not (code in _PASSING or error.retriable()):
+            raise KafkaException(KafkaError(code, f"reading {self._range} at {self._position}: {error.str()}"))
+        else:
+            self._trouble = error  # the client tries again; the time limit tells when it has been too long
+
+    def _check_missing(self, error: KafkaError) -> None:
+        """The topic was missing for as long as a new one may be: it is gone if the brokers still say so."""
+        self._missing = None
+        topics = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s).topics
+        found = topics.get(self._range.topic)
+        if found is None or found.error is not None or self._range.partition not in found.partitions:
+            self._lose_all(error)
+        else:
+            self._start_at(self._position)
+
+    def _lose_all(self, error: KafkaError) -> None:
+        self._lose(self._range.end, f"the topic or partition doesn't exist any more ({error.str()})")
+
+    def _on_end(self, offset: int | None) -> None:
+        """The partition ends here for now. Behind the last records of a range there may be none with a record."""
+        if offset is None or offset < self._position:
+            return
+        self._position = offset
+        if offset < self._range.end:
+            self._doubt()
+
+    def _on_out_of_range(self) -> None:
+        known = self._consumer._client.topic_id(self._range.topic)
+        if known not in ("", self._topic_id) and self._topic_id and self._is_lost():
+            return
+        first = self._ask(EARLIEST)
+        if first > self._position:
+            lost = min(first, self._range.end)
+            self._lose(lost, f"the partition begins at offset {first} by now")
+        else:
+            self._doubt()
+            if self._position < self._range.end:
+                self._start_at(self._position)
+
+    def _doubt(self) -> None:
+        """The partition seems to end before the range does; a new leader may need a moment to know the real end."""
+        for attempt in range(self._options.fetch_retries + 1):
+            if attempt:
+                time.sleep(self._options.retry_interval_s)
+            end = self._ask(LATEST)
+            if end >= self._range.end:
+                return
+        self._lose(
+            self._range.end,
+            f"the partition ends at offset {end}: it was cut off, or the topic was deleted and made anew",
+        )
+
+    def _lose(self, until: int, why: str) -> None:
+        """What was to be read is gone up to an offset."""
+        where = f"{self._range.topic} [{self._range.partition}]"
+        text = f"offsets {self._position} to {until} of {where} can't be read: {why}"
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{text}. Write failOnDataLoss=false to go on without them")
+        logger.warning("%s; going on without them (failOnDataLoss=false)", text)
+        self._on_skip(self._position, until, why)
+        if until < self._range.end:
+            self._start_at(until)
+        else:
+            self._position = self._range.end
+
+    def _ask(self, when: int) -> int:
+        wanted = [TopicPartition(self._range.topic, self._range.partition, when)]
+        [found] = self._consumer.offsets_for_times(wanted, self._options.api_timeout_s)
+        return found.offset
+
+    def _time_out(self) -> None:
+        trouble = "" if self._trouble is None else f"; last error: {self._trouble.str()}"
+        raise TimeoutError(
+            f"no record of {self._range} came for {self._options.poll_timeout_s:g} s at offset {self._position}"
+            f"{trouble}. See kafkaConsumer.pollTimeoutMs"
+        )
+
+
+class _BatchReading(_Reading[FetchedBatches]):
+    """As record batches that aren't opened."""
+
+    def __iter__(self) -> Iterator[tuple[int, FetchedBatches]]:
+        return ((before, taken) for before, taken in self.steps() if taken)
+
+    def _take(self) -> FetchedBatches:
+        return take_batches(self._consumer, _WAIT_S)
+
+    def _ends_in(self, taken: FetchedBatches) -> Iterable[tuple[str, int, int | None]]:
+        return taken.ends
+
+
+class _RowReading(_Reading[ArrowBatch]):
+    """As Arrow columns."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        options: SourceOptions,
+        range_: OffsetRange,
+        columns: Sequence[str],
+        on_skip: OnSkip,
+    ) -> None:
+        super().__init__(consumer, options, range_, on_skip)
+        self._columns = tuple(columns)
+        self._schema = arrow_schema(columns)
+        # where to cut is seen by the offsets
+        asked = dict.fromkeys([*columns, "offset"])
+        self._asked = {_ASKED[name][0]: _ASKED[name][1] for name in asked}
+        self._rows_max = options.batch_rows or BATCH_ROWS
+        self._rows = min(_FIRST_ROWS, self._rows_max)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for before, taken in self.steps():
+            if taken.num_rows and (found := self._cut(pa.record_batch(taken), before)).num_rows:
+                yield found
+
+    def _take(self) -> ArrowBatch:
+        # no more than are wanted: it waits for as many, or for the end of the partition
+        most = min(self._rows, self._range.end - self._position)
+        try:
+            taken = self._consumer.consume_arrow(most, _WAIT_S, columns=self._asked)
+        except UnfitError as error:  # another type, which it advises to ask for, Spark doesn't have
+            raise ValueError(f"{error.problem}; select other columns, or read from the next offset on") from None
+        if taken.num_rows:
+            self._rows = min(self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes)))
+        return taken
+
+    def _ends_in(self, taken: ArrowBatch) -> Iterable[tuple[str, int, int | None]]:
+        return ((end.topic, end.partition, end.offset) for end in taken.ends)
+
+    def _cut(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The rows that the range has, as the columns that Spark wants."""
+        offsets = batch.column(batch.schema.get_field_index("offset"))
+        if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
+            wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
+            batch = batch.filter(wanted)
+        arrays = [_as_spark_has_it(batch, name) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _as_spark_has_it(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """One of Spark's columns, out of what `Consumer.consume_arrow` has given."""
+    array = batch.column(batch.schema.get_field_index(_ASKED[name][0]))
+    if name == "headers":
+        return array.cast(_ARROW_TYPES[COLUMNS["headers"]])  # their keys may be null to Spark
+    if array.null_count and name in _WITHOUT:
+        return array.fill_null(_WITHOUT[name])
+    return array

@@ -1,0 +1,125 @@
+/* Helping threads: every task once, several owners at a time, and an end. */
+#include <stdlib.h>
+#include <unistd.h>
+#include "check.h"
+#include "engine/worker_pool.h"
+
+enum { TASKS = 5, ROUNDS = 300, OWNERS = 3 };
+
+struct job {
+    struct kn_task task;
+    int times;          /* plain: `done` says that it may be read */
+    int by_owner;
+    pthread_t owner;
+    int sleep_us;
+};
+
+static struct kn_worker_pool workers;
+static atomic_int told;
+
+static void work(struct kn_task *task)
+{
+    struct job *job = KN_LIST_ENTRY(task, struct job, task);
+    job->times++;
+    job->by_owner = pthread_equal(pthread_self(), job->owner);
+    if (job->sleep_us) usleep((useconds_t)job->sleep_us);
+}
+
+static void tell(void *whom) { atomic_fetch_add((atomic_int *)whom, 1); }
+
+static struct job job_of(int sleep_us)
+{
+    return (struct job){.task = {.work = work, .notify = tell, .whom = &told}, .owner = pthread_self(), .sleep_us = sleep_us};
+}
+
+static void *owner_main(void *argument)
+{
+    struct job jobs[TASKS];
+    (void)argument;
+    for (int i = 0; i < TASKS; i++) jobs[i] = job_of(0);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < TASKS; i++) kn_worker_pool_begin(&workers, &jobs[i].task);
+        /* Every other round from the end on, where none has begun yet. */
+        for (int i = 0; i < TASKS; i++) kn_worker_pool_finish(&workers, &jobs[round % 2 ? TASKS - 1 - i : i].task);
+        for (int i = 0; i < TASKS; i++) CHECK_EQ(jobs[i].times, round + 1);
+    }
+    return NULL;
+}
+
+static void test_each_task_is_done_once_whoever_owns_others(void)
+{
+    pthread_t threads[OWNERS];
+    kn_worker_pool_init(&workers, 2);
+    for (int i = 0; i < OWNERS; i++) CHECK_EQ(pthread_create(&threads[i], NULL, owner_main, NULL), 0);
+    for (int i = 0; i < OWNERS; i++) pthread_join(threads[i], NULL);
+    CHECK_EQ(workers.started, 2);
+    kn_worker_pool_stop(&workers);
+    kn_worker_pool_deinit(&workers);
+}
+
+static void test_tasks_are_done_side_by_side_and_their_end_is_told(void)
+{
+    struct job jobs[TASKS];
+    atomic_store(&told, 0);
+    kn_worker_pool_init(&workers, KN_WORKERS_MAX + 9); /* more than there may be */
+    CHECK_EQ(workers.size, KN_WORKERS_MAX);
+    for (int i = 0; i < TASKS; i++) {
+        jobs[i] = job_of(50000);
+        kn_worker_pool_begin(&workers, &jobs[i].task);
+    }
+    CHECK_EQ(workers.started, TASKS); /* none waits for another */
+    for (int tries = 0; tries < 5000 && atomic_load(&told) < TASKS; tries++) usleep(1000);
+    CHECK_EQ(atomic_load(&told), TASKS);
+    for (int i = 0; i < TASKS; i++) {
+        CHECK(kn_task_is_done(&jobs[i].task));
+        CHECK_EQ(jobs[i].by_owner, 0);
+    }
+    kn_worker_pool_begin(&workers, &jobs[0].task); /* a worker is idle: no other is started */
+    kn_worker_pool_finish(&workers, &jobs[0].task);
+    CHECK_EQ(workers.started, TASKS);
+    kn_worker_pool_stop(&workers);
+    kn_worker_pool_deinit(&workers);
+}
+
+static void test_what_nobody_has_begun_is_done_by_who_wants_it_finished(void)
+{
+    struct job busy, job;
+    kn_worker_pool_init(&workers, 1);
+    busy = job_of(50000);
+    job = job_of(0);
+    kn_worker_pool_begin(&workers, &busy.task);
+    kn_worker_pool_begin(&workers, &job.task);
+    kn_worker_pool_finish(&workers, &job.task);
+    CHECK_EQ(job.times, 1);
+    kn_worker_pool_finish(&workers, &busy.task); /* waits */
+    CHECK_EQ(busy.times, 1);
+    kn_worker_pool_stop(&workers);
+    kn_worker_pool_deinit(&workers);
+}
+
+static void test_without_workers_it_is_done_at_once(void)
+{
+    struct job job = job_of(0);
+    struct kn_worker_pool none = {0};
+    atomic_store(&told, 0);
+    kn_worker_pool_begin(&none, &job.task);
+    CHECK(kn_task_is_done(&job.task));
+    kn_worker_pool_finish(&none, &job.task);
+    kn_worker_pool_init(&workers, 2);
+    kn_task_do_here(&job.task);
+    CHECK_EQ(job.times, 2);
+    CHECK_EQ(job.by_owner, 1);
+    CHECK_EQ(workers.started, 0);
+    CHECK_EQ(atomic_load(&told), 0); /* who did it knows */
+    kn_worker_pool_stop(&workers);
+    kn_worker_pool_deinit(&workers);
+}
+
+int main(void)
+{
+    RUN(test_each_task_is_done_once_whoever_owns_others);
+    RUN(test_tasks_are_done_side_by_side_and_their_end_is_told);
+    RUN(test_what_nobody_has_begun_is_done_by_who_wants_it_finished);
+    RUN(test_without_workers_it_is_done_at_once);
+    return check_done();
+}
