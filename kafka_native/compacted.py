@@ -240,7 +240,7 @@ class CompactedTopic:
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """The name of the compacted topic."""
         return self._topic
 
     @property

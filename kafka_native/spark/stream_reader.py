@@ -107,7 +107,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """Nothing: Spark's checkpoint says how far the query is."""
 
     def stop(self) -> None:
-        """Ends the connection."""
+        """Closes the connection to the cluster."""
         self._planner.close()
 
 
@@ -144,7 +144,7 @@ class Planner:
         """Where the last micro-batch ended that Spark has spoken of; None: it has spoken of none."""
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection to the cluster."""
         self._cluster.close()
 
     def initial(self) -> Offsets:

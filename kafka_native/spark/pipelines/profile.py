@@ -73,7 +73,7 @@ class TopicProfile(TypedDict):
 
 
 class Profile(TypedDict):
-    """A whole profile."""
+    """The profile of one or more topics."""
 
     made: str
     """When, in ISO 8601, UTC."""
