@@ -20,10 +20,10 @@ from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import parse
 from kafka_native.control.assignors import make
-from kafka_native.control.consuming import Consuming, Hooks
-from kafka_native.control.fetching import Fetching
+from kafka_native.control.consumer.consumer_control import Consuming, Hooks
+from kafka_native.control.consumer.fetches import Fetching
+from kafka_native.control.group.rebalance import Key, Kind, Listener
 from kafka_native.control.positions import position_of
-from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status

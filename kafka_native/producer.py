@@ -18,10 +18,11 @@ from kafka_native._native.relaying import Relay
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
 from kafka_native.config import Config, parse
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import Call
-from kafka_native.control.coordinator import GROUP, TRANSACTION, Coordinator
-from kafka_native.control.identity import Identity
-from kafka_native.control.routing import Routing
+from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
+from kafka_native.control.producer.identity import Identity
+from kafka_native.control.producer.produce_router import Routing
+from kafka_native.control.producer.transactions import TRANSACTION_VERSION, Transactions
+from kafka_native.control.requests import Call
 from kafka_native.control.settings import (
     IDEMPOTENCE_OFF,
     IDEMPOTENCE_WANTED,
@@ -29,7 +30,6 @@ from kafka_native.control.settings import (
     consumer_settings,
     producer_settings,
 )
-from kafka_native.control.transactions import TRANSACTION_VERSION, Transactions
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept

@@ -20,7 +20,7 @@ from kafka_native._native.message import Message
 from kafka_native.aio._assigning import AIOAssigning
 from kafka_native.aio._loop import Asking, Waiter
 from kafka_native.consumer import CLOSE_S, Consumer
-from kafka_native.control.rebalance import Kind, Listener, Step
+from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.types import TopicPartition
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._native import snapshots
 from kafka_native.control.means import Mean
-from kafka_native.control.otlp import Metric, Point, Times
+from kafka_native.control.metrics import Metric, Point, Times
 from kafka_native.control.statistics import JOIN_STATES
 
 if TYPE_CHECKING:
-    from kafka_native.control.consuming import Consuming
+    from kafka_native.control.consumer.consumer_control import Consuming
     from kafka_native.control.main_thread import MainThread
 
 PREFIX = "org.apache.kafka."

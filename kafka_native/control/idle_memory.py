@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_native.control.calls import Call
+from kafka_native.control.requests import Call
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine
@@ -29,7 +29,7 @@ class IdleMemory:
         self._idle_bytes = 0
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         if now < self._check_at:
             return [], self._check_at
         before = self._idle_bytes

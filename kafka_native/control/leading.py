@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo, run, wire
-from kafka_native.control.calls import NEVER
+from kafka_native.control.requests import NEVER
 from kafka_native.logs import Logger
 from kafka_native.protocol.groups import JoinGroupResponse, SyncGroupRequest
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
+    from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.group.subscription import Subscription
     from kafka_native.control.metadata import Metadata, Topic
-    from kafka_native.control.subscription import Subscription
 
 METADATA_S = 5.0
 """How long an assignment waits for metadata of topics that are new to this client: then it does without them."""

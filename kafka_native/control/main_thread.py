@@ -16,13 +16,13 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import NEVER, Call, Manager, Reply
-from kafka_native.control.fetching import Fetching
-from kafka_native.control.identity import Identity
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.consumer.fetches import Fetching
 from kafka_native.control.metadata import Metadata
-from kafka_native.control.routing import Routing
-from kafka_native.control.transactions import Transactions
+from kafka_native.control.producer.identity import Identity
+from kafka_native.control.producer.produce_router import Routing
+from kafka_native.control.producer.transactions import Transactions
+from kafka_native.control.requests import NEVER, Call, Manager, Reply
 from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -235,7 +235,7 @@ class Metadata:
             self.refresh(now)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         naming = self._ask_names(now)
         calls, wake_up = self._ask_topics(now)
         return [*naming, *calls], min(wake_up, self._names_at)

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kafka_native.control.calls import NEVER
 from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition
+from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 
 ESCAPED = str.maketrans({"/": "%2F", ":": "%3A", "\\": "%5C", "\0": "%00"})

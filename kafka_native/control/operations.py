@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.metadata import Metadata
-from kafka_native.control.versions import adapted
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
@@ -365,7 +365,7 @@ class OperationDriver:
             self._end(operation, KafkaException(error))
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         for operation in list(self._all):
             if now >= operation.deadline + GRACE_S:  # nothing waits for ever, whatever became of its replies
                 self._logger.debug("%s had no reply in time", operation.name)

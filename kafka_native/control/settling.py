@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from kafka_native.control.calls import Reply
 from kafka_native.control.positions import Key
+from kafka_native.control.requests import Reply
 from kafka_native.errors import KafkaError
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.coordinator import Coordinator
+from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.consumer.share_group import Acquired, Limits, Outcome, ShareSessions
+from kafka_native.control.group.membership import GroupSettings, PollWatch
 from kafka_native.control.member import Member
-from kafka_native.control.membership import GroupSettings, PollWatch
 from kafka_native.control.share_membership import ShareMembership
-from kafka_native.control.share_sessions import Acquired, Limits, Outcome, ShareSessions
 from kafka_native.errors import KafkaError
 
 if TYPE_CHECKING:

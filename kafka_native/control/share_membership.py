@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_native.control.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
+from kafka_native.control.group.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
-    from kafka_native.control.coordinator import Coordinator
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.group.membership import GroupSettings
     from kafka_native.control.member import Member
-    from kafka_native.control.membership import GroupSettings
     from kafka_native.logs import Logger
 
 Heartbeat: TypeAlias = ShareGroupHeartbeatRequest

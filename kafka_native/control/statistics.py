@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import snapshots
-from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.group.rebalance import Kind
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.positions import NO_EPOCH
-from kafka_native.control.rebalance import Kind
-from kafka_native.control.transactions import State
+from kafka_native.control.producer.transactions import State
+from kafka_native.control.requests import NEVER, Call
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.statistics import (
     INTERNAL_PARTITION,
@@ -38,8 +38,8 @@ from kafka_native.types import OFFSET_INVALID
 if TYPE_CHECKING:
     from kafka_native._native.engine import Topic
     from kafka_native.control.assigned import Assigned
-    from kafka_native.control.brokers import Broker
-    from kafka_native.control.consuming import Consuming
+    from kafka_native.control.brokers.pool import Broker
+    from kafka_native.control.consumer.consumer_control import Consuming
     from kafka_native.control.main_thread import MainThread
     from kafka_native.control.metadata import Topic as Known
     from kafka_native.errors import KafkaError
@@ -154,7 +154,7 @@ class Statistics:
     # --- documents ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         self._watch(now)
         if now >= self._due:
             next_due = self._due + self._interval_s

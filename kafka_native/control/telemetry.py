@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from kafka_native._native.records import CODEC_NAMES, compress
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.control.client_metrics import Spec, chosen
-from kafka_native.control.otlp import encode
+from kafka_native.control.metrics import encode
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.schema import ZERO_UUID
@@ -31,7 +31,7 @@ from kafka_native.protocol.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
+    from kafka_native.control.brokers.pool import BrokerPool
     from kafka_native.control.client_metrics import Sampler
 
 USUAL_INTERVAL_S = 300.0
@@ -156,7 +156,7 @@ class Telemetry:
     # --- turns ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         self._sampler.poll(now)
         self._expire(now)
         wanted = bool(self._waiting) or (self._pushes and not self._over)

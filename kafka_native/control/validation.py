@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kafka_native.control.calls import Call
 from kafka_native.control.positions import CLIENT_REPLICA, Key, OffsetPosition
+from kafka_native.control.requests import Call
 from kafka_native.control.settling import settle
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse

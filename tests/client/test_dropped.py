@@ -28,7 +28,7 @@ from kafka_native import (
 from kafka_native._native.engine import live_objects
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
-from kafka_native.control.membership import LEAVE_TIMEOUT_S
+from kafka_native.control.group.membership import LEAVE_TIMEOUT_S
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey

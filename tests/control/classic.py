@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_native.control.assignors import Assignor, MemberSubscription, Range, make, wire
-from kafka_native.control.brokers import COORDINATORS
-from kafka_native.control.calls import Call
-from kafka_native.control.coordinator import GONE, LATER
+from kafka_native.control.brokers.coordinator import GONE, LATER
+from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.group.classic_membership import ClassicMembership, State
+from kafka_native.control.group.membership import GroupSettings
 from kafka_native.control.member import Member
-from kafka_native.control.membership import GroupSettings
-from kafka_native.control.membership_classic import ClassicMembership, State
+from kafka_native.control.requests import Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol.groups import (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kafka_native import Consumer, KafkaError, ShareConsumer
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.consumer.share_group import ShareSessions
 from kafka_native.control.main_thread import MainThread
-from kafka_native.control.share_sessions import ShareSessions
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.mock import MockCluster
 from kafka_native.protocol.metadata import MetadataRequest
 from tests.waiting import WAIT_S, wait_for

@@ -10,7 +10,7 @@ import pytest
 from kafka_native._native import snapshots
 from kafka_native.control.client_metrics import SPECS, RebalanceWatch, Sampler
 from kafka_native.control.means import Mean
-from kafka_native.control.otlp import Metric
+from kafka_native.control.metrics import Metric
 
 SECOND_NS = 1_000_000_000
 

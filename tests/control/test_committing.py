@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.committing import Committing
-from kafka_native.control.coordinator import Coordinator
-from kafka_native.control.fetching import Fetching
+from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.consumer.commits import Committing
+from kafka_native.control.consumer.fetches import Fetching
+from kafka_native.control.consumer.offsets import EARLIEST
 from kafka_native.control.member import Member
-from kafka_native.control.offsets import EARLIEST
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.offsets import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_native.control.metadata import NO_LEADER
-from kafka_native.control.routing import Routing
+from kafka_native.control.producer.produce_router import Routing
 from kafka_native.errors import STATUS_TIMED_OUT, KafkaError
 
 from .fakes import TOPIC_ID, Cluster, event

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.calls import NO_MEMORY_S
-from kafka_native.control.routing import Routing
-from kafka_native.control.transactions import State
+from kafka_native.control.producer.produce_router import Routing
+from kafka_native.control.producer.transactions import State
+from kafka_native.control.requests import NO_MEMORY_S
 from kafka_native.errors import STATUS_NO_MEMORY, KafkaError
 from kafka_native.protocol.groups import HeartbeatRequest
 from kafka_native.protocol.metadata import MetadataRequest

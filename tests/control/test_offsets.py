@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_native.control.offsets import EARLIEST, LATEST
+from kafka_native.control.consumer.offsets import EARLIEST, LATEST
 from kafka_native.errors import KafkaError
 
 from .test_fetching import Consuming

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.rebalance import Key, Kind, Rebalance
+from kafka_native.control.group.rebalance import Key, Kind, Rebalance
 from tests.waiting import wait_for
 
 A, B, C = ("t", 0), ("t", 1), ("u", 0)

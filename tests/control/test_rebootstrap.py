@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_native.control.routing import Routing
+from kafka_native.control.producer.produce_router import Routing
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataResponse
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_native.control.offsets import EARLIEST, LATEST
+from kafka_native.control.consumer.offsets import EARLIEST, LATEST
 from kafka_native.control.positions import Reset
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse

@@ -11,21 +11,21 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_native.control.calls import NEVER
-from kafka_native.control.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
-from kafka_native.control.membership import GroupSettings
+from kafka_native.control.group.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
+from kafka_native.control.group.membership import GroupSettings
 from kafka_native.control.positions import Key
+from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
-    from kafka_native.control.coordinator import Coordinator
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.group.rebalance import Rebalance
+    from kafka_native.control.group.subscription import Subscription
     from kafka_native.control.member import Member
     from kafka_native.control.metadata import Metadata
-    from kafka_native.control.rebalance import Rebalance
-    from kafka_native.control.subscription import Subscription
 
 Heartbeat: TypeAlias = ConsumerGroupHeartbeatRequest
 
@@ -44,7 +44,7 @@ _TEXTS = {
 
 
 class ConsumerMembership(Heartbeats):
-    """One member of one group. See `control.membership.Membership`."""
+    """One member of one group. See `control.group.membership.Membership`."""
 
     api = "ConsumerGroupHeartbeat"
     texts = _TEXTS

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.requests import NEVER, Call, Reply
 from kafka_native.control.share_membership import ShareKey
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import (
@@ -266,7 +266,7 @@ class ShareSessions:
     # --- requests ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         if now >= self._check_at:
             self._check(now)
         wake_up = self._check_at

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.transactions import InitProducerIdRequest
@@ -91,7 +91,7 @@ class Identity:
         self._engine.grant(self.producer_id, self.epoch)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         self._now = now
         if now < self._ask_at:
             return [], self._ask_at

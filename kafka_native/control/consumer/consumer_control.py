@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.committing import Committing
-from kafka_native.control.coordinator import Coordinator
-from kafka_native.control.fetching import Fetching
+from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.consumer.commits import Committing
+from kafka_native.control.consumer.fetches import Fetching
+from kafka_native.control.group.classic_membership import ClassicMembership
+from kafka_native.control.group.consumer_membership import ConsumerMembership
+from kafka_native.control.group.membership import GroupSettings, Membership, PollWatch
+from kafka_native.control.group.rebalance import Key, Kind, Listener, Rebalance
+from kafka_native.control.group.subscription import Subscription
 from kafka_native.control.idle_memory import IdleMemory
 from kafka_native.control.member import Member
-from kafka_native.control.membership import GroupSettings, Membership, PollWatch
-from kafka_native.control.membership_classic import ClassicMembership
-from kafka_native.control.membership_consumer import ConsumerMembership
 from kafka_native.control.offset_files import OffsetFiles
 from kafka_native.control.positions import OffsetPosition, reset_of
-from kafka_native.control.rebalance import Key, Kind, Listener, Rebalance
 from kafka_native.control.settings import ISOLATION_LEVELS
-from kafka_native.control.subscription import Subscription
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
+    from kafka_native.control.brokers.pool import BrokerPool
 
 GROUP = 0
 TRANSACTION = 1
@@ -113,7 +113,7 @@ class Coordinator:
         self._backoff.reset()
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         if self._asking or now < self._ask_at:
             return [], NEVER if self._asking else self._ask_at
         self._asking = True

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.metadata import NO_LEADER, Metadata
 from kafka_native.control.positions import CLIENT_REPLICA, EARLIEST, LATEST, Key
+from kafka_native.control.requests import NEVER, Call
 from kafka_native.control.settling import settle
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -158,7 +158,7 @@ class Questions:
         self._asked.append(asked)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         calls: list[Call] = []
         wake_up = NEVER
         for asked in list(self._asked):

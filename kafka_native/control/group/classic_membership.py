@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.assignors import Assignor, Range, wire
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import COORDINATORS
-from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
+from kafka_native.control.group.rebalance import Key
 from kafka_native.control.leading import Leading
 from kafka_native.control.member import NO_GENERATION
-from kafka_native.control.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
-from kafka_native.control.rebalance import Key
+from kafka_native.control.requests import NEVER, Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
 from kafka_native.protocol.groups import (
@@ -40,12 +40,12 @@ from kafka_native.protocol.groups import (
 )
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
-    from kafka_native.control.coordinator import Coordinator
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.group.rebalance import Rebalance
+    from kafka_native.control.group.subscription import Subscription
     from kafka_native.control.member import Member
     from kafka_native.control.metadata import Metadata
-    from kafka_native.control.rebalance import Rebalance
-    from kafka_native.control.subscription import Subscription
 
 MARGIN_S = 5.0
 """How much longer an answer may take than the broker may wait for other members."""
@@ -81,7 +81,7 @@ ACTIVE = (State.UNJOINED, State.JOINING, State.LEADING, State.SYNCING, State.STA
 
 
 class ClassicMembership:
-    """One member of one group. See `control.membership.Membership`."""
+    """One member of one group. See `control.group.membership.Membership`."""
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class ClassicMembership:
     # --- turns ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         calls, self._urgent = self._urgent, []
         wake_up = NEVER
         if self.state is State.LEAVING:

@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER, Call, Reply
 from kafka_native.control.means import Mean
 from kafka_native.control.metadata import NO_ID
 from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
 from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition, position_of
+from kafka_native.control.requests import NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 if TYPE_CHECKING:
-    from kafka_native.control.coordinator import Coordinator
-    from kafka_native.control.fetching import Assigned, Fetching
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.consumer.fetches import Assigned, Fetching
     from kafka_native.control.member import Member
     from kafka_native.control.offset_files import OffsetFiles
 
@@ -562,7 +562,7 @@ class Committing:
     # --- time ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         if self._files is not None:
             self._auto(now)
             return [], min(self._auto_at, self._files.poll(now))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from kafka_native.protocol.schema import Request
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import Broker
+    from kafka_native.control.brokers.pool import Broker
 
 ANY_BROKER = None
 """As a target: whichever broker is up, or comes up first."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native.cleaning import printable
-from kafka_native.control.calls import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
+from kafka_native.control.brokers.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
 from kafka_native.control.encryption import Encryption
 from kafka_native.control.outages import Outages
-from kafka_native.control.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
+from kafka_native.control.requests import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
 from kafka_native.errors import (
     STATUS_CLOSED,
     STATUS_NO_MEMORY,
@@ -39,7 +39,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
-    from kafka_native.control.authentication import Authentication, Authenticator
+    from kafka_native.control.brokers.security import Authentication, Authenticator
 
 BOOTSTRAP = -1
 HOST_MAX = 255

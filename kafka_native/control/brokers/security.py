@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_native._native.engine import fork_count
 from kafka_native.cleaning import clean
-from kafka_native.control.calls import NEVER
+from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.outages import Outages
-from kafka_native.control.versions import ApiRanges
+from kafka_native.control.requests import NEVER
 from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError, error_name
 from kafka_native.logs import Log
 from kafka_native.protocol import ApiKey, ProtocolError
@@ -35,7 +35,7 @@ from kafka_native.threads import Lock, SimpleQueue, Thread
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Event
-    from kafka_native.control.brokers import Broker, BrokerPool
+    from kafka_native.control.brokers.pool import Broker, BrokerPool
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import NEVER, NO_MEMORY_S, Call
+from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.metadata import Metadata, Topic
+from kafka_native.control.requests import NEVER, NO_MEMORY_S, Call
 from kafka_native.errors import KafkaError, from_status
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Routing:
             self._answer(topic.name, error)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         if now >= self._expire_at:
             self._expire_at = now + EXPIRE_EVERY_S
             self._engine.expire()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from kafka_native.control.calls import NEVER, Call
 from kafka_native.control.outages import Outages
 from kafka_native.control.positions import Key
+from kafka_native.control.requests import NEVER, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
 
@@ -67,7 +67,7 @@ class Membership(Watched, Protocol):
         """The application is gone: leaves at once, without giving anything over. ``done`` comes in bounded time."""
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
 
     def on_ended(self, keys: list[Key]) -> None:
         """The topic of these partitions was deleted and made anew: has them given up, and assigned once more."""
@@ -169,7 +169,7 @@ class PollWatch:
         """The application was too slow and hasn't polled since."""
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         if not self._subscribed():
             self._check_at, self._seen, self.exceeded = NEVER, -1, False
             return [], NEVER

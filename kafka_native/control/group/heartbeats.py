@@ -27,15 +27,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import NEVER, Call, Reply
+from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
 from kafka_native.control.member import NO_GENERATION
-from kafka_native.control.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
+from kafka_native.control.requests import NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
 
 if TYPE_CHECKING:
-    from kafka_native.control.brokers import BrokerPool
-    from kafka_native.control.coordinator import Coordinator
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.brokers.pool import BrokerPool
     from kafka_native.control.member import Member
 
 JOIN_EPOCH = 0
@@ -107,7 +107,7 @@ class Heartbeat:
 class Heartbeats(ABC):
     """A member's heartbeats, and what their failures mean; the protocols say what is in them and what an answer does.
 
-    `poll()` is what `calls.Manager` asks for.
+    `poll()` is what `requests.Manager` asks for.
     """
 
     api = ""
@@ -188,7 +188,7 @@ class Heartbeats(ABC):
     # --- sending ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         calls, self._urgent = self._urgent, []
         if not self._heartbeats or self._in_flight:
             return calls, NEVER

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.control.metadata import Metadata, Topic, is_topic_name
+from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest
 
@@ -94,7 +94,7 @@ class Subscription:
         return len(topic.partitions) if topic is not None and topic.known else 0
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         if self._matching or now < self._match_at:
             return [], NEVER if self._matching else self._match_at
         self._matching = True

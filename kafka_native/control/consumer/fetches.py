@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from kafka_native.control.assigned import Assigned
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.brokers import BrokerPool
-from kafka_native.control.calls import NEVER, Call
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.consumer.offsets import EARLIEST, LATEST, MOVED, Found, Lookup, Questions, lookup_calls
 from kafka_native.control.metadata import NO_ID, NO_LEADER, Metadata, Partition, Topic
-from kafka_native.control.offsets import EARLIEST, LATEST, MOVED, Found, Lookup, Questions, lookup_calls
 from kafka_native.control.positions import NO_EPOCH, OFFSET_TAIL_BASE, Ago, Key, OffsetPosition, Reset
+from kafka_native.control.requests import NEVER, Call
 from kafka_native.control.validation import UNABLE, Check, check_calls
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Logs
@@ -563,7 +563,7 @@ class Fetching:
     # --- polling ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         while self._due and self._due[0][0] <= now:
             at, _, assigned = heapq.heappop(self._due)
             if assigned.due == at:

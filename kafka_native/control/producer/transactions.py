@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.backoff import Backoff
-from kafka_native.control.calls import ANY_VERSION, NEVER, Call, Reply
-from kafka_native.control.identity import impossible
+from kafka_native.control.errors import FATAL, FATAL_OF_MESSAGES, FENCED, NOT_OPEN, PASSING, STRANGER
 from kafka_native.control.positions import Key, OffsetPosition
-from kafka_native.control.transaction_errors import FATAL, FATAL_OF_MESSAGES, FENCED, NOT_OPEN, PASSING, STRANGER
+from kafka_native.control.producer.identity import impossible
+from kafka_native.control.requests import ANY_VERSION, NEVER, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.transactions import (
@@ -50,7 +50,7 @@ from kafka_native.protocol.transactions import (
 from kafka_native.types import ConsumerGroupMetadata, PreparedTxnState
 
 if TYPE_CHECKING:
-    from kafka_native.control.coordinator import Coordinator
+    from kafka_native.control.brokers.coordinator import Coordinator
     from kafka_native.protocol.schema import Request
 
 NO_PRODUCER = -1
@@ -511,7 +511,7 @@ class Transactions:
         return coordinator
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """See `calls.Manager`."""
+        """See `requests.Manager`."""
         wake_at = self._give_up_waiting(now)
         if self.state is State.IN_TRANSACTION and now < self._held_until:
             self._ask_at = max(self._ask_at, self._held_until)
