@@ -1,6 +1,6 @@
 """What a consumer reads and where: assignment, positions, seeking, pausing, offsets of the log, lag.
 
-Layer: public API. It checks arguments and asks the managers on the control thread (`control/consumer/consumer_control.py`).
+Layer: public API. It checks arguments and asks the managers on the control thread (`ConsumerControl`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from kafka_native._native.consuming import ConsumerCore
 from kafka_native.client import UninitializedClient
-from kafka_native.control.assigned import Assigned
 from kafka_native.control.consumer.consumer_control import Consuming
+from kafka_native.control.consumer.fetches import Assigned
 from kafka_native.control.group.rebalance import Key, Kind
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, TopicPartition

@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
-from kafka_native.control.brokers.pool import Broker, BrokerPool
-from kafka_native.control.brokers.security import Authenticator, SecurityWorker
+from kafka_native.control.brokers.pool import Broker, BrokerPool, canonical_servers
+from kafka_native.control.brokers.security import Authenticator, Encryption, SecurityWorker
 from kafka_native.control.brokers.versions import Fallback
-from kafka_native.control.canonical import canonical_servers
-from kafka_native.control.client_metrics import Sampler
-from kafka_native.control.encryption import Encryption
 from kafka_native.control.main_thread import MainThread
 from kafka_native.control.metadata import NO_ID, Metadata
 from kafka_native.control.operations import OperationDriver
 from kafka_native.control.requests import ANY_BROKER, Call, Reply
 from kafka_native.control.statistics import Statistics
-from kafka_native.control.telemetry import Telemetry
+from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of

@@ -17,12 +17,11 @@ from kafka_native._native.producing import ProducerCore
 from kafka_native._native.relaying import Relay
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
 from kafka_native.config import Config, parse
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
 from kafka_native.control.producer.identity import Identity
 from kafka_native.control.producer.produce_router import Routing
 from kafka_native.control.producer.transactions import TRANSACTION_VERSION, Transactions
-from kafka_native.control.requests import Call
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import (
     IDEMPOTENCE_OFF,
     IDEMPOTENCE_WANTED,

@@ -21,10 +21,17 @@ from kafka_native._native.primitives import exact_text
 from kafka_native._native.sharing import ACCEPT, GAP, UNDECIDED, open_acquired
 from kafka_native.client import Client, UninitializedClient
 from kafka_native.config import Config, parse
-from kafka_native.control.consumer.share_group import Acknowledgement, Acquired, Batch, Outcome, Session
+from kafka_native.control.consumer.share_group import (
+    Acknowledgement,
+    Acquired,
+    Batch,
+    Outcome,
+    Session,
+    ShareConsuming,
+    ShareHooks,
+    ShareKey,
+)
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
-from kafka_native.control.share_consuming import ShareConsuming, ShareHooks
-from kafka_native.control.share_membership import ShareKey
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import (
     STATUS_TOO_LARGE,

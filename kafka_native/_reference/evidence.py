@@ -462,7 +462,7 @@ _OF_CONSUMERS: Final = {
     ),
     "offset.store.sync.interval.ms": _at(
         f"{_TIME}test_offset_files_are_synced_as_told",
-        "kafka_native/control/offset_files.py::sync_interval_s",
+        "kafka_native/control/consumer/commits.py::sync_interval_s",
     ),
     "consume.callback.max.messages": _at(
         "client/test_poll.py::test_consume_callback_honours_its_property", "kafka_native/consumer.py"

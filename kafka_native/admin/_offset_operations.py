@@ -8,8 +8,8 @@ from typing import Any
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._topic_operations import told
-from kafka_native.control.member import Member
-from kafka_native.control.offset_wire import asked_offsets, commit_message, commit_results
+from kafka_native.control.consumer.commits import asked_offsets, commit_message, commit_results
+from kafka_native.control.group.membership import Member
 from kafka_native.control.operations import MOVED, UNANSWERED, Each, Operation, Same, Settle, Steps
 from kafka_native.control.positions import NO_POSITION, Key, position_of
 from kafka_native.errors import KafkaError

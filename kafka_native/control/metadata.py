@@ -17,9 +17,8 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers.pool import BrokerPool
-from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 

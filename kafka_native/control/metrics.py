@@ -1,8 +1,9 @@
-"""Metrics in OpenTelemetry's protobuf form (opentelemetry.proto.metrics.v1.MetricsData), which KIP-714 pushes.
+"""Values of client metrics, and their OpenTelemetry protobuf form, which KIP-714 pushes.
 
-Only what client metrics need of it: gauges and monotonic sums of numbers, attributes of text and integers.
+The form (opentelemetry.proto.metrics.v1.MetricsData) has only what client metrics need: gauges and
+monotonic sums of numbers, attributes of text and integers.
 
-Thread: any; nothing is kept.
+Thread: the control thread only.
 """
 
 from __future__ import annotations
@@ -10,6 +11,39 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+
+class Mean:
+    """How many values there were, their sum and the greatest."""
+
+    __slots__ = ("_new", "_taken")
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._new = self._taken = (0, 0.0, 0.0)
+
+    def record(self, value: float) -> None:
+        """One value, 0 or more."""
+        self.add(1, value, value)
+
+    def add(self, count: int, total: float, most: float) -> None:
+        """Several at once."""
+        self._new = _sum_of(self._new, (count, total, most))
+
+    def take(self) -> tuple[int, float, float]:
+        """Count, sum and greatest of all that isn't settled."""
+        self._taken = _sum_of(self._taken, self._new)
+        self._new = (0, 0.0, 0.0)
+        return self._taken
+
+    def settle(self) -> None:
+        """What was taken has arrived; what came since is for the next time."""
+        self._taken = (0, 0.0, 0.0)
+
+
+def _sum_of(left: tuple[int, float, float], right: tuple[int, float, float]) -> tuple[int, float, float]:
+    return left[0] + right[0], left[1] + right[1], max(left[2], right[2])
+
 
 VARINT, FIXED64, BYTES = 0, 1, 2
 """Wire types."""

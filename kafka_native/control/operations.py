@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.metadata import Metadata
-from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
 from kafka_native.protocol.coordinator import FindCoordinatorRequest

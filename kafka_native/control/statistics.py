@@ -37,9 +37,9 @@ from kafka_native.types import OFFSET_INVALID
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Topic
-    from kafka_native.control.assigned import Assigned
     from kafka_native.control.brokers.pool import Broker
     from kafka_native.control.consumer.consumer_control import Consuming
+    from kafka_native.control.consumer.fetches import Assigned
     from kafka_native.control.main_thread import MainThread
     from kafka_native.control.metadata import Topic as Known
     from kafka_native.errors import KafkaError

@@ -11,8 +11,7 @@ from kafka_native.control.assignors import Assignor, MemberSubscription, Range, 
 from kafka_native.control.brokers.coordinator import GONE, LATER
 from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.group.classic_membership import ClassicMembership, State
-from kafka_native.control.group.membership import GroupSettings
-from kafka_native.control.member import Member
+from kafka_native.control.group.membership import GroupSettings, Member
 from kafka_native.control.requests import Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers.coordinator import Coordinator
 from kafka_native.control.consumer.commits import Committing
 from kafka_native.control.consumer.fetches import Fetching
 from kafka_native.control.consumer.offsets import EARLIEST
-from kafka_native.control.member import Member
+from kafka_native.control.group.membership import Member
+from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.offsets import (

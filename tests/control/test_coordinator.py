@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers.coordinator import GONE, Coordinator
 from kafka_native.control.brokers.pool import COORDINATORS
-from kafka_native.control.requests import Call
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.consumer.fetches import OFFSET_TAIL_BASE, Fetching
 from kafka_native.control.consumer.offsets import EARLIEST, LATEST
 from kafka_native.control.positions import Ago, OffsetPosition, Reset
+from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logs
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse

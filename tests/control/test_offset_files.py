@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.consumer.commits import Committing
+from kafka_native.control.consumer.commits import Committing, OffsetFiles
 from kafka_native.control.consumer.fetches import Fetching
 from kafka_native.control.consumer.offsets import EARLIEST
-from kafka_native.control.member import Member
-from kafka_native.control.offset_files import OffsetFiles
+from kafka_native.control.group.membership import Member
 from kafka_native.control.positions import NO_POSITION, OffsetPosition
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_STORED, TopicPartition

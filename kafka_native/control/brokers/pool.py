@@ -1,12 +1,14 @@
-"""The brokers a client knows: their connections' handshakes, and getting a call to the right one.
+"""The brokers that a client knows: bootstrap names, handshakes, and getting a call to the right one.
 
-Thread: the control thread only. The engine is injected, so tests drive this with a fake one.
+Thread: the control thread only, but for `canonical_servers()`. The engine is injected, so tests drive
+this with a fake one.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -15,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native.cleaning import printable
+from kafka_native.control.brokers.security import Encryption
 from kafka_native.control.brokers.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
-from kafka_native.control.encryption import Encryption
 from kafka_native.control.outages import Outages
 from kafka_native.control.requests import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
 from kafka_native.errors import (
@@ -777,3 +779,28 @@ class BrokerPool:
             broker.waiting.clear()
         for call in calls:
             call.answer(error)
+
+
+FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
+
+
+def canonical_servers(
+    servers: Iterable[tuple[str, int]], family: str, on_unknown: Callable[[str, OSError], None]
+) -> list[tuple[str, int]]:
+    """Every address behind the servers, by the name that belongs to it. Blocks while names are resolved.
+
+    :param family: broker.address.family.
+    :param on_unknown: Told of a server that can't be resolved; it stays in the list as it is.
+    """
+    found: dict[tuple[str, int], None] = {}
+    for host, port in servers:
+        try:
+            addresses = socket.getaddrinfo(host, port, FAMILIES[family], socket.SOCK_STREAM)
+        except OSError as error:
+            on_unknown(host, error)
+            found[host, port] = None
+            continue
+        for *_, address in addresses:
+            name, _ = socket.getnameinfo(address, socket.NI_NUMERICSERV)  # the address itself where it has no name
+            found[name, port] = None
+    return list(found)

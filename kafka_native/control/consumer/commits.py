@@ -7,31 +7,133 @@ A commit belongs to the membership under which it was made. Should the member ha
 is sent (again), it goes on for partitions that are still this member's, and fails for the others: somebody else may
 own them, who would be set back.
 
+With offset.store.method=file, `OffsetFiles` keeps each partition's offset in a file of its own, as librdkafka's old
+consumer did. A file holds the offset as decimal text. It is written beside and put in place by a rename: a reader, or
+this client after a crash, finds the old offset or the new one. offset.store.sync.interval.ms says how often the disk
+is made to keep it. Only this manager writes to the file system: that is what the property asks for.
+
 Thread: the control thread only; the public API gets here through `MainThread.gather()`.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.means import Mean
 from kafka_native.control.metadata import NO_ID
-from kafka_native.control.offset_wire import ask_message, asked_offsets, commit_message, commit_results
+from kafka_native.control.metrics import Mean
 from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition, position_of
-from kafka_native.control.requests import NEVER, Call, Reply
+from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
+from kafka_native.protocol.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 if TYPE_CHECKING:
     from kafka_native.control.brokers.coordinator import Coordinator
     from kafka_native.control.consumer.fetches import Assigned, Fetching
-    from kafka_native.control.member import Member
-    from kafka_native.control.offset_files import OffsetFiles
+    from kafka_native.control.group.membership import Member
+
+NameOf = Callable[[bytes], "str | None"]
+
+
+def commit_message(
+    member: Member, places: Mapping[Key, OffsetPosition], topic_ids: Mapping[str, bytes]
+) -> OffsetCommitRequest:
+    """For every version: topics are named, and identified where their ids are known."""
+    topics: dict[str, OffsetCommitRequest.Topic] = {}
+    for (name, number), place in places.items():
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = OffsetCommitRequest.Topic(name=name, topic_id=topic_ids.get(name, ZERO_UUID))
+        topic.partitions.append(
+            OffsetCommitRequest.Topic.Partition(
+                partition_index=number,
+                committed_offset=place.offset,
+                committed_leader_epoch=place.epoch,
+                committed_metadata=place.metadata or "",
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        topics=list(topics.values()),
+    )
+
+
+def commit_results(reply: OffsetCommitResponse, name_of: NameOf) -> dict[Key, int]:
+    """The error code of each partition, 0 for those that are committed."""
+    results = {}
+    for topic in reply.topics:
+        name = topic.name or name_of(topic.topic_id)
+        if name is not None:
+            results.update({(name, each.partition_index): each.error_code for each in topic.partitions})
+    return results
+
+
+def ask_message(
+    member: Member, keys: Iterable[Key], topic_ids: Mapping[str, bytes], *, stable: bool
+) -> OffsetFetchRequest:
+    """For every version, see `versions.adapted`. ``stable``: offsets of open transactions are waited for (KIP-447)."""
+    indexes: dict[str, list[int]] = {}
+    for name, number in keys:
+        indexes.setdefault(name, []).append(number)
+    wanted: list[OffsetFetchRequest.Group.Topic] = []
+    group = OffsetFetchRequest.Group(group_id=member.group_id, topics=wanted)
+    if member.joined and member.protocol == "consumer":
+        group.member_id, group.member_epoch = member.member_id, member.generation
+    topics = []
+    for name, numbers in indexes.items():
+        topic_id = topic_ids.get(name, ZERO_UUID)
+        wanted.append(OffsetFetchRequest.Group.Topic(name=name, topic_id=topic_id, partition_indexes=numbers))
+        topics.append(OffsetFetchRequest.Topic(name=name, partition_indexes=numbers))
+    return OffsetFetchRequest(group_id=member.group_id, topics=topics, groups=[group], require_stable=stable)
+
+
+def asked_offsets(
+    reply: OffsetFetchResponse, group_id: str, name_of: NameOf
+) -> dict[Key, OffsetPosition | int] | KafkaError:
+    """The committed position of each partition (`NO_POSITION` if there is none) or its error code, or one error."""
+    found: dict[Key, OffsetPosition | int] = {}
+    error_code = reply.error_code
+    if reply.groups:
+        group = next((each for each in reply.groups if each.group_id == group_id), None)
+        if group is None:
+            return KafkaError(KafkaError._BAD_MSG, f"the reply to OffsetFetch leaves out group {group_id!r}")
+        error_code = group.error_code
+        for answer in group.topics:
+            _take(found, answer.name or name_of(answer.topic_id), answer.partitions)
+    else:
+        for topic in reply.topics:
+            _take(found, topic.name, topic.partitions)
+    if error_code:
+        return KafkaError(error_code, f"offsets of group {group_id!r}: {KafkaError(error_code).str()}")
+    return found
+
+
+def _take(
+    found: dict[Key, OffsetPosition | int],
+    name: str | None,
+    partitions: Iterable[OffsetFetchResponse.Topic.Partition | OffsetFetchResponse.Group.Topic.Partition],
+) -> None:
+    if name is None:
+        return  # of no topic that was asked for
+    for each in partitions:
+        place = OffsetPosition(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
+        found[name, each.partition_index] = each.error_code or (NO_POSITION if each.committed_offset < 0 else place)
+
 
 FENCED = frozenset(
     {
@@ -662,3 +764,125 @@ def _partition_of(key: Key, place: OffsetPosition | None) -> TopicPartition:
     if place is None or place == NO_POSITION:
         return TopicPartition(key[0], key[1], OFFSET_INVALID)
     return TopicPartition(key[0], key[1], place.offset, place.metadata, place.epoch)
+
+
+ESCAPED = str.maketrans({"/": "%2F", ":": "%3A", "\\": "%5C", "\0": "%00"})
+"""What a file's name can't have, or not everywhere; librdkafka's escapes."""
+
+FILE_MAX_BYTES = 64
+"""A file that is longer holds something else."""
+
+
+class OffsetFiles:
+    """The offset files of one client."""
+
+    def __init__(
+        self, path: str, group_id: str, *, sync_interval_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``path``: offset.store.path, a directory, or a file that takes the offset of the one partition consumed.
+
+        ``sync_interval_s``: how often written files are synced to disk; 0 at once, negative never.
+        """
+        self._path = Path(path)
+        self._group_id = group_id
+        self._interval_s = sync_interval_s
+        self._clock = clock
+        self._unsynced: set[Path] = set()
+        self._sync_at = NEVER
+        self._owner: Key | None = None
+
+    def path_of(self, key: Key) -> Path | KafkaError:
+        """The file of a partition: TOPIC-PARTITION.offset, or TOPIC-PARTITION-GROUP.offset in the directory."""
+        if not self._path.is_dir():
+            if self._owner not in (None, key):
+                text = f"offset.store.path {self._path} is a file: it can't hold a second partition's offset"
+                return KafkaError(KafkaError._FS, text)
+            self._owner = key
+            return self._path
+        parts = [key[0], str(key[1]), *([self._group_id] if self._group_id else [])]
+        return self._path / ("-".join(parts).translate(ESCAPED) + ".offset")
+
+    def read(self, key: Key) -> OffsetPosition | KafkaError:
+        """The offset in the file, `NO_POSITION` if there is no file."""
+        path = self.path_of(key)
+        if isinstance(path, KafkaError):
+            return path
+        try:
+            with path.open("rb") as file:
+                text = file.read(FILE_MAX_BYTES + 1)
+        except FileNotFoundError:
+            return NO_POSITION
+        except OSError as error:
+            return _failure("read", path, error)
+        digits = text.strip()
+        if len(text) > FILE_MAX_BYTES or not digits.isdigit() or int(digits) >= 1 << 63:
+            return KafkaError(
+                KafkaError._FS, f"{path} holds no offset: remove it to start where auto.offset.reset says"
+            )
+        return OffsetPosition(int(digits))
+
+    def write(self, key: Key, place: OffsetPosition) -> KafkaError | None:
+        """Replaces the offset in the file. After an error the old one is still there."""
+        path = self.path_of(key)
+        if isinstance(path, KafkaError):
+            return path
+        beside = path.with_name(path.name + ".new")
+        try:
+            with beside.open("wb") as file:
+                file.write(b"%d\n" % place.offset)
+                file.flush()
+                if self._interval_s == 0:
+                    os.fsync(file.fileno())
+            beside.replace(path)
+            if self._interval_s == 0:
+                _sync_directory(path.parent)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            return _failure("write", path, error)
+        if self._interval_s > 0:
+            self._unsynced.add(path)
+            self._sync_at = min(self._sync_at, self._clock() + self._interval_s)
+        return None
+
+    def poll(self, now: float) -> float:
+        """Syncs what is due; when to ask again."""
+        if now >= self._sync_at:
+            self._sync()
+        return self._sync_at
+
+    def _sync(self) -> None:
+        self._sync_at = NEVER
+        paths, self._unsynced = self._unsynced, set()
+        for path in sorted(paths):
+            try:
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+            except OSError:
+                # The next write of this partition tells what is wrong; try again with it, or at the interval's end.
+                self._unsynced.add(path)
+        for directory in {path.parent for path in paths}:
+            try:
+                _sync_directory(directory)
+            except OSError:
+                self._unsynced.update(path for path in paths if path.parent == directory)
+        if self._unsynced:
+            self._sync_at = self._clock() + self._interval_s
+
+    def close(self) -> None:
+        """Syncs what isn't yet, once."""
+        if self._unsynced:
+            self._sync()
+            self._sync_at = NEVER
+
+
+def _sync_directory(directory: Path) -> None:
+    """Makes the disk keep renames."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _failure(what: str, path: Path, error: OSError) -> KafkaError:
+    return KafkaError(KafkaError._FS, f"can't {what} offset file {path}: {error.strerror or error}")

@@ -10,24 +10,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.brokers.coordinator import Coordinator
-from kafka_native.control.consumer.commits import Committing
+from kafka_native.control.consumer.commits import Committing, OffsetFiles
 from kafka_native.control.consumer.fetches import Fetching
 from kafka_native.control.group.classic_membership import ClassicMembership
 from kafka_native.control.group.consumer_membership import ConsumerMembership
-from kafka_native.control.group.membership import GroupSettings, Membership, PollWatch
+from kafka_native.control.group.membership import GroupSettings, Member, Membership, PollWatch
 from kafka_native.control.group.rebalance import Key, Kind, Listener, Rebalance
 from kafka_native.control.group.subscription import Subscription
-from kafka_native.control.idle_memory import IdleMemory
-from kafka_native.control.member import Member
-from kafka_native.control.offset_files import OffsetFiles
 from kafka_native.control.positions import OffsetPosition, reset_of
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import ISOLATION_LEVELS
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 if TYPE_CHECKING:
+    from kafka_native._native.engine import Engine
     from kafka_native.config import Config
     from kafka_native.control.assignors import Assignor
     from kafka_native.control.main_thread import MainThread
@@ -284,3 +282,32 @@ class Consuming:
         self.membership.close()
         self.committing.close(error)
         self.fetching.close(error)
+
+
+KEPT_BYTES = 1 << 20
+"""As much is always kept."""
+CHECK_INTERVAL_S = 1.0
+IDLE_CHECK_INTERVAL_S = 10.0
+"""While there is nothing to give back."""
+
+
+class IdleMemory:
+    """Has the engine look for quiet times, as `Routing` does for a producer."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Looks at ``engine.memory``."""
+        self._engine = engine
+        self._check_at = 0.0
+        self._idle_bytes = 0
+
+    def poll(self, now: float) -> tuple[list[Call], float]:
+        """See `requests.Manager`."""
+        if now < self._check_at:
+            return [], self._check_at
+        before = self._idle_bytes
+        queued_bytes, self._idle_bytes = self._engine.memory
+        # What comes and goes between two looks is in use, even if nothing is queued in the very moment.
+        if self._idle_bytes > KEPT_BYTES and self._idle_bytes == before and not queued_bytes:
+            self._engine.expire()
+        self._check_at = now + (CHECK_INTERVAL_S if self._idle_bytes > KEPT_BYTES else IDLE_CHECK_INTERVAL_S)
+        return [], self._check_at

@@ -1,4 +1,7 @@
-"""Looking offsets up at partition leaders: ListOffsets, one request a leader.
+"""Questions to partition leaders, one request a leader.
+
+`Lookup` and `Questions` look offsets up (ListOffsets). `Check` finds out where a leader epoch ended
+(OffsetForLeaderEpoch), to notice that a log was truncated (KIP-320).
 
 Thread: the control thread only.
 """
@@ -6,17 +9,46 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.metadata import NO_LEADER, Metadata
-from kafka_native.control.positions import CLIENT_REPLICA, EARLIEST, LATEST, Key
-from kafka_native.control.requests import NEVER, Call
-from kafka_native.control.settling import settle
+from kafka_native.control.positions import CLIENT_REPLICA, EARLIEST, LATEST, Key, OffsetPosition
+from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_native.protocol.offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+
+T = TypeVar("T")
+
+
+def settle(
+    waiting: Mapping[Key, Callable[[T | KafkaError], None]],
+    reply: Reply,
+    answers: Callable[[Any], Iterable[tuple[Key, T | KafkaError]]],
+) -> None:
+    """Answers each of these partitions' questions once.
+
+    ``answers`` reads a response. What nobody has asked for, or comes a second time, is passed over; a question that it
+    leaves out has an error for its answer, and so have all if the reply is one.
+    """
+    open_questions = dict(waiting)
+    if isinstance(reply, KafkaError):
+        for on_result in open_questions.values():
+            on_result(reply)
+        return
+    for key, answer in answers(reply):
+        if key in open_questions:
+            open_questions.pop(key)(answer)
+    name = type(reply).__name__.removesuffix("Response")
+    for (topic, partition), on_result in open_questions.items():
+        on_result(KafkaError(KafkaError._BAD_MSG, f"the reply to {name} leaves out {topic} [{partition}]"))
+
 
 __all__ = ["EARLIEST", "LATEST", "MOVED", "Lookup", "Questions", "lookup_calls"]
 
@@ -70,10 +102,10 @@ def lookup_calls(lookups: Iterable[Lookup], isolation_level: int, deadline: floa
         while key in (group := groups.setdefault((leader, kind, turn), {})):
             turn += 1
         group[key] = lookup
-    return [_call(key[0], group, isolation_level, deadline, timeout_ms) for key, group in groups.items()]
+    return [_lookup_call(key[0], group, isolation_level, deadline, timeout_ms) for key, group in groups.items()]
 
 
-def _call(leader: int, group: dict[Key, Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> Call:
+def _lookup_call(leader: int, group: dict[Key, Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> Call:
     topics: dict[str, ListOffsetsRequest.Topic] = {}
     for lookup in group.values():
         topic = topics.get(lookup.topic)
@@ -88,10 +120,10 @@ def _call(leader: int, group: dict[Key, Lookup], isolation_level: int, deadline:
         replica_id=CLIENT_REPLICA, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=timeout_ms
     )
     waiting = {key: lookup.on_result for key, lookup in group.items()}
-    return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _answers))
+    return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _lookup_answers))
 
 
-def _answers(reply: ListOffsetsResponse) -> Iterator[tuple[Key, Found]]:
+def _lookup_answers(reply: ListOffsetsResponse) -> Iterator[tuple[Key, Found]]:
     for topic in reply.topics:
         for partition in topic.partitions:
             yield (topic.name, partition.partition_index), _result(partition)
@@ -244,3 +276,59 @@ class Questions:
             for number in range(len(asked.questions)):
                 asked.found.setdefault(number, error)
             self._finish(asked)
+
+
+UNABLE = frozenset(
+    {
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+"""The broker can't be asked: it is too old, or lets only brokers ask."""
+
+
+@dataclass(slots=True)
+class Check:
+    """One partition's question: where ``epoch`` has ended.
+
+    ``on_result`` gets the end of the largest epoch up to that one, with its number; -1 where the leader knows of none.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    epoch: int
+    on_result: Callable[[OffsetPosition | KafkaError], None]
+
+
+def check_calls(checks: Iterable[Check], deadline: float) -> list[Call]:
+    """The requests that answer these questions, one a leader."""
+    groups: dict[int, dict[Key, Check]] = {}
+    for check in checks:
+        groups.setdefault(check.leader, {})[check.topic, check.partition] = check
+    return [_check_call(leader, group, deadline) for leader, group in groups.items()]
+
+
+def _check_call(leader: int, group: dict[Key, Check], deadline: float) -> Call:
+    topics: dict[str, OffsetForLeaderEpochRequest.Topic] = {}
+    for check in group.values():
+        topic = topics.get(check.topic)
+        if topic is None:
+            topic = topics[check.topic] = OffsetForLeaderEpochRequest.Topic(topic=check.topic)
+        topic.partitions.append(
+            OffsetForLeaderEpochRequest.Topic.Partition(
+                partition=check.partition, current_leader_epoch=check.leader_epoch, leader_epoch=check.epoch
+            )
+        )
+    message = OffsetForLeaderEpochRequest(replica_id=CLIENT_REPLICA, topics=list(topics.values()))
+    waiting = {key: check.on_result for key, check in group.items()}
+    return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _check_answers))
+
+
+def _check_answers(reply: OffsetForLeaderEpochResponse) -> Iterator[tuple[Key, OffsetPosition | KafkaError]]:
+    for topic in reply.topics:
+        for part in topic.partitions:
+            error = KafkaError(part.error_code) if part.error_code else None
+            yield (topic.topic, part.partition), error or OffsetPosition(part.end_offset, part.leader_epoch)

@@ -1,4 +1,7 @@
-"""Fetching for a share group: a share session with each leader, and acknowledgements on their way to it (KIP-932).
+"""A share group (KIP-932): the membership, a share session with each leader, and the acknowledgements.
+
+The coordinator says which partitions a member fetches from; no member owns any. So nothing is given up before
+another member gets it, and there is nothing to reconcile.
 
 What a broker hands out is acquired: it is this member's alone until it is acknowledged, or until its lock expires. So
 nothing is fetched ahead: a fetch goes out when the application waits for records, to each leader that has no request
@@ -8,7 +11,9 @@ A session counts its requests, so it has one under way at a time. One that the b
 connection has ended, is over, and the next request begins another one: what was acquired in the old one is delivered
 again, and acknowledgements of it fail instead of being taken for the next delivery's.
 
-Thread: the control thread only.
+`ShareConsumerControl` holds the managers together, as `ConsumerControl` does for a consumer.
+
+Thread: the control thread only; the public API gets here through `MainThread.run()` and `post()`.
 """
 
 from __future__ import annotations
@@ -18,9 +23,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.requests import NEVER, Call, Reply
-from kafka_native.control.share_membership import ShareKey
+from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.group.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
+from kafka_native.control.group.membership import GroupSettings, Member, PollWatch
+from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import (
     AcknowledgementBatch,
@@ -28,12 +34,140 @@ from kafka_native.protocol.share import (
     ShareAcknowledgeResponse,
     ShareFetchRequest,
     ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
 )
 
 if TYPE_CHECKING:
-    from kafka_native.control.member import Member
+    from kafka_native.config import Config
+    from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.group.membership import GroupSettings, Member
+    from kafka_native.control.main_thread import MainThread
     from kafka_native.control.metadata import Metadata, Topic
     from kafka_native.logs import Logger
+
+Heartbeat: TypeAlias = ShareGroupHeartbeatRequest
+ShareKey: TypeAlias = tuple[bytes, int]
+"""A partition by its topic's id: a topic that was made anew is another one."""
+
+_TOO_OLD = "the broker doesn't speak the share group protocol (KIP-932): Apache Kafka does since 4.1"
+
+
+class ShareMembership(Heartbeats):
+    """One member of one share group. Does nothing before `subscribe()`."""
+
+    api = "ShareGroupHeartbeat"
+    texts = {  # noqa: RUF012 - read only
+        KafkaError.UNSUPPORTED_VERSION: f"{_TOO_OLD}, with the feature share.version=1",
+        KafkaError._UNSUPPORTED_FEATURE: f"{_TOO_OLD}, with the feature share.version=1",
+        KafkaError.GROUP_ID_NOT_FOUND: "there is a group of another type with this group.id",
+    }
+
+    def __init__(
+        self,
+        member: Member,
+        coordinator: Coordinator,
+        pool: BrokerPool,
+        settings: GroupSettings,
+        *,
+        on_assigned: Callable[[set[ShareKey]], None],
+        on_error: Callable[[KafkaError], None],
+        on_fatal: Callable[[KafkaError], None],
+        logger: Logger,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``on_assigned`` gets all that is assigned whenever that changes, nothing once the member is out.
+
+        ``on_error`` reaches the application through its next poll(), ``on_fatal`` ends the consumer.
+        """
+        super().__init__(
+            member, coordinator, pool, settings, on_error=on_error, on_fatal=on_fatal, logger=logger, clock=clock
+        )
+        self._on_assigned = on_assigned
+        self.topics: list[str] = []
+
+    @property
+    def assignor_protocol(self) -> str:
+        """``NONE``: nothing changes hands."""
+        return "NONE"
+
+    @property
+    def rebalance_reason(self) -> str:
+        """Unknown: the coordinator decides."""
+        return ""
+
+    # --- what the application does ---
+
+    def replace(self, topics: list[str], now: float) -> None:
+        """Subscribes to these, at least one, in place of those before."""
+        self.topics = list(topics)
+        self.subscribe(now)
+
+    def subscribe(self, now: float) -> None:
+        """The subscription is another one: join with it, or tell it."""
+        if self.state is State.OUT:
+            self._join(now)
+        elif self.state in (State.JOINING, State.JOINED):
+            self._send_at = now
+        elif self.state is State.LEAVING:
+            self._join_again = True
+
+    def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
+        """Leaves the group. ``done`` comes when the coordinator knows, or can't be told."""
+        if self.state in (State.OUT, State.FAILED):
+            done()
+            return
+        self._on_left.append(done)
+        self._join_again = False
+        if self.state is State.LEAVING:
+            return
+        self._logger.debug("leaving group %s: %s", self._member.group_id, reason)
+        was_in = self.state in (State.JOINED, State.JOINING)
+        self._lose(State.LEAVING)
+        if not was_in or not self._say_goodbye(now, lambda reply: self._left()):
+            self._left()
+
+    def rejoin(self, reason: str, now: float) -> None:
+        """Joins again if it is out because the application didn't poll."""
+        self._logger.debug("group %s: %s", self._member.group_id, reason)
+        if self.state is State.STALE:
+            self._join(now)
+
+    def on_poll_exceeded(self, now: float) -> None:
+        """The application has not polled for max.poll.interval.ms: leaves until it does, see rejoin()."""
+        if self.state in (State.JOINED, State.JOINING):
+            self._say_goodbye(now, lambda reply: None)
+            self._lose(State.STALE)
+
+    # --- heartbeats ---
+
+    def _short(self, epoch: int) -> Heartbeat:
+        return Heartbeat(group_id=self._member.group_id, member_id=self._member.member_id, member_epoch=epoch)
+
+    def _full(self) -> Heartbeat:
+        message = self._short(max(self._member.generation, JOIN_EPOCH))
+        message.rack_id = self._settings.rack
+        message.subscribed_topic_names = sorted(self.topics)
+        return message
+
+    def _goodbye(self) -> Heartbeat:
+        return self._short(LEAVE_EPOCH)
+
+    def _take_answer(self, reply: ShareGroupHeartbeatResponse) -> None:
+        if reply.assignment is not None and self.state is State.JOINED:
+            named = reply.assignment.topic_partitions
+            self._on_assigned({(each.topic_id, number) for each in named for number in each.partitions if number >= 0})
+
+    def _lose(self, then: State) -> None:
+        self._stop_heartbeat()
+        self._next_life()
+        self._member.generation = JOIN_EPOCH
+        self.state = then
+        self._on_assigned(set())
+        if then is State.LOSING:
+            self._join(max(self._clock(), self._join_at))
+
 
 FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
@@ -541,3 +675,145 @@ def _over() -> KafkaError:
 
 def _silent() -> KafkaError:
     return KafkaError(KafkaError._BAD_MSG, "the broker's answer says nothing of this partition's acknowledgements")
+
+
+UNSUBSCRIBED = "the share consumer unsubscribed from all topics"
+CLOSED = "the share consumer is being closed"
+DROPPED = "the share consumer was dropped without being closed"
+
+
+@dataclass(slots=True)
+class ShareHooks:
+    """How the managers reach the application."""
+
+    on_records: Callable[[list[Acquired]], None]
+    on_outcomes: Callable[[list[Outcome]], None]
+    on_error: Callable[[str | None, int | None, KafkaError], None]
+    """A message of its next poll()."""
+    on_fatal: Callable[[KafkaError], None]
+    polls: Callable[[], tuple[int, bool]]
+    """How many polls it has begun, and whether it is inside one."""
+
+
+class ShareConsuming:
+    """One share consumer's side of the cluster: its membership, and its sessions with the leaders."""
+
+    def __init__(
+        self, main: MainThread, config: Config, hooks: ShareHooks, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Makes the managers and puts them into the main thread, which isn't running yet."""
+        self._metadata = main.metadata
+        self._hooks = hooks
+        self._settings = settings = GroupSettings.of(config)
+        self.member = Member(config.text("group.id"), None, "share")
+        self._log = main.pool.logs["consumer"]
+        self.coordinator = Coordinator(
+            main.pool,
+            self.member.group_id,
+            timeout_s=settings.timeout_s,
+            query_interval_s=config.integer("coordinator.query.interval.ms") / 1000,
+            backoff=self._backoff(),
+            clock=clock,
+        )
+        self.sessions = ShareSessions(
+            self.member,
+            main.metadata,
+            Limits(
+                config.integer("fetch.wait.max.ms"),
+                config.integer("fetch.min.bytes"),
+                config.integer("fetch.max.bytes"),
+                config.integer("max.poll.records"),
+            ),
+            timeout_s=settings.timeout_s,
+            backoff=self._backoff,
+            on_records=hooks.on_records,
+            on_outcomes=hooks.on_outcomes,
+            on_error=hooks.on_error,
+            waits=lambda: hooks.polls()[1],
+            log=main.pool.logs["fetch"],
+            clock=clock,
+        )
+        self.membership = ShareMembership(
+            self.member,
+            self.coordinator,
+            main.pool,
+            settings,
+            on_assigned=self.sessions.assign,
+            on_error=self._on_group_error,
+            on_fatal=hooks.on_fatal,
+            logger=main.pool.logs["cgrp"],
+            clock=clock,
+        )
+        self.watch = PollWatch(
+            self.membership,
+            lambda: bool(self.membership.topics),
+            hooks.polls,
+            interval_s=settings.rebalance_timeout_s,
+            on_error=self._on_group_error,
+        )
+        self._missing: set[str] = set()  # topics that don't exist, as the application knows
+        main.metadata.on_topic.append(lambda topic: self._missing.discard(topic.name))
+        main.metadata.on_missing.append(self._on_missing)
+        main.metadata.on_failure.append(self._on_failure)
+        main.managers += [self.watch, self.membership, self.sessions, self.coordinator]
+        main.on_close.append(self._on_close)
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._settings.retry_s, self._settings.retry_max_s)
+
+    def _on_group_error(self, error: KafkaError) -> None:
+        self._hooks.on_error(None, None, error)
+
+    def _on_missing(self, topic: Topic, error: KafkaError) -> None:
+        if topic.name in self.membership.topics and topic.name not in self._missing:
+            self._missing.add(topic.name)
+            self._hooks.on_error(topic.name, None, error)
+
+    def _on_failure(self, topic: Topic, error: KafkaError) -> None:
+        if error.code() == KafkaError._UNKNOWN_TOPIC:
+            self._on_missing(topic, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, error.str()))
+        elif topic.name in self.membership.topics:
+            self._hooks.on_error(topic.name, None, error)
+
+    # --- for the public API ---
+
+    def subscribe(self, topics: list[str], now: float) -> None:
+        """Joins the group with these, at least one, in place of those before."""
+        self._log.debug("share group %s: subscribes to %s", self.member.group_id, topics)
+        for name in set(self.membership.topics) - set(topics):
+            self._metadata.forget(name)
+        for name in topics:
+            self._metadata.want(name, now)
+        self._missing.clear()
+        self.membership.replace(topics, now)
+
+    def unsubscribe(self, done: Callable[[], None], now: float) -> None:
+        """Ends the sessions, so that what isn't acknowledged is released, and leaves the group; then ``done``."""
+        self._leave(UNSUBSCRIBED, done, now)
+
+    def close(self, done: Callable[[], None], now: float) -> None:
+        """The same, for good."""
+        self._leave(CLOSED, done, now)
+
+    def quit(self, done: Callable[[], None]) -> None:
+        """The application is gone without `close()`: leaves the group. With the sessions' connections, locks end."""
+        self.membership.quit(DROPPED, done, time.monotonic())
+
+    def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
+        for name in self.membership.topics:
+            self._metadata.forget(name)
+        self.membership.topics = []
+        left = [2]
+
+        def ended() -> None:
+            left[0] -= 1
+            if not left[0]:
+                done()
+
+        # Beside each other: neither needs the other's answer.
+        self.sessions.end(ended)
+        self.membership.leave(reason, ended, now)
+
+    def _on_close(self, error: KafkaError) -> None:
+        self.membership.close()
+        self.sessions.close()

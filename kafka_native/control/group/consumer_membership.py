@@ -22,9 +22,9 @@ from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, Consumer
 if TYPE_CHECKING:
     from kafka_native.control.brokers.coordinator import Coordinator
     from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.group.membership import Member
     from kafka_native.control.group.rebalance import Rebalance
     from kafka_native.control.group.subscription import Subscription
-    from kafka_native.control.member import Member
     from kafka_native.control.metadata import Metadata
 
 Heartbeat: TypeAlias = ConsumerGroupHeartbeatRequest

@@ -26,17 +26,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, GroupSettings, Reports
-from kafka_native.control.member import NO_GENERATION
-from kafka_native.control.requests import NEVER, Call, Reply
+from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
+from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
 
 if TYPE_CHECKING:
     from kafka_native.control.brokers.coordinator import Coordinator
     from kafka_native.control.brokers.pool import BrokerPool
-    from kafka_native.control.member import Member
+    from kafka_native.control.group.membership import Member
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

@@ -1,6 +1,8 @@
-"""What the two group protocols have in common: their interface, their settings, and max.poll.interval.ms.
+"""What the group protocols have in common: who the member is, their interface, their settings, and
+max.poll.interval.ms.
 
-Thread: the control thread only.
+Thread: the control thread only. The membership writes `Member`, managers that send requests to the
+coordinator read it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,28 @@ from kafka_native.logs import Logger
 
 if TYPE_CHECKING:
     from kafka_native.config import Config
+
+NO_GENERATION = -1
+"""Of somebody who is no member: a commit says that it comes from nobody in particular."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One member. Without a subscription it stays as it is made: such a client commits as nobody in particular."""
+
+    group_id: str
+    instance_id: str | None = None
+    protocol: str = "classic"
+    """``classic`` or ``consumer`` (KIP-848): group.protocol."""
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    """The group's generation; in the consumer protocol the member's epoch."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether the coordinator knows it as a member of its generation."""
+        return self.generation > 0
+
 
 TOLD, NOTED = "told", "noted"
 """What fails, as subjects of outages: what the application has to know, and what is for the log."""

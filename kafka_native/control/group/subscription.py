@@ -12,9 +12,8 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.metadata import Metadata, Topic, is_topic_name
-from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafka_native.control.backoff import Backoff
-from kafka_native.control.requests import ANY_BROKER, NEVER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.transactions import InitProducerIdRequest

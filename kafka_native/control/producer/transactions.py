@@ -27,11 +27,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafka_native.cleaning import NAME_MAX, clean
-from kafka_native.control.backoff import Backoff
 from kafka_native.control.errors import FATAL, FATAL_OF_MESSAGES, FENCED, NOT_OPEN, PASSING, STRANGER
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.identity import impossible
-from kafka_native.control.requests import ANY_VERSION, NEVER, Call, Reply
+from kafka_native.control.requests import ANY_VERSION, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.transactions import (
