@@ -1,8 +1,9 @@
 """Membership of a group in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
 A member joins, is told the generation, and gets its assignment with SyncGroup. One member, the leader, computes the
-assignment (`GroupLeader`): it knows all topics, assigns them and watches them. While it is a member the broker's own thread sends its heartbeats (`BrokerPool.heartbeat`), so they flow
-whatever the application does with the interpreter. What the group says of a rebalance comes with their answers.
+assignment (`GroupLeader`): it knows all topics, assigns them and watches them. While a member is in its group, the
+broker's own thread sends its heartbeats (`BrokerPool.heartbeat`), so they flow whatever the application does with the
+interpreter. What the group says of a rebalance comes with their answers.
 
 With an EAGER protocol everything is revoked before a member joins again. With a COOPERATIVE one (KIP-429) it joins with
 what it owns, gives up what it isn't assigned any more, and joins once more, so that this can go to another member.

@@ -1,5 +1,4 @@
-"""What the group protocols have in common: who the member is, their interface, their settings, and
-max.poll.interval.ms.
+"""What the group protocols share: the member, their interface, their settings, max.poll.interval.ms.
 
 Thread: the control thread only. The membership writes `Member`, managers that send requests to the
 coordinator read it.
