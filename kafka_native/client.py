@@ -45,7 +45,7 @@ from kafka_native.types import (
 )
 
 if TYPE_CHECKING:
-    from kafka_native.control.consumer.consumer_control import Consuming
+    from kafka_native.control.consumer.consumer_control import ConsumerControl
     from kafka_native.mock import MockCluster
 
 T = TypeVar("T")
@@ -177,12 +177,12 @@ class Client:
         self.main.on_close.append(telemetry.close)
         return telemetry
 
-    def consumes(self, consuming: Consuming) -> None:
+    def consumes(self, control: ConsumerControl) -> None:
         """A consumer's managers are there: what is counted is theirs, too."""
-        self.statistics.consuming = consuming
-        self.leave_group = consuming.quit
+        self.statistics.control = control
+        self.leave_group = control.quit
         if self.telemetry is not None:
-            self.telemetry.sampler.consumes(consuming)
+            self.telemetry.sampler.consumes(control)
 
     def client_instance_id(self, timeout: float) -> Uuid:
         """Waits for the id that a broker has given this client for its metrics; see `Producer.client_instance_id`."""

@@ -349,8 +349,8 @@ class CompactedTopic:
         main = self._consumer._client.main
 
         def ask(until: float, done: Callable[[Any], None]) -> list[Call]:
-            if main.fetching is not None:
-                main.fetching.watermarks(keys, done, until)
+            if main.fetches is not None:
+                main.fetches.watermarks(keys, done, until)
             return []
 
         found: list[tuple[int, int] | KafkaError] = main.gather(ask, left_s(deadline))

@@ -19,7 +19,7 @@ from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient,
 from kafka_native.config import Config, parse
 from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
 from kafka_native.control.producer.identity import Identity
-from kafka_native.control.producer.produce_router import Routing
+from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.producer.transactions import TRANSACTION_VERSION, Transactions
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import (
@@ -88,7 +88,7 @@ class Producer(Transacting, ProducerCore):
         self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
         self._produce_rows = partial(produce_rows, block_s=block_s, needs_partition=partitioner is not None)
         main = self._client.main
-        main.routing = Routing(self._client.engine, main.metadata, main.pool)
+        main.router = ProduceRouter(self._client.engine, main.metadata, main.pool)
         if everything["transactional_id"]:
             main.transactions = self._make_transactions(settings)
             main.on_close.append(main.transactions.close)
@@ -383,11 +383,11 @@ def _waived(client: Client, error: KafkaError) -> None:
 
 def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
     """How many partitions a topic has; waits until the control thread knows."""
-    routing = client.main.routing
+    router = client.main.router
 
     def ask(deadline: float, done: Callable[[Any], None]) -> list[Call]:
-        if routing is not None:
-            routing.ask(topic, deadline, done, time.monotonic())
+        if router is not None:
+            router.ask(topic, deadline, done, time.monotonic())
         return []
 
     try:

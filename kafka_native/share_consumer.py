@@ -27,7 +27,7 @@ from kafka_native.control.consumer.share_group import (
     Batch,
     Outcome,
     Session,
-    ShareConsuming,
+    ShareConsumerControl,
     ShareHooks,
     ShareKey,
 )
@@ -208,8 +208,8 @@ class ShareConsumer:
             on_fatal=self._client.on_fatal,
             polls=inbox.on_polls,
         )
-        self._consuming = ShareConsuming(self._client.main, settings, hooks)
-        self._client.leave_group = self._consuming.quit
+        self._control = ShareConsumerControl(self._client.main, settings, hooks)
+        self._client.leave_group = self._control.quit
         self._client.main.start()
 
     # --- the group ---
@@ -228,7 +228,7 @@ class ShareConsumer:
                 return
             self._check_fatal()
             self._topics = names
-            self._client.main.post(lambda: self._consuming.subscribe(names, time.monotonic()))
+            self._client.main.post(lambda: self._control.subscribe(names, time.monotonic()))
 
     def unsubscribe(self) -> None:
         """Leaves the group. What is acknowledged is committed, what isn't is released. Harmless when not subscribed.
@@ -241,7 +241,7 @@ class ShareConsumer:
     def _unsubscribe(self) -> None:
         if self._topics:
             self._topics = []
-            self._leave(self._consuming.unsubscribe, CLOSE_S)
+            self._leave(self._control.unsubscribe, CLOSE_S)
 
     def subscription(self) -> list[str]:
         """The topics that are subscribed to."""
@@ -276,7 +276,7 @@ class ShareConsumer:
             return Messages(self._poll(timeout_s))
 
     def _poll(self, timeout: float) -> list[Message]:
-        inbox, sessions = self._inbox, self._consuming.sessions
+        inbox, sessions = self._inbox, self._control.sessions
         deadline = deadline_of(timeout)
         inbox.polls += 1
         inbox.inside = True
@@ -433,7 +433,7 @@ class ShareConsumer:
 
             for each in told:
                 each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
-            failed = self._begin(lambda: self._consuming.sessions.acknowledge(told)) if told else []
+            failed = self._begin(lambda: self._control.sessions.acknowledge(told)) if told else []
             self._serve(lambda: left[0] == 0, failed, timeout_s)
             late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
             wheres = {TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in told}
@@ -447,7 +447,7 @@ class ShareConsumer:
         with self._entering("commit_async"):
             told = self._collect(accept=not self._explicit)
             if told:
-                self._client.main.post(lambda: self._consuming.sessions.acknowledge(told))
+                self._client.main.post(lambda: self._control.sessions.acknowledge(told))
             self._core._serve_until(lambda: True, 0.0)
 
     def set_acknowledgement_commit_callback(self, callback: CommitCallback | None) -> None:
@@ -535,7 +535,7 @@ class ShareConsumer:
         with self._entering("close"):
             try:
                 self._topics = []
-                self._leave(self._consuming.close, timeout)
+                self._leave(self._control.close, timeout)
             finally:
                 self._core._mark_closed()
                 self._client.close()
@@ -554,7 +554,7 @@ class ShareConsumer:
             engine.kick()
 
         def start() -> None:
-            self._consuming.sessions.acknowledge(told)
+            self._control.sessions.acknowledge(told)
             begin(done, time.monotonic())
 
         failed = self._begin(start)
@@ -615,7 +615,7 @@ class ShareConsumer:
         """Name and state."""
         if "_client" not in vars(self):
             return object.__repr__(self)
-        state = "closed" if self._client.closed else f"{len(self._consuming.sessions.assigned)} partitions assigned"
+        state = "closed" if self._client.closed else f"{len(self._control.sessions.assigned)} partitions assigned"
         return f"<ShareConsumer {self._client.name} ({state})>"
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native.control.brokers.pool import BrokerPool
-from kafka_native.control.consumer.fetches import Fetching
+from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.producer.identity import Identity
-from kafka_native.control.producer.produce_router import Routing
+from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.producer.transactions import Transactions
 from kafka_native.control.requests import NEVER, Call, Manager, Reply
 from kafka_native.deadlines import seconds
@@ -116,11 +116,11 @@ class MainThread:
         self.engine = engine
         self.pool = pool
         self.metadata = metadata
-        self.routing: Routing | None = None
+        self.router: ProduceRouter | None = None
         self.identity: Identity | None = None
         self.transactions: Transactions | None = None
         self.on_fatal: Callable[[KafkaError], None] = lambda error: None
-        self.fetching: Fetching | None = None
+        self.fetches: FetchManager | None = None
         self.managers: list[Manager] = []
         """Besides those above; polled before metadata."""
         self.on_close: list[Callable[[KafkaError], None]] = []
@@ -264,8 +264,8 @@ class MainThread:
     # --- the thread ---
 
     def _managers(self) -> list[Manager]:
-        produces = self.routing is not None and self.routing.produces  # before that, nobody needs an identity
-        optional: list[Manager | None] = [self.fetching, self.routing, self.identity if produces else None]
+        produces = self.router is not None and self.router.produces  # before that, nobody needs an identity
+        optional: list[Manager | None] = [self.fetches, self.router, self.identity if produces else None]
         return [*self.managers, *(each for each in optional if each is not None), self.metadata, self.pool]
 
     def turn(self) -> float:
@@ -304,8 +304,8 @@ class MainThread:
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
         self._do_all()  # so that what it begins is ended with the rest
         self.pool.fail_all(closed)
-        if self.routing is not None:
-            self.routing.close(closed)
+        if self.router is not None:
+            self.router.close(closed)
         for listener in self.on_close:
             listener(closed)
         self._do_all()
@@ -380,25 +380,25 @@ class MainThread:
             self.pool.on_disconnected(event)
             if event.attempts:
                 self.metadata.on_broker_down(now)
-                if self.fetching is not None:
-                    self.fetching.on_broker_down(event.broker)
+                if self.fetches is not None:
+                    self.fetches.on_broker_down(event.broker)
         elif event.kind == WORKING:
             self.pool.on_working(event)
-        elif event.kind == TOPIC_WANTED and self.routing is not None:
-            self.routing.on_topic_wanted(event, now)
-        elif event.kind == PARTITION and self.routing is not None:
-            self.routing.on_partition_error(event, now)
+        elif event.kind == TOPIC_WANTED and self.router is not None:
+            self.router.on_topic_wanted(event, now)
+        elif event.kind == PARTITION and self.router is not None:
+            self.router.on_partition_error(event, now)
         elif event.kind == OUT_OF_SEQUENCE and self.transactions is not None:
             error = self.engine.error_of(event.status, event.error_code, None)
             self.transactions.on_out_of_sequence(error, event.offset, event.epoch)
         elif event.kind == OUT_OF_SEQUENCE and self.identity is not None:
             self.identity.on_out_of_sequence(event)
-        elif event.kind == FATAL and self.routing is not None:
-            self.on_fatal(self.routing.fatal_error(event))
-        elif event.kind == CURSOR and self.fetching is not None:
-            self.fetching.on_cursor_error(event, now)
-        elif event.kind == REPLICA and self.fetching is not None:
-            self.fetching.on_replica(event, now)
+        elif event.kind == FATAL and self.router is not None:
+            self.on_fatal(self.router.fatal_error(event))
+        elif event.kind == CURSOR and self.fetches is not None:
+            self.fetches.on_cursor_error(event, now)
+        elif event.kind == REPLICA and self.fetches is not None:
+            self.fetches.on_replica(event, now)
         elif event.kind == TXN_PARTITION and self.transactions is not None:
             self.transactions.on_partition(self.engine.topics[event.token - 1].name, event.partition, event.offset)
         elif event.kind == TXN_FAILED and self.transactions is not None:

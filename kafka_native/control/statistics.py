@@ -38,7 +38,7 @@ from kafka_native.types import OFFSET_INVALID
 if TYPE_CHECKING:
     from kafka_native._native.engine import Topic
     from kafka_native.control.brokers.pool import Broker
-    from kafka_native.control.consumer.consumer_control import Consuming
+    from kafka_native.control.consumer.consumer_control import ConsumerControl
     from kafka_native.control.consumer.fetches import Assigned
     from kafka_native.control.main_thread import MainThread
     from kafka_native.control.metadata import Topic as Known
@@ -148,7 +148,7 @@ class Statistics:
         self._due = self._made_at + interval_s if interval_s > 0 and stats_cb is not None else NEVER
         self._waits = False  # a document, for the application
         self._since: dict[str, tuple[str, float]] = {}
-        self.consuming: Consuming | None = None
+        self.control: ConsumerControl | None = None
         """Set by a consumer."""
 
     # --- documents ---
@@ -252,17 +252,17 @@ class Statistics:
         """The group's coordinator has a name of its own; another one, say after it has moved, is told by its id."""
         if not broker.dedicated:
             return broker.name
-        target = None if self.consuming is None else self.consuming.coordinator.target
+        target = None if self.control is None else self.control.coordinator.target
         current = target is not None and self._main.pool.where(target)[0] == broker.node_id
         return COORDINATOR if current else f"{COORDINATOR}/{broker.node_id}"
 
     # --- topics ---
 
     def _topics(self, now: float, end: bool) -> dict[str, TopicMetrics]:
-        if self._main.fetching is None:
+        if self._main.fetches is None:
             return {topic.name: self._produced(topic, now, end) for topic in list(self._main.engine.topics)}
         by_topic: dict[str, list[Assigned]] = {}
-        for assigned in self._main.fetching.assigned.values():
+        for assigned in self._main.fetches.assigned.values():
             by_topic.setdefault(assigned.topic, []).append(assigned)
         return {name: self._consumed(name, several, now) for name, several in by_topic.items()}
 
@@ -310,16 +310,16 @@ class Statistics:
         )
 
     def _consumed_partition(self, assigned: Assigned, known: Known | None) -> PartitionMetrics:
-        assert self._main.fetching is not None
+        assert self._main.fetches is not None
         place = self._place(known, assigned.partition)
         counted: dict[str, Any] = {} if assigned.cursor is None else dict(snapshots.cursor_snapshot(assigned.cursor))
         if counted:
             counted["msgs"] = counted["rxmsgs"]
         if assigned.replica != NO_LEADER:
             place["broker"] = assigned.replica
-        stored = None if self.consuming is None else self.consuming.committing.stored_position(assigned)
+        stored = None if self.control is None else self.control.commits.stored_position(assigned)
         committed = assigned.committed
-        end = counted.get("ls_offset" if self._main.fetching.read_committed else "hi_offset", OFFSET_INVALID)
+        end = counted.get("ls_offset" if self._main.fetches.read_committed else "hi_offset", OFFSET_INVALID)
         offsets: dict[str, Any] = {
             "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
             "stored_leader_epoch": NO_EPOCH if stored is None else stored.epoch,
@@ -342,19 +342,19 @@ class Statistics:
     # --- the group, and a producer's identity ---
 
     def _group_state(self) -> str:
-        if self.consuming is None or not self.consuming.member.group_id:
+        if self.control is None or not self.control.member.group_id:
             return ""
-        target = self.consuming.coordinator.target
+        target = self.control.coordinator.target
         if target is not None:
             return "up" if self._main.pool.is_up(target) else "wait-broker-transport"
-        return "query-coord" if self.consuming.subscription.wanted else "init"
+        return "query-coord" if self.control.subscription.wanted else "init"
 
     def _group(self, now: float) -> GroupMetrics | None:
-        state, consuming = self._group_state(), self.consuming
-        if not state or consuming is None:
+        state, control = self._group_state(), self.control
+        if not state or control is None:
             return None
-        rebalance = consuming.rebalance
-        join_state = JOIN_STATES[consuming.membership.state.name]
+        rebalance = control.rebalance
+        join_state = JOIN_STATES[control.membership.state.name]
         if join_state == "steady" and rebalance.kind is not None:
             join_state = "wait-assign-call" if rebalance.kind is Kind.ASSIGN else "wait-unassign-call"
         return GroupMetrics(
@@ -363,8 +363,8 @@ class Statistics:
             join_state=join_state,
             rebalance_age=0 if rebalance.last_at is None else int((now - rebalance.last_at) * 1000),
             rebalance_cnt=rebalance.count,
-            rebalance_reason=consuming.membership.rebalance_reason,
-            assignment_size=len(consuming.fetching.assigned),
+            rebalance_reason=control.membership.rebalance_reason,
+            assignment_size=len(control.fetches.assigned),
         )
 
     def _identity_state(self) -> str:

@@ -38,7 +38,7 @@ from kafka_native.protocol.telemetry import (
 
 if TYPE_CHECKING:
     from kafka_native.control.brokers.pool import BrokerPool
-    from kafka_native.control.consumer.consumer_control import Consuming
+    from kafka_native.control.consumer.consumer_control import ConsumerControl
     from kafka_native.control.main_thread import MainThread
 
 PREFIX = "org.apache.kafka."
@@ -112,9 +112,9 @@ def chosen(kind: str, requested: Iterable[str]) -> tuple[Spec, ...]:
 class RebalanceWatch:
     """How long rebalances take: from leaving a settled state until every step of the new assignment has ended."""
 
-    def __init__(self, consuming: Consuming) -> None:
+    def __init__(self, control: ConsumerControl) -> None:
         """To be asked in each turn of the control thread."""
-        self._consuming = consuming
+        self._control = control
         self._steps = 0
         self._since: float | None = None
         self.latency = Mean()
@@ -123,8 +123,8 @@ class RebalanceWatch:
 
     def poll(self, now: float) -> None:
         """Notes when one begins, and how long it took when it has ended."""
-        rebalance = self._consuming.rebalance
-        state = JOIN_STATES[self._consuming.membership.state.name]
+        rebalance = self._control.rebalance
+        state = JOIN_STATES[self._control.membership.state.name]
         if state == "init" and not rebalance.busy:  # not in a group: what was under way came to nothing
             self._since, self._steps = None, rebalance.count
         elif state != "steady" or rebalance.busy:
@@ -170,14 +170,14 @@ class Sampler:
         self._nodes: dict[int, Mean] = {}
         self._seen: dict[int, list[tuple[int, int, int]]] = {}  # by the engine's handle
         self._start = self._settled = self._taken = Totals(0, 0.0, 0, clock(), now_ns())
-        self._consuming: Consuming | None = None
+        self._control: ConsumerControl | None = None
         self._rebalances: RebalanceWatch | None = None
         self._member_id = ""
 
-    def consumes(self, consuming: Consuming) -> None:
+    def consumes(self, control: ConsumerControl) -> None:
         """A consumer's managers are there."""
-        self._consuming = consuming
-        self._rebalances = RebalanceWatch(consuming)
+        self._control = control
+        self._rebalances = RebalanceWatch(control)
 
     def poll(self, now: float) -> None:
         """In each turn of the control thread: notes what doesn't say so itself."""
@@ -191,8 +191,8 @@ class Sampler:
     @property
     def resource(self) -> dict[str, str]:
         """Labels of the client itself that depend on its state. Who has left its group is the member that it was."""
-        if self._consuming is not None:
-            self._member_id = self._consuming.member.member_id or self._member_id
+        if self._control is not None:
+            self._member_id = self._control.member.member_id or self._member_id
         return {"group_member_id": self._member_id} if self._member_id else {}
 
     # --- one push ---
@@ -212,9 +212,9 @@ class Sampler:
         base = since if delta else self._start
         values[CONNECTIONS] = [Point(now.connections - base.connections)]
         values[RATE] = [Point((now.connections - since.connections) / seconds)]
-        if self._consuming is not None:
+        if self._control is not None:
             values[IDLE] = [Point(min(1.0, (now.idle_us - since.idle_us) / MICRO / seconds))]
-            values[ASSIGNED] = [Point(len(self._consuming.fetching.assigned))]
+            values[ASSIGNED] = [Point(len(self._control.fetches.assigned))]
             values[REBALANCING] = [Point(int(now.rebalancing_ms) - int(base.rebalancing_ms))]
         metrics = [
             Metric(full_name(self.kind, spec), spec.text, spec.unit, spec.is_sum, tuple(values[spec.name]))
@@ -234,8 +234,8 @@ class Sampler:
     def _latencies(self) -> Iterator[tuple[str, Mean]]:
         yield from self._means.items()
         yield THROTTLE, self.throttle
-        if self._consuming is not None and self._rebalances is not None:
-            yield COMMITS, self._consuming.committing.latency
+        if self._control is not None and self._rebalances is not None:
+            yield COMMITS, self._control.commits.latency
             yield REBALANCES, self._rebalances.latency
 
     @staticmethod
@@ -249,7 +249,7 @@ class Sampler:
         return Totals(
             connections=self._main.pool.connections,
             rebalancing_ms=0.0 if self._rebalances is None else self._rebalances.total_ms,
-            idle_us=0 if self._consuming is None else snapshots.idle_us(self._main.engine),
+            idle_us=0 if self._control is None else snapshots.idle_us(self._main.engine),
             at=self._clock(),
             at_ns=self._now_ns(),
         )

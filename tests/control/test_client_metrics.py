@@ -46,15 +46,15 @@ class Rig:
         return found
 
 
-class Consuming:
+class ConsumerControl:
     """What the sampler looks at of a consumer."""
 
     def __init__(self) -> None:
         self.rebalance = SimpleNamespace(busy=False, count=0)
         self.membership = SimpleNamespace(state=SimpleNamespace(name="OUT"))
         self.member = SimpleNamespace(member_id="")
-        self.committing = SimpleNamespace(latency=Mean())
-        self.fetching = SimpleNamespace(assigned={})
+        self.commits = SimpleNamespace(latency=Mean())
+        self.fetches = SimpleNamespace(assigned={})
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 @pytest.fixture
-def consumer(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, Consuming]:
-    rig, consuming = Rig("consumer", monkeypatch), Consuming()
+def consumer(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, ConsumerControl]:
+    rig, control = Rig("consumer", monkeypatch), ConsumerControl()
     rig.broker(0, 11)
-    consumed: Any = consuming
+    consumed: Any = control
     rig.sampler.consumes(consumed)
-    return rig, consuming
+    return rig, control
 
 
 def test_what_has_no_value_is_left_out(producer: Rig) -> None:
@@ -162,10 +162,10 @@ def test_labels_name_no_topic(producer: Rig) -> None:
     }
 
 
-def test_a_consumers_figures(consumer: tuple[Rig, Consuming]) -> None:
-    rig, consuming = consumer
-    consuming.fetching.assigned = dict.fromkeys("abc")
-    consuming.committing.latency.record(12.5)
+def test_a_consumers_figures(consumer: tuple[Rig, ConsumerControl]) -> None:
+    rig, control = consumer
+    control.fetches.assigned = dict.fromkeys("abc")
+    control.commits.latency.record(12.5)
     rig.means[0] = [(0, 0, 0), (0, 0, 0), (2, 600_000, 500_000), (1, 2000, 2000)]
     rig.idle_us = 7_500_000
     rig.now += 10
@@ -180,12 +180,12 @@ def test_a_consumers_figures(consumer: tuple[Rig, Consuming]) -> None:
     assert rig.values()["poll.idle.ratio.avg"] == 0
 
 
-def test_who_has_left_the_group_is_the_member_that_it_was(consumer: tuple[Rig, Consuming]) -> None:
-    rig, consuming = consumer
+def test_who_has_left_the_group_is_the_member_that_it_was(consumer: tuple[Rig, ConsumerControl]) -> None:
+    rig, control = consumer
     assert rig.sampler.resource == {}
-    consuming.member.member_id = "m-1"
+    control.member.member_id = "m-1"
     assert rig.sampler.resource == {"group_member_id": "m-1"}
-    consuming.member.member_id = ""
+    control.member.member_id = ""
     assert rig.sampler.resource == {"group_member_id": "m-1"}
 
 
@@ -193,14 +193,14 @@ class Group:
     """A membership going through its states, as the watch sees it."""
 
     def __init__(self) -> None:
-        self.consuming = Consuming()
-        consuming: Any = self.consuming
-        self.watch = RebalanceWatch(consuming)
+        self.control = ConsumerControl()
+        control: Any = self.control
+        self.watch = RebalanceWatch(control)
 
     def at(self, now: float, state: str, *, busy: bool = False, steps: int = 0) -> None:
-        self.consuming.membership.state.name = state
-        self.consuming.rebalance.busy = busy
-        self.consuming.rebalance.count = steps
+        self.control.membership.state.name = state
+        self.control.rebalance.busy = busy
+        self.control.rebalance.count = steps
         self.watch.poll(now)
 
 

@@ -41,7 +41,7 @@ from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 if TYPE_CHECKING:
     from kafka_native.control.brokers.coordinator import Coordinator
-    from kafka_native.control.consumer.fetches import Assigned, Fetching
+    from kafka_native.control.consumer.fetches import Assigned, FetchManager
     from kafka_native.control.group.membership import Member
 
 NameOf = Callable[[bytes], "str | None"]
@@ -212,14 +212,14 @@ class Ask:
     """How many commits, made before, of the same partitions have not ended: they are to be seen in the answer."""
 
 
-class Committing:
+class CommitManager:
     """Commits and reads committed offsets, and does so by itself every auto.commit.interval.ms."""
 
     def __init__(
         self,
         member: Member,
         coordinator: Coordinator | None,
-        fetching: Fetching,
+        fetches: FetchManager,
         *,
         auto_commit: bool,
         interval_s: float,
@@ -244,7 +244,7 @@ class Committing:
             raise ValueError("without a coordinator there have to be files")
         self._member = member
         self._coordinator = coordinator
-        self._fetching = fetching
+        self._fetches = fetches
         self._can_commit = files is not None or bool(member.group_id)
         self._auto_commit = auto_commit and self._can_commit
         self._interval_s = interval_s
@@ -271,9 +271,9 @@ class Committing:
         """Whether this client consumes as a member: then nothing is committed while it isn't one."""
         self.latency = Mean()
         """How long requests took that were answered, in milliseconds."""
-        fetching.ask_committed = self.fetch_committed if self._can_commit else None
+        fetches.ask_committed = self.fetch_committed if self._can_commit else None
         self._asks_by_id = False  # so went the last OffsetFetch
-        fetching.offsets_by_id = lambda: self._asks_by_id
+        fetches.offsets_by_id = lambda: self._asks_by_id
 
     # --- stored offsets ---
 
@@ -281,7 +281,7 @@ class Committing:
         """Stores offsets for the next commit; those of partitions that aren't assigned come back with _STATE."""
         outcome = []
         for each in offsets:
-            assigned = self._fetching.assigned.get((each.topic, each.partition))
+            assigned = self._fetches.assigned.get((each.topic, each.partition))
             if assigned is None:
                 text = f"{each.topic} [{each.partition}] isn't assigned: its offset can't be stored"
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
@@ -299,7 +299,7 @@ class Committing:
 
     def stored(self, keys: Iterable[Key]) -> list[TopicPartition]:
         """What would be committed of these partitions; OFFSET_INVALID where there is nothing."""
-        assigned = self._fetching.assigned
+        assigned = self._fetches.assigned
         return [_partition_of(key, self.stored_position(assigned[key]) if key in assigned else None) for key in keys]
 
     def stored_position(self, assigned: Assigned) -> OffsetPosition | None:
@@ -314,7 +314,7 @@ class Committing:
         """What is stored of those of these partitions that are assigned."""
         found = {}
         for key in keys:
-            assigned = self._fetching.assigned.get(key)
+            assigned = self._fetches.assigned.get(key)
             place = None if assigned is None else self.stored_position(assigned)
             if assigned is not None and place is not None:
                 found[key] = (assigned, place)
@@ -343,7 +343,7 @@ class Committing:
 
     def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
         """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
-        assigned = self._fetching.assigned
+        assigned = self._fetches.assigned
         stored = self._stored_places(assigned)
         changed = {key: place for key, (state, place) in stored.items() if place != state.committed}
         self._commit(changed, list(assigned), done, deadline, False)
@@ -384,9 +384,9 @@ class Committing:
         held: bool,
     ) -> None:
         identity = (self._member.member_id, self._member.generation)
-        assigned = self._fetching.assigned
+        assigned = self._fetches.assigned
         owned = {key: assigned[key] for key in wanted if key in assigned}
-        bound = {key: topic_id for key in owned if (topic_id := self._fetching.bound_id(key)) != NO_ID}
+        bound = {key: topic_id for key in owned if (topic_id := self._fetches.bound_id(key)) != NO_ID}
         commit = Commit(wanted, done, deadline, identity, held, owned, listed, bound, dict(wanted))
         if self.subscribed():
             strange = [key for key in wanted if key not in owned]
@@ -459,7 +459,7 @@ class Committing:
         identity = (self._member.member_id, self._member.generation)
         for commit in batch:
             commit.member = identity
-        message = commit_message(self._member, merged, self._fetching.topic_ids({topic for topic, _ in merged}))
+        message = commit_message(self._member, merged, self._fetches.topic_ids({topic for topic, _ in merged}))
         # Not until a commit's own deadline: a short one doesn't mean that the coordinator is gone.
         return [Call(message, target, now + self._timeout_s, lambda reply: self._on_reply(reply, identity, now))]
 
@@ -471,7 +471,7 @@ class Committing:
         elif commit.member != (member_id, generation) and commit.member[1] > 0:
             if commit.held and commit.member[0] == member_id and generation > commit.member[1]:
                 return
-            now_assigned, before = self._fetching.assigned, commit.owned
+            now_assigned, before = self._fetches.assigned, commit.owned
             gone = [
                 key
                 for key in commit.left
@@ -482,7 +482,7 @@ class Committing:
 
     def _fail_ended(self, commit: Commit) -> None:
         """An offset of a topic that was deleted isn't committed for the one that has its name now."""
-        ids = self._fetching.topic_ids({topic for topic, _ in commit.left})
+        ids = self._fetches.topic_ids({topic for topic, _ in commit.left})
         gone = [
             key
             for key in commit.left
@@ -524,7 +524,7 @@ class Committing:
                 commit.last = reply
         else:
             self.latency.record((self._clock() - sent_at) * 1000)
-            results = commit_results(reply, self._fetching.topic_name)
+            results = commit_results(reply, self._fetches.topic_name)
             if not any(results.values()):
                 coordinator.answered()
                 self._backoff.reset()
@@ -543,7 +543,7 @@ class Committing:
         if codes & COORDINATOR_MOVED:
             self._coordinator.lost()
         if KafkaError.UNKNOWN_TOPIC_ID in codes:
-            self._fetching.refresh_metadata()
+            self._fetches.refresh_metadata()
 
     def _take_results(self, commit: Commit, results: dict[Key, int], identity: tuple[str, int]) -> None:
         stale = identity != (self._member.member_id, self._member.generation)
@@ -551,7 +551,7 @@ class Committing:
             code = results.get(key)
             if code is None:
                 code = KafkaError._BAD_MSG
-            gone = code == KafkaError.UNKNOWN_TOPIC_ID and self._fetching.is_missing(key[0])
+            gone = code == KafkaError.UNKNOWN_TOPIC_ID and self._fetches.is_missing(key[0])
             if (code in PASSING and not gone) or (code in FENCED and stale):
                 commit.last = KafkaError(code)
                 continue
@@ -602,8 +602,8 @@ class Committing:
         for ask in waiting:
             ask.in_flight = True
             keys.update(dict.fromkeys(key for key in ask.keys if key in ask.left))
-        topic_ids = self._fetching.topic_ids({topic for topic, _ in keys})
-        message = ask_message(self._member, keys, topic_ids, stable=self._fetching.read_committed)
+        topic_ids = self._fetches.topic_ids({topic for topic, _ in keys})
+        message = ask_message(self._member, keys, topic_ids, stable=self._fetches.read_committed)
         return [Call(message, target, now + self._timeout_s, lambda reply: self._on_asked(reply, waiting))]
 
     def _on_asked(self, reply: Reply, asks: list[Ask]) -> None:
@@ -611,7 +611,7 @@ class Committing:
         assert coordinator is not None
         found: dict[Key, OffsetPosition | int] | KafkaError = reply
         if not isinstance(reply, KafkaError):
-            found = asked_offsets(reply, self._member.group_id, self._fetching.topic_name)
+            found = asked_offsets(reply, self._member.group_id, self._fetches.topic_name)
             self._asks_by_id = any(topic.topic_id != NO_ID for group in reply.groups for topic in group.topics)
         if isinstance(found, KafkaError):
             passes = coordinator.note(found) or found.code() in PASSING or found.code() in FENCED
@@ -705,7 +705,7 @@ class Committing:
         wanted = {
             key: place
             for key, (assigned, place) in self._snapshot.items()
-            if self._fetching.assigned.get(key) is assigned and _is_ahead(assigned, place)
+            if self._fetches.assigned.get(key) is assigned and _is_ahead(assigned, place)
         }
         self._snapshot = {}
         self._auto_at = now + max(self._interval_s, 0.01)
@@ -716,8 +716,8 @@ class Committing:
     def _take_snapshot(self) -> None:
         """What is stored now; with the number of polls by which all of it was handed out."""
         before = self._polls() if self._polls is not None else (0, True)
-        ahead = self._ahead(self._fetching.assigned)
-        self._snapshot = {key: (self._fetching.assigned[key], place) for key, place in ahead.items()}
+        ahead = self._ahead(self._fetches.assigned)
+        self._snapshot = {key: (self._fetches.assigned[key], place) for key, place in ahead.items()}
         after = self._polls() if self._polls is not None else (0, True)
         # The application waits for more, and did so all the time: it is done with all that it got.
         self._snapshot_polls = after[0] - 1 if before == after and after[1] else after[0]

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers.coordinator import Coordinator
-from kafka_native.control.consumer.commits import Committing, OffsetFiles
-from kafka_native.control.consumer.fetches import Fetching
+from kafka_native.control.consumer.commits import CommitManager, OffsetFiles
+from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.group.classic_membership import ClassicMembership
 from kafka_native.control.group.consumer_membership import ConsumerMembership
 from kafka_native.control.group.membership import GroupSettings, Member, Membership, PollWatch
-from kafka_native.control.group.rebalance import Key, Kind, Listener, Rebalance
+from kafka_native.control.group.rebalance import Kind, Listener, Rebalance
 from kafka_native.control.group.subscription import Subscription
-from kafka_native.control.positions import OffsetPosition, reset_of
+from kafka_native.control.positions import Key, OffsetPosition, reset_of
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import ISOLATION_LEVELS
 from kafka_native.errors import KafkaError
@@ -60,7 +60,7 @@ class Hooks:
         self.on_error(topic, None, OFFSET_INVALID, error)
 
 
-class Consuming:
+class ConsumerControl:
     """One consumer's side of the cluster: what is assigned, by hand or by its group, and what is committed."""
 
     def __init__(
@@ -91,12 +91,12 @@ class Consuming:
             backoff=self._backoff(),
             clock=clock,
         )
-        self.fetching = self._make_fetching()
-        self.committing = self._make_committing()
+        self.fetches = self._make_fetches()
+        self.commits = self._make_commits()
         self.subscription = self._make_subscription()
         self.rebalance = Rebalance(
-            self.fetching,
-            self.committing,
+            self.fetches,
+            self.commits,
             call_back=hooks.call_back,
             post=main.post,
             clock=clock,
@@ -112,24 +112,24 @@ class Consuming:
             interval_s=self.settings.rebalance_timeout_s,
             on_error=hooks.on_group_error,
         )
-        self.committing.subscribed = self._is_subscribed
-        self.fetching.on_ended = self._on_ended
-        main.fetching = self.fetching
+        self.commits.subscribed = self._is_subscribed
+        self.fetches.on_ended = self._on_ended
+        main.fetches = self.fetches
         main.managers += [
             IdleMemory(main.engine),
             self.subscription,
             self.watch,
             self.membership,
-            self.committing,
+            self.commits,
             self.coordinator,
         ]
         main.on_close.append(self._on_close)
 
     # --- the parts ---
 
-    def _make_fetching(self) -> Fetching:
+    def _make_fetches(self) -> FetchManager:
         config, main = self._config, self._main
-        return Fetching(
+        return FetchManager(
             main.engine,
             main.metadata,
             main.pool,
@@ -144,7 +144,7 @@ class Consuming:
             clock=self._clock,
         )
 
-    def _make_committing(self) -> Committing:
+    def _make_commits(self) -> CommitManager:
         config = self._config
         files = None
         if config.text("offset.store.method") == "file":
@@ -152,10 +152,10 @@ class Consuming:
             sync_s = sync_ms / 1000 if sync_ms > 0 else float(sync_ms)
             files = OffsetFiles(config.text("offset.store.path"), self.member.group_id, sync_interval_s=sync_s)
         keeps = config.text("offset.store.method") != "none" and (self.member.group_id != "" or files is not None)
-        return Committing(
+        return CommitManager(
             self.member,
             self.coordinator,
-            self.fetching,
+            self.fetches,
             auto_commit=keeps and config.flag("enable.auto.commit"),
             interval_s=config.integer("auto.commit.interval.ms") / 1000,
             timeout_s=self._timeout_s,
@@ -241,11 +241,11 @@ class Consuming:
         ``initial_offsets``: where partitions start that the group has no offset of.
         """
         self._logs["consumer"].debug("group %s: subscribes to %s", self.member.group_id, topics)
-        if not self.subscription.wanted and self.fetching.assigned:
-            self.unassign(list(self.fetching.assigned), lambda: None)
+        if not self.subscription.wanted and self.fetches.assigned:
+            self.unassign(list(self.fetches.assigned), lambda: None)
         self.subscription.replace(topics, now)
         self.rebalance.listeners = dict(listeners)
-        self.fetching.initial_offsets = dict(initial_offsets or {})
+        self.fetches.initial_offsets = dict(initial_offsets or {})
         self.membership.subscribe(now)
 
     def unsubscribe(self, done: Callable[[], None], now: float) -> None:
@@ -261,7 +261,7 @@ class Consuming:
 
         def left() -> None:
             if not self.subscription.wanted:
-                self.fetching.forget_pauses()
+                self.fetches.forget_pauses()
             done()
 
         self.membership.leave(reason, left, now)
@@ -272,7 +272,7 @@ class Consuming:
 
     def close(self, done: Callable[[], None], now: float) -> None:
         """Leaves the group, commits what is stored (enable.auto.commit) and waits for commits that are under way."""
-        self._leave(CLOSED, lambda: self.unassign(list(self.fetching.assigned), done), now)
+        self._leave(CLOSED, lambda: self.unassign(list(self.fetches.assigned), done), now)
 
     def quit(self, done: Callable[[], None]) -> None:
         """The application is gone without `close()`: leaves the group; nothing is called back, nothing committed."""
@@ -280,8 +280,8 @@ class Consuming:
 
     def _on_close(self, error: KafkaError) -> None:
         self.membership.close()
-        self.committing.close(error)
-        self.fetching.close(error)
+        self.commits.close(error)
+        self.fetches.close(error)
 
 
 KEPT_BYTES = 1 << 20
@@ -292,7 +292,7 @@ IDLE_CHECK_INTERVAL_S = 10.0
 
 
 class IdleMemory:
-    """Has the engine look for quiet times, as `Routing` does for a producer."""
+    """Has the engine look for quiet times, as `ProduceRouter` does for a producer."""
 
     def __init__(self, engine: Engine) -> None:
         """Looks at ``engine.memory``."""

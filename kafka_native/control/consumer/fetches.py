@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.consumer.offsets import (
-    EARLIEST,
-    LATEST,
     MOVED,
     UNABLE,
     Check,
@@ -33,7 +31,17 @@ from kafka_native.control.consumer.offsets import (
     lookup_calls,
 )
 from kafka_native.control.metadata import NO_ID, NO_LEADER, Metadata, Partition, Topic
-from kafka_native.control.positions import NO_EPOCH, NO_POSITION, OFFSET_TAIL_BASE, Ago, Key, OffsetPosition, Reset
+from kafka_native.control.positions import (
+    EARLIEST,
+    LATEST,
+    NO_EPOCH,
+    NO_POSITION,
+    OFFSET_TAIL_BASE,
+    Ago,
+    Key,
+    OffsetPosition,
+    Reset,
+)
 from kafka_native.control.requests import NEVER, Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Logs
@@ -117,8 +125,6 @@ class Assigned:
         return place
 
 
-__all__ = ["MOVED", "OFFSET_TAIL_BASE", "Assigned", "Fetching"]
-
 REPLICA_S = 300.0
 """How long a preferred replica is fetched from, at most, before the leader is asked again (KIP-392)."""
 
@@ -128,7 +134,7 @@ SLOW = (1.0, 30.0)
 AskCommitted = Callable[[Iterable[Key], "Callable[[list[TopicPartition] | KafkaError], None]", float], None]
 
 
-class Fetching:
+class FetchManager:
     """The consumer's manager."""
 
     def __init__(
@@ -180,9 +186,9 @@ class Fetching:
         self._anew: set[Key] = set()  # to be assigned again, after their topic was made anew
         self.initial_offsets: dict[Key, OffsetPosition] = dict(initial_offsets or {})
         self.ask_committed: AskCommitted | None = None
-        """Set by `Committing`: asks for the group's offsets. None: there is no group."""
+        """Set by `CommitManager`: asks for the group's offsets. None: there is no group."""
         self.offsets_by_id: Callable[[], bool] = lambda: False
-        """Set by `Committing`: whether the group's offsets belong to a topic's id, and not just to its name."""
+        """Set by `CommitManager`: whether the group's offsets belong to a topic's id, and not just to its name."""
         self.on_ended: Callable[[list[Key]], None] = lambda keys: None
         """Told of partitions whose topic was deleted and made anew. They have to be removed, and assigned once more."""
         self.questions = Questions(metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from kafka_native.control.metadata import NO_LEADER, Metadata
-from kafka_native.control.positions import CLIENT_REPLICA, EARLIEST, LATEST, Key, OffsetPosition
+from kafka_native.control.positions import CLIENT_REPLICA, Key, OffsetPosition
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import (
@@ -49,8 +49,6 @@ def settle(
     for (topic, partition), on_result in open_questions.items():
         on_result(KafkaError(KafkaError._BAD_MSG, f"the reply to {name} leaves out {topic} [{partition}]"))
 
-
-__all__ = ["EARLIEST", "LATEST", "MOVED", "Lookup", "Questions", "lookup_calls"]
 
 # The leader has moved, or doesn't know yet that it leads: ask again.
 MOVED = frozenset(

@@ -695,7 +695,7 @@ class ShareHooks:
     """How many polls it has begun, and whether it is inside one."""
 
 
-class ShareConsuming:
+class ShareConsumerControl:
     """One share consumer's side of the cluster: its membership, and its sessions with the leaders."""
 
     def __init__(

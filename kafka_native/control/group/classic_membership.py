@@ -24,7 +24,7 @@ from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo, Range, run, wire
 from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
-from kafka_native.control.group.rebalance import Key
+from kafka_native.control.positions import Key
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
@@ -49,7 +49,7 @@ METADATA_S = 5.0
 """How long an assignment waits for metadata of topics that are new to this client: then it does without them."""
 
 
-class Leading:
+class GroupLeader:
     """The leader's part in one generation after the other. Between `end()` and `begin()` this member leads none."""
 
     def __init__(
@@ -222,7 +222,9 @@ class ClassicMembership:
         self._on_fatal = on_fatal
         self._logger = logger
         self._clock = clock
-        self._leading = Leading(metadata, pool, subscription, lambda why: self._ask_rejoin(why), pool.logs["assignor"])
+        self._leader = GroupLeader(
+            metadata, pool, subscription, lambda why: self._ask_rejoin(why), pool.logs["assignor"]
+        )
         cooperative = all(each.protocol == "COOPERATIVE" for each in assignors)
         self._protocol = "COOPERATIVE" if cooperative else "EAGER"
 
@@ -473,15 +475,15 @@ class ClassicMembership:
     def _begin_generation(self, reply: JoinGroupResponse) -> None:
         group, leads = self._member.group_id, reply.leader == reply.member_id
         self._logger.debug("group %s: generation %d%s", group, reply.generation_id, ", leading" if leads else "")
-        self._leading.end()
+        self._leader.end()
         self.state = State.LEADING
         if not leads:
             self._sync([])
             return
         assert self._assignor is not None
-        self._leading.begin(self._assignor, reply, self._sent_topics, self._clock())
+        self._leader.begin(self._assignor, reply, self._sent_topics, self._clock())
         if reply.skip_assignment:  # a static leader is back, and the group goes on as it was (KIP-814)
-            self._leading.watch()
+            self._leader.watch()
             self._sync([])
         else:
             self._heartbeat()
@@ -499,11 +501,11 @@ class ClassicMembership:
 
     def _poll_leading(self, calls: list[Call], now: float) -> float:
         """Assigns, as the leader, once the metadata of all topics are there, or don't come."""
-        wait_until = self._leading.ready_at(now)
+        wait_until = self._leader.ready_at(now)
         if now < wait_until:
             return wait_until
         try:
-            assignments = self._leading.assign()
+            assignments = self._leader.assign()
         except KafkaException as failure:
             self._reports.tell("assignment", failure.args[0])
             self._join_at = now + self._assignor_backoff.next_s()
@@ -519,7 +521,7 @@ class ClassicMembership:
     def _lead_to_the_end(self) -> None:
         """Assigns what is known by now: until the leader has, the coordinator refuses commits, also its last ones."""
         try:
-            assignments = self._leading.assign()
+            assignments = self._leader.assign()
         except KafkaException as failure:
             self._reports.tell("assignment", failure.args[0])
             assignments = []  # for the moment until it has left
@@ -791,7 +793,7 @@ class ClassicMembership:
         self._assignment = set()
         self._changing = set()
         self._reason = None
-        self._leading.end()
+        self._leader.end()
 
     def _lose(self, then: State, reason: str | None = None) -> None:
         """Others may own its partitions already."""

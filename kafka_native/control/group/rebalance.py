@@ -21,13 +21,11 @@ from kafka_native.logs import QUIET, Log
 from kafka_native.threads import Event
 from kafka_native.types import OFFSET_STORED
 
-__all__ = ["Commits", "Key", "Kind", "Listener", "Partitions", "Rebalance"]
-
 FINISH_S = 5.0
 
 
 class Partitions(Protocol):
-    """What is assigned: `fetching.Fetching`."""
+    """What is assigned: `FetchManager`."""
 
     @property
     def assigned(self) -> Mapping[Key, Any]:
@@ -50,7 +48,7 @@ class Partitions(Protocol):
 
 
 class Commits(Protocol):
-    """What commits: `committing.Committing`."""
+    """What commits: `CommitManager`."""
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
         """Takes what is stored of these partitions now and commits it, if auto commit is on; then ``done``."""
@@ -91,8 +89,8 @@ class Rebalance:
 
     def __init__(
         self,
-        fetching: Partitions,
-        committing: Commits,
+        fetches: Partitions,
+        commits: Commits,
         *,
         call_back: Callable[[Callable[[], None]], None],
         post: Callable[[Callable[[], None]], None],
@@ -100,8 +98,8 @@ class Rebalance:
         log: Log = QUIET["cgrp"],
     ) -> None:
         """``call_back`` has a function called by the application's next poll(), ``post`` by the control thread."""
-        self._fetching = fetching
-        self._committing = committing
+        self._fetches = fetches
+        self._commits = commits
         self._call_back = call_back
         self._post = post
         self._clock = clock
@@ -125,7 +123,7 @@ class Rebalance:
     @property
     def owned(self) -> set[Key]:
         """What is assigned now."""
-        return set(self._fetching.assigned)
+        return set(self._fetches.assigned)
 
     @property
     def busy(self) -> bool:
@@ -153,7 +151,7 @@ class Rebalance:
 
     def end(self, keys: Iterable[Key]) -> None:
         """The topic of these is another one: when they are given up, nothing of them is committed."""
-        self._fetching.end([key for key in keys if key in self._fetching.assigned])
+        self._fetches.end([key for key in keys if key in self._fetches.assigned])
 
     def lose_ended(self, keys: Iterable[Key], done: Callable[[list[Key]], None], *, silent: bool = False) -> None:
         """The topic of these was deleted and made anew: what they were is gone. ``done`` gets those that it was so for.
@@ -243,7 +241,7 @@ class Rebalance:
         elif step.begun or not step.dropped:  # or the one that came after gives up what is left, and says so
             if step.ended:
                 step.keys = self._ended(step.keys)  # the application may have sought to a place in the new topic
-            self._remove([key for key in step.keys if key in self._fetching.assigned])
+            self._remove([key for key in step.keys if key in self._fetches.assigned])
             self._end(step)
         else:
             self._end(step)
@@ -251,34 +249,34 @@ class Rebalance:
     def add(self, keys: Iterable[Key]) -> None:
         """Starts partitions where the group has committed, or else where auto.offset.reset says."""
         new = [
-            (topic, number, OFFSET_STORED) for topic, number in keys if (topic, number) not in self._fetching.assigned
+            (topic, number, OFFSET_STORED) for topic, number in keys if (topic, number) not in self._fetches.assigned
         ]
-        self._fetching.add(new, self._clock())
+        self._fetches.add(new, self._clock())
 
     def remove(self, keys: Iterable[Key], done: Callable[[], None]) -> None:
         """Takes partitions away and commits what is stored of them (enable.auto.commit); then ``done``."""
-        gone = [key for key in keys if key in self._fetching.assigned]
+        gone = [key for key in keys if key in self._fetches.assigned]
         for key in gone:
-            cursor = self._fetching.assigned[key].cursor
+            cursor = self._fetches.assigned[key].cursor
             if cursor is not None:
                 cursor.stop()  # nothing is handed out behind what is committed
-        self._committing.flush(gone, done)
+        self._commits.flush(gone, done)
         self._remove(gone)
 
     def _remove(self, keys: list[Key]) -> None:
         ended = self._ended(keys)
-        self._fetching.remove(keys)
-        self._fetching.expect_anew(ended)
+        self._fetches.remove(keys)
+        self._fetches.expect_anew(ended)
 
     def _ended(self, keys: list[Key]) -> list[Key]:
-        assigned = self._fetching.assigned
+        assigned = self._fetches.assigned
         return [key for key in keys if key in assigned and assigned[key].ended]
 
     def _end(self, step: Step) -> None:
-        count = len(self._fetching.assigned)
+        count = len(self._fetches.assigned)
         self._log.debug("rebalance: %s has ended, %d partition(s) assigned", step.kind.name.lower(), count)
         if step.kind is Kind.ASSIGN:
-            self._fetching.forget_anew()
+            self._fetches.forget_anew()
         self._steps.remove(step)
         following = self._steps[0] if self._steps else None
         if not step.dropped:

@@ -23,7 +23,7 @@ SEQUENCE_LOST = (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.UNKNOWN_PRO
 """With these the engine stops by itself, whatever enable.gapless.guarantee says."""
 
 
-class Routing:
+class ProduceRouter:
     """The producer's manager."""
 
     def __init__(self, engine: Engine, metadata: Metadata, pool: BrokerPool) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kafka_native.control.brokers.coordinator import Coordinator
-from kafka_native.control.consumer.commits import Committing
-from kafka_native.control.consumer.fetches import Fetching
-from kafka_native.control.consumer.offsets import EARLIEST
+from kafka_native.control.consumer.commits import CommitManager
+from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.group.membership import Member
+from kafka_native.control.positions import EARLIEST
 from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
@@ -40,7 +40,7 @@ class Group(Cluster):
         self.member = Member("g", protocol=protocol)
         if joined:
             self.member.member_id, self.member.generation = "me", 3
-        self.fetching = Fetching(
+        self.fetches = FetchManager(
             self.engine,
             self.metadata,
             self.pool,
@@ -55,10 +55,10 @@ class Group(Cluster):
             self.pool, "g", timeout_s=60, backoff=Backoff(0.1, 1.0, lambda low, high: 1.0), clock=self.clock
         )
         settings: dict[str, Any] = {"auto_commit": False, "interval_s": 5.0, "timeout_s": 30.0} | how
-        self.committing = Committing(
+        self.commits = CommitManager(
             self.member,
             self.coordinator,
-            self.fetching,
+            self.fetches,
             on_commit=lambda error, partitions: self.committed.append((error, partitions)),
             backoff=Backoff(0.1, 1.0, lambda low, high: 1.0),
             clock=self.clock,
@@ -67,11 +67,11 @@ class Group(Cluster):
         self.bring_up(0)
 
     def go(self) -> None:
-        self.turn(self.fetching, self.committing, self.coordinator)
+        self.turn(self.fetches, self.commits, self.coordinator)
 
     def assign(self, *offsets: int) -> None:
         """Fetches partitions 0, 1, ... of the topic from these offsets, without anything to ask."""
-        self.fetching.assign([("t", number, offset) for number, offset in enumerate(offsets)], self.clock.now)
+        self.fetches.assign([("t", number, offset) for number, offset in enumerate(offsets)], self.clock.now)
         self.go()
         self.answer(self.metadata_reply("t", [(1, 5)] * len(offsets)))
         self.bring_up(self.pool.handle(1))
@@ -98,7 +98,7 @@ class Group(Cluster):
 
     def commit(self, *offsets: tuple[int, int], deadline: float = 60.0, topic: str = "t") -> None:
         partitions = [TopicPartition(topic, number, offset) for number, offset in offsets]
-        self.committing.commit(partitions, self.outcomes.append, self.clock.now + deadline)
+        self.commits.commit(partitions, self.outcomes.append, self.clock.now + deadline)
         self.go()
 
     def request(self) -> Any:
@@ -195,7 +195,7 @@ def test_commit_carries_identity_epoch_metadata_and_the_topics_id():
     cluster = Group()
     cluster.assign(0)
     partition = TopicPartition("t", 0, 42, "note", 5)
-    cluster.committing.commit([partition], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.commit([partition], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
     version, _ = cluster.request()
     request = cluster.reply()
@@ -334,7 +334,7 @@ def test_stale_epoch_is_answered_with_the_newer_one_and_nothing_is_reset():
     cluster.wait(0.2)
     assert cluster.reply().generation_id_or_member_epoch == 4
     assert [each.error for each in cluster.outcomes[0]] == [None]
-    assert cluster.fetching.assigned["t", 0].offset == 0
+    assert cluster.fetches.assigned["t", 0].offset == 0
     assert cluster.told == []
 
 
@@ -368,7 +368,7 @@ def test_commit_from_before_a_rebalance_is_not_made_for_what_was_given_up():
     cluster.commit((0, 7), (1, 8))
     cluster.find()
     cluster.reply(KafkaError.REBALANCE_IN_PROGRESS)
-    cluster.fetching.remove([("t", 1)])
+    cluster.fetches.remove([("t", 1)])
     cluster.member.generation = 4
     cluster.wait(0.2)
     assert offsets_of(cluster.reply()) == {0: 7}
@@ -383,13 +383,13 @@ def test_commit_from_before_a_partition_left_and_came_back_is_not_made():
     cluster.commit((0, 7), (1, 8))
     cluster.find()
     cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-    cluster.fetching.remove([("t", 1)])
-    cluster.fetching.add([("t", 1, 500)], cluster.clock.now)  # somebody else has had it
+    cluster.fetches.remove([("t", 1)])
+    cluster.fetches.add([("t", 1, 500)], cluster.clock.now)  # somebody else has had it
     cluster.member.generation = 6
     cluster.wait(0.2)
     assert offsets_of(cluster.reply()) == {0: 7}
     assert [each.error for each in cluster.outcomes[0]] == [None, KafkaError.ILLEGAL_GENERATION]
-    assert cluster.fetching.assigned["t", 1].sent is None
+    assert cluster.fetches.assigned["t", 1].sent is None
 
 
 def test_commit_of_a_member_that_was_thrown_out_is_not_made_as_nobody():
@@ -414,7 +414,7 @@ def test_who_is_no_member_commits_whatever_partition():
 
 def test_member_commits_nothing_of_partitions_that_are_not_its_own():
     cluster = Group()
-    cluster.committing.subscribed = lambda: True
+    cluster.commits.subscribed = lambda: True
     cluster.assign(0)
     cluster.commit((0, 3), (5, 7))
     cluster.find()
@@ -446,12 +446,14 @@ def test_commit_without_a_group_or_an_offset_says_so():
     cluster = Group()
     cluster.commit((0, OFFSET_INVALID))
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
-    cluster.committing.commit_stored(cluster.outcomes.append, 0.0)
+    cluster.commits.commit_stored(cluster.outcomes.append, 0.0)
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
-    nobody = Committing(Member(""), cluster.coordinator, cluster.fetching, auto_commit=True, interval_s=1, timeout_s=1)
+    nobody = CommitManager(
+        Member(""), cluster.coordinator, cluster.fetches, auto_commit=True, interval_s=1, timeout_s=1
+    )
     nobody.commit([TopicPartition("t", 0, 1)], cluster.outcomes.append, 2000.0)
     assert cluster.outcomes.pop() == KafkaError._UNKNOWN_GROUP
-    assert cluster.fetching.ask_committed is None
+    assert cluster.fetches.ask_committed is None
 
 
 def test_closing_ends_every_commit_and_question():
@@ -460,8 +462,8 @@ def test_closing_ends_every_commit_and_question():
     cluster.commit((0, 7))
     cluster.find()
     cluster.commit((0, 8))
-    cluster.committing.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
-    cluster.committing.close(KafkaError(KafkaError._DESTROY))
+    cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.close(KafkaError(KafkaError._DESTROY))
     assert cluster.outcomes == [KafkaError._DESTROY] * 3
 
 
@@ -473,14 +475,14 @@ def test_what_was_handed_out_is_stored_unless_the_application_stores_itself():
     cluster.assign(0, 0)
     cursor = cluster.engine.cursors[0]
     cursor.position, cursor.position_epoch = 12, 5
-    [first, second] = cluster.committing.stored([("t", 0), ("t", 1)])
+    [first, second] = cluster.commits.stored([("t", 0), ("t", 1)])
     assert (first.offset, first.leader_epoch, second.offset) == (12, 5, OFFSET_INVALID)
     by_hand = Group(auto_store=False)
     by_hand.assign(0)
     by_hand.engine.cursors[0].position = 12
-    assert by_hand.committing.stored([("t", 0)])[0].offset == OFFSET_INVALID
-    assert [each.error for each in by_hand.committing.store([TopicPartition("t", 0, 9, "m", 4)])] == [None]
-    [stored] = by_hand.committing.stored([("t", 0)])
+    assert by_hand.commits.stored([("t", 0)])[0].offset == OFFSET_INVALID
+    assert [each.error for each in by_hand.commits.store([TopicPartition("t", 0, 9, "m", 4)])] == [None]
+    [stored] = by_hand.commits.stored([("t", 0)])
     assert (stored.offset, stored.metadata, stored.leader_epoch) == (9, "m", 4)
 
 
@@ -488,7 +490,7 @@ def test_offset_of_a_partition_that_is_not_assigned_cannot_be_stored():
     cluster = Group(auto_store=False)
     cluster.assign(0)
     wanted = [TopicPartition("t", 0, 3), TopicPartition("t", 4, 3), TopicPartition("t", 0, OFFSET_INVALID)]
-    errors = [each.error for each in cluster.committing.store(wanted)]
+    errors = [each.error for each in cluster.commits.store(wanted)]
     assert errors[0] is None
     assert errors[1] == KafkaError._STATE
     assert errors[2] == KafkaError._INVALID_ARG
@@ -497,21 +499,21 @@ def test_offset_of_a_partition_that_is_not_assigned_cannot_be_stored():
 def test_stored_offset_does_not_outlive_its_partitions_assignment():
     cluster = Group(auto_store=False)
     cluster.assign(0)
-    cluster.committing.store([TopicPartition("t", 0, 9)])
-    cluster.fetching.remove([("t", 0)])
-    cluster.fetching.add([("t", 0, 0)], cluster.clock.now)
-    assert cluster.committing.stored([("t", 0)])[0].offset == OFFSET_INVALID
+    cluster.commits.store([TopicPartition("t", 0, 9)])
+    cluster.fetches.remove([("t", 0)])
+    cluster.fetches.add([("t", 0, 0)], cluster.clock.now)
+    assert cluster.commits.stored([("t", 0)])[0].offset == OFFSET_INVALID
 
 
 def test_commit_of_what_is_stored_leaves_out_what_is_committed():
     cluster = Group()
     cluster.assign(0, 0)
     cluster.engine.cursors[0].position = 12
-    cluster.committing.commit_stored(cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.commit_stored(cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
     assert offsets_of(cluster.reply()) == {0: 12}
     cluster.engine.cursors[1].position = 3
-    cluster.committing.commit_stored(cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.commit_stored(cluster.outcomes.append, cluster.clock.now + 60)
     cluster.go()
     assert offsets_of(cluster.reply()) == {1: 3}
 
@@ -543,15 +545,15 @@ def test_auto_commit_never_goes_back(epoch):
     cluster.commit((0, 10))
     cluster.find()
     cluster.reply()
-    cluster.committing.store([TopicPartition("t", 0, 9, leader_epoch=epoch), TopicPartition("t", 1, 3)])
+    cluster.commits.store([TopicPartition("t", 0, 9, leader_epoch=epoch), TopicPartition("t", 1, 3)])
     cluster.wait(5.1)
     assert offsets_of(cluster.reply()) == {1: 3}
-    cluster.committing.store([TopicPartition("t", 0, 10), TopicPartition("t", 1, 2)])
+    cluster.commits.store([TopicPartition("t", 0, 10), TopicPartition("t", 1, 2)])
     cluster.wait(5.1)
-    cluster.committing.flush([("t", 0), ("t", 1)], lambda: None)  # nor when the partitions are given up
+    cluster.commits.flush([("t", 0), ("t", 1)], lambda: None)  # nor when the partitions are given up
     cluster.go()
     assert cluster.engine.submitted == []
-    cluster.committing.store([TopicPartition("t", 0, 11)])
+    cluster.commits.store([TopicPartition("t", 0, 11)])
     cluster.wait(5.1)
     assert offsets_of(cluster.reply()) == {0: 11}
     cluster.commit((0, 4))  # who asks for it may go back
@@ -607,13 +609,13 @@ def test_flush_commits_what_is_stored_of_these_partitions_and_waits_for_earlier_
     cluster.commit((1, 5))
     cluster.find()
     done: list[int] = []
-    cluster.committing.flush([("t", 0)], lambda: done.append(1))
-    cluster.fetching.remove([("t", 0)])
+    cluster.commits.flush([("t", 0)], lambda: done.append(1))
+    cluster.fetches.remove([("t", 0)])
     assert offsets_of(cluster.reply()) == {1: 5}
     assert done == []
     assert offsets_of(cluster.reply()) == {0: 12}
     assert done == [1]
-    cluster.committing.flush([("t", 0)], lambda: done.append(2))
+    cluster.commits.flush([("t", 0)], lambda: done.append(2))
     assert done == [1, 2]
 
 
@@ -624,8 +626,8 @@ def test_whoever_hears_of_an_outcome_in_a_poll_gets_another_turn_at_once():
     cluster.find()
     done: list[int] = []
     wakes: list[float] = []
-    cluster.committing.flush([("t", 0)], lambda: done.append(1))  # nothing to commit, but a commit to wait for
-    poll = cluster.committing.poll
+    cluster.commits.flush([("t", 0)], lambda: done.append(1))  # nothing to commit, but a commit to wait for
+    poll = cluster.commits.poll
 
     def watched(now: float) -> Any:
         before = len(done)
@@ -634,7 +636,7 @@ def test_whoever_hears_of_an_outcome_in_a_poll_gets_another_turn_at_once():
             wakes.append(wake_up - now)
         return calls, wake_up
 
-    cluster.committing.poll = watched
+    cluster.commits.poll = watched
     cluster.reply()
     assert done == [1]
     assert wakes == [0.0]
@@ -645,8 +647,8 @@ def test_flush_goes_on_under_a_newer_epoch_of_the_same_member():
     cluster.assign(0)
     cluster.engine.cursors[0].position = 12
     done: list[int] = []
-    cluster.committing.flush([("t", 0)], lambda: done.append(1))
-    cluster.fetching.remove([("t", 0)])
+    cluster.commits.flush([("t", 0)], lambda: done.append(1))
+    cluster.fetches.remove([("t", 0)])
     cluster.find()
     cluster.member.generation = 4
     cluster.reply(KafkaError.STALE_MEMBER_EPOCH)
@@ -660,7 +662,7 @@ def test_flush_ends_although_nobody_answers():
     cluster.assign(0)
     cluster.engine.cursors[0].position = 12
     done: list[int] = []
-    cluster.committing.flush([("t", 0)], lambda: done.append(1), cluster.clock.now + 2)
+    cluster.commits.flush([("t", 0)], lambda: done.append(1), cluster.clock.now + 2)
     cluster.go()
     cluster.wait(2.1)
     assert done == [1]
@@ -673,8 +675,8 @@ def test_flush_ends_although_nobody_answers():
 def test_committed_offsets_are_asked_for_in_one_request(newest):
     cluster = Group(offer=older(fetch=newest))
     cluster.assign(0, 0, 0)
-    cluster.committing.fetch_committed([("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
-    cluster.committing.fetch_committed([("t", 2)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed([("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed([("t", 2)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
     version, _ = cluster.request()
     assert version == newest
@@ -688,7 +690,7 @@ def test_committed_offsets_are_asked_for_in_one_request(newest):
 def test_committed_offsets_of_a_member_in_the_consumer_protocol_are_asked_for_as_such():
     cluster = Group(protocol="consumer")
     cluster.assign(0)
-    cluster.committing.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
     [group] = cluster.offsets({}, group_error=KafkaError.STALE_MEMBER_EPOCH).groups
     assert (group.member_id, group.member_epoch) == ("me", 3)
@@ -702,7 +704,7 @@ def test_committed_offsets_of_a_member_in_the_consumer_protocol_are_asked_for_as
 def test_offset_of_an_open_transaction_is_waited_for():
     cluster = Group()
     cluster.assign(0, 0)
-    cluster.committing.fetch_committed([("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed([("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
     cluster.offsets({0: (-1, -1, "", KafkaError.UNSTABLE_OFFSET_COMMIT), 1: (3, -1, "", 0)})
     assert cluster.outcomes == []
@@ -717,8 +719,8 @@ def test_committed_offsets_are_those_of_commits_made_before():
     cluster.assign(0, 0)
     cluster.commit((0, 7))
     cluster.find()
-    cluster.committing.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
-    cluster.committing.fetch_committed([("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
+    cluster.commits.fetch_committed([("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.go()
     assert len(cluster.engine.submitted) == 2
     cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
@@ -733,7 +735,7 @@ def test_committed_offsets_are_those_of_commits_made_before():
 
 def test_committed_ends_at_its_deadline():
     cluster = Group()
-    cluster.committing.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 1)
+    cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 1)
     cluster.go()
     cluster.wait(1.1)
     assert cluster.outcomes == [KafkaError._TIMED_OUT]

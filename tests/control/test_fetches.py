@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_native.control.consumer.fetches import OFFSET_TAIL_BASE, Fetching
-from kafka_native.control.consumer.offsets import EARLIEST, LATEST
-from kafka_native.control.positions import Ago, OffsetPosition, Reset
+from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.control.positions import EARLIEST, LATEST, OFFSET_TAIL_BASE, Ago, OffsetPosition, Reset
 from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logs
@@ -16,7 +15,7 @@ from kafka_native.types import OFFSET_INVALID
 from .fakes import Cluster, event
 
 
-class Consuming(Cluster):
+class ConsumerCluster(Cluster):
     """A cluster with one topic of two partitions, led by brokers 1 and 2, both up."""
 
     def __init__(self, reset: Reset = EARLIEST) -> None:
@@ -24,7 +23,7 @@ class Consuming(Cluster):
         self.logged: list[str] = []
         self.wall = 1_700_000_000.0
         self.told: list[tuple[str, int, int, KafkaError]] = []
-        self.fetching = Fetching(
+        self.fetches = FetchManager(
             self.engine,
             self.metadata,
             self.pool,
@@ -40,10 +39,10 @@ class Consuming(Cluster):
         self.bring_up(0)
 
     def go(self) -> None:
-        self.turn(self.fetching)
+        self.turn(self.fetches)
 
     def assign(self, *partitions: tuple[str, int, int]) -> None:
-        self.fetching.assign(partitions, self.clock.now)
+        self.fetches.assign(partitions, self.clock.now)
         self.go()
         self.answer(self.metadata_reply("t", [(1, 5), (2, 5)]))
         for handle in (1, 2):
@@ -68,12 +67,12 @@ class Consuming(Cluster):
 
     def stop(self, token: int, offset: int, **fields: int) -> None:
         cursor = self.engine.cursors[token - 1]
-        self.fetching.on_cursor_error(event(token=token, offset=offset, epoch=cursor.epoch, **fields), self.clock.now)
+        self.fetches.on_cursor_error(event(token=token, offset=offset, epoch=cursor.epoch, **fields), self.clock.now)
         self.go()
 
 
 def test_absolute_offset_starts_without_a_look_up():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 42))
     assert cluster.engine.submitted == []
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 42, 5)]
@@ -90,7 +89,7 @@ def test_absolute_offset_starts_without_a_look_up():
     ],
 )
 def test_logical_offset_is_looked_up_at_the_leader(wanted, timestamp, started):
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 1, wanted))
     assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
     request = cluster.offsets(7)
@@ -100,8 +99,8 @@ def test_logical_offset_is_looked_up_at_the_leader(wanted, timestamp, started):
 
 
 def test_look_ups_of_one_leader_share_a_request():
-    cluster = Consuming()
-    cluster.fetching.assign([("t", 0, -2), ("t", 1, -2), ("t", 2, -2)], cluster.clock.now)
+    cluster = ConsumerCluster()
+    cluster.fetches.assign([("t", 0, -2), ("t", 1, -2), ("t", 2, -2)], cluster.clock.now)
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(1, 0), (1, 0), (1, 0)]))
     cluster.bring_up(1)
@@ -112,14 +111,14 @@ def test_look_ups_of_one_leader_share_a_request():
 
 
 def test_no_offset_and_reset_error_reaches_the_application():
-    cluster = Consuming(reset=None)
+    cluster = ConsumerCluster(reset=None)
     cluster.assign(("t", 0, OFFSET_INVALID))
     [(topic, partition, _, error)] = cluster.told
     assert (topic, partition, error.code()) == ("t", 0, KafkaError._AUTO_OFFSET_RESET)
 
 
 def test_look_up_is_repeated_when_the_leader_has_moved():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, -2))
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
     cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
@@ -129,16 +128,16 @@ def test_look_up_is_repeated_when_the_leader_has_moved():
 
 
 def test_look_up_that_is_forbidden_reaches_the_application():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, -2))
     cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.told[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, -2))
-    cluster.fetching.seek("t", 0, 99)
+    cluster.fetches.seek("t", 0, 99)
     cluster.go()
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
     cluster.offsets(3)
@@ -146,14 +145,14 @@ def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
 
 
 def test_seek_of_what_is_not_assigned_is_refused():
-    cluster = Consuming()
-    assert cluster.fetching.seek("t", 0, 1) == KafkaError._UNKNOWN_PARTITION
+    cluster = ConsumerCluster()
+    assert cluster.fetches.seek("t", 0, 1) == KafkaError._UNKNOWN_PARTITION
     cluster.assign(("t", 0, 0))
-    assert cluster.fetching.seek("t", 1, 1) == KafkaError._STATE
+    assert cluster.fetches.seek("t", 1, 1) == KafkaError._STATE
 
 
 def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.stop(1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6)
     cluster.clock.now += 1
@@ -162,7 +161,7 @@ def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost()
 
 
 def test_out_of_range_resets_and_keeps_what_is_queued():
-    cluster = Consuming(reset=LATEST)
+    cluster = ConsumerCluster(reset=LATEST)
     cluster.assign(("t", 0, 100))
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     request = cluster.offsets(40)
@@ -171,17 +170,17 @@ def test_out_of_range_resets_and_keeps_what_is_queued():
 
 
 def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals():
-    cluster = Consuming(reset=None)
+    cluster = ConsumerCluster(reset=None)
     cluster.assign(("t", 0, 100))
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     assert cluster.told[0][3] == KafkaError._AUTO_OFFSET_RESET
-    cluster.fetching.seek("t", 0, 10)
+    cluster.fetches.seek("t", 0, 10)
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
 
 
 def test_unusable_batch_is_fetched_again_with_back_off():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.stop(1, 70, status=-4)
     assert cluster.engine.cursors[0].log[-1][0] == "start"
@@ -191,15 +190,15 @@ def test_unusable_batch_is_fetched_again_with_back_off():
 
 
 def test_news_of_an_older_fetch_epoch_is_ignored():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
-    cluster.fetching.on_cursor_error(event(token=1, epoch=1, offset=5, error_code=1), cluster.clock.now)
+    cluster.fetches.on_cursor_error(event(token=1, epoch=1, offset=5, error_code=1), cluster.clock.now)
     cluster.go()
     assert cluster.engine.submitted == []
 
 
 def test_leader_change_in_metadata_restarts_at_the_position():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.engine.cursors[0].position = 33
     cluster.metadata.refresh(cluster.clock.now)
@@ -210,7 +209,7 @@ def test_leader_change_in_metadata_restarts_at_the_position():
 
 
 def test_recreated_topic_gets_a_new_cursor():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 5))
     cluster.metadata.refresh(cluster.clock.now)
     cluster.go()
@@ -221,19 +220,19 @@ def test_recreated_topic_gets_a_new_cursor():
 
 
 def test_pause_keeps_the_position_and_resume_goes_on_there():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.engine.cursors[0].position = 12
-    cluster.fetching.pause([("t", 0)])
+    cluster.fetches.pause([("t", 0)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
-    cluster.fetching.resume([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 12, 5)
 
 
 def test_partition_that_does_not_exist_reaches_the_application():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 9, 0))
     began = cluster.clock.now
     while not cluster.told:
@@ -252,10 +251,10 @@ def test_partition_that_does_not_exist_reaches_the_application():
 
 
 def test_partition_is_not_given_up_while_metadata_are_old():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.clock.now += 100
-    cluster.fetching.assign([("t", 2, 0)], cluster.clock.now)
+    cluster.fetches.assign([("t", 2, 0)], cluster.clock.now)
     cluster.go()
     assert len(cluster.engine.submitted) == 1  # metadata are asked for at once
     for _ in range(100):
@@ -265,7 +264,7 @@ def test_partition_is_not_given_up_while_metadata_are_old():
 
 
 def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
 
     def away(seconds: float) -> None:
         end = cluster.clock.now + seconds
@@ -275,13 +274,13 @@ def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does()
                 cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
             cluster.clock.now += 0.05
 
-    cluster.fetching.assign([("t", 0, 7), ("t", 1, 8)], cluster.clock.now)
+    cluster.fetches.assign([("t", 0, 7), ("t", 1, 8)], cluster.clock.now)
     away(0.7)
     told = [(topic, partition, error.code()) for topic, partition, _, error in cluster.told]
     assert told == [("t", 0, KafkaError.UNKNOWN_TOPIC_OR_PART), ("t", 1, KafkaError.UNKNOWN_TOPIC_OR_PART)]
     away(60)
     assert len(cluster.told) == 2
-    cluster.fetching.assign([("t", 0, 7)], cluster.clock.now)
+    cluster.fetches.assign([("t", 0, 7)], cluster.clock.now)
     away(0.7)
     assert len(cluster.told) == 3, "a new assignment wants to know"
     cluster.metadata.refresh(cluster.clock.now)
@@ -294,9 +293,9 @@ def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does()
 
 
 def test_new_assignment_replaces_the_old_one():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
-    cluster.fetching.assign([("t", 1, 3)], cluster.clock.now)
+    cluster.fetches.assign([("t", 1, 3)], cluster.clock.now)
     cluster.go()
     assert cluster.engine.cursors[0] is None
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 3, 5)]
@@ -315,43 +314,43 @@ def test_back_off_doubles_within_its_bounds():
 
 
 def test_partitions_come_and_go_beside_those_that_stay():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 3))
-    cluster.fetching.add([("t", 1, 7, None)], cluster.clock.now)
+    cluster.fetches.add([("t", 1, 7, None)], cluster.clock.now)
     cluster.go()
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 3, 5)]
-    cluster.fetching.remove([("t", 0), ("t", 9)])
+    cluster.fetches.remove([("t", 0), ("t", 9)])
     cluster.go()
-    assert set(cluster.fetching.assigned) == {("t", 1)}
+    assert set(cluster.fetches.assigned) == {("t", 1)}
     assert cluster.engine.cursors[0] is None
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
 
 
 def test_answer_for_a_partition_that_was_taken_away_and_given_back_is_not_its_answer():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, -2))
-    cluster.fetching.remove([("t", 0)])
-    cluster.fetching.add([("t", 0, 50)], cluster.clock.now)
+    cluster.fetches.remove([("t", 0)])
+    cluster.fetches.add([("t", 0, 50)], cluster.clock.now)
     cluster.go()
     cluster.offsets(7)
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 50, 5)]
 
 
 def test_idle_partitions_are_not_looked_at():
-    cluster = Consuming()
-    cluster.fetching.assign([("t", number, 0) for number in range(2000)], cluster.clock.now)
+    cluster = ConsumerCluster()
+    cluster.fetches.assign([("t", number, 0) for number in range(2000)], cluster.clock.now)
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(1, 5)] * 2000))
     cluster.go()
     assert len(cluster.engine.cursors) == 2000
-    cluster.fetching.assigned = None  # type: ignore[assignment]  # nothing may want to look
-    assert cluster.fetching.poll(cluster.clock.now) == ([], float("inf"))
+    cluster.fetches.assigned = None  # type: ignore[assignment]  # nothing may want to look
+    assert cluster.fetches.poll(cluster.clock.now) == ([], float("inf"))
 
 
 def test_initial_offset_comes_before_auto_offset_reset():
-    cluster = Consuming()
-    cluster.fetching.initial_offsets = {("t", 1): OffsetPosition(40)}
+    cluster = ConsumerCluster()
+    cluster.fetches.initial_offsets = {("t", 1): OffsetPosition(40)}
     cluster.assign(("t", 0, OFFSET_INVALID), ("t", 1, OFFSET_INVALID))
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 40, 5)]
     cluster.offsets(7)
@@ -359,7 +358,7 @@ def test_initial_offset_comes_before_auto_offset_reset():
 
 
 def test_reset_by_duration_starts_at_what_is_young_enough():
-    cluster = Consuming(reset=Ago(3_600_000))
+    cluster = ConsumerCluster(reset=Ago(3_600_000))
     cluster.assign(("t", 0, OFFSET_INVALID))
     assert cluster.offsets(90).topics[0].partitions[0].timestamp == LATEST
     assert cluster.offsets(33).topics[0].partitions[0].timestamp == 1_700_000_000_000 - 3_600_000
@@ -367,7 +366,7 @@ def test_reset_by_duration_starts_at_what_is_young_enough():
 
 
 def test_reset_by_duration_starts_at_the_end_that_was_before_if_nothing_is_young_enough():
-    cluster = Consuming(reset=Ago(1000))
+    cluster = ConsumerCluster(reset=Ago(1000))
     cluster.assign(("t", 0, OFFSET_INVALID))
     cluster.offsets(90)
     cluster.offsets(-1)
@@ -378,23 +377,23 @@ def test_reset_by_duration_starts_at_the_end_that_was_before_if_nothing_is_young
 
 
 def test_seek_of_many_is_all_or_nothing():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0), ("t", 1, 0))
     before = [list(cursor.log) for cursor in cluster.engine.cursors]
-    assert cluster.fetching.seek_many([("t", 0, 5, None), ("t", 3, 5, None)]) == KafkaError._STATE
-    assert cluster.fetching.seek_many([("t", 0, 5, None), ("t", 1, -77, None)]) == KafkaError._INVALID_ARG
+    assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 3, 5, None)]) == KafkaError._STATE
+    assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 1, -77, None)]) == KafkaError._INVALID_ARG
     cluster.go()
     assert [cursor.log for cursor in cluster.engine.cursors] == before
-    assert cluster.fetching.seek_many([("t", 0, 5, None), ("t", 1, 6, 5)]) is None
+    assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 1, 6, 5)]) is None
     cluster.go()
     assert [cursor.log[-1][2] for cursor in cluster.engine.cursors] == [5, 6]
 
 
 def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0), ("t", 1, 0))
     done: list[KafkaError | None] = []
-    cluster.fetching.seek_to_times([("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60)
+    cluster.fetches.seek_to_times([("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60)
     cluster.go()
     assert cluster.offsets(12).topics[0].partitions[0].timestamp == 1000
     assert done == []
@@ -406,58 +405,58 @@ def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
 
 
 def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 10))
     cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it handed out
-    cluster.fetching.pause([("t", 0)])
-    cluster.fetching.resume([("t", 0)])
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
 
 
 def test_pauses_outlast_the_assignment_until_the_subscription_ends():
-    cluster = Consuming()
-    cluster.fetching.pause([("t", 0), ("t", 1), ("t", 2)])
-    cluster.fetching.resume([("t", 1), ("t", 7)])  # of partitions that aren't assigned, too
+    cluster = ConsumerCluster()
+    cluster.fetches.pause([("t", 0), ("t", 1), ("t", 2)])
+    cluster.fetches.resume([("t", 1), ("t", 7)])  # of partitions that aren't assigned, too
     cluster.assign(("t", 0, 5), ("t", 1, 5))
     cluster.go()
-    assert {key: one.paused for key, one in cluster.fetching.assigned.items()} == {("t", 0): True, ("t", 1): False}
+    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {("t", 0): True, ("t", 1): False}
     assert len(cluster.engine.cursors) == 1, "what is paused from the start isn't fetched"
-    cluster.fetching.remove([("t", 0), ("t", 1)])
-    cluster.fetching.add([("t", 0, 5)], cluster.clock.now)
-    assert cluster.fetching.assigned["t", 0].paused
-    cluster.fetching.forget_pauses()
-    cluster.fetching.add([("t", 2, 5)], cluster.clock.now)
-    assert {key: one.paused for key, one in cluster.fetching.assigned.items()} == {("t", 0): True, ("t", 2): False}
-    cluster.fetching.resume([("t", 0)])
+    cluster.fetches.remove([("t", 0), ("t", 1)])
+    cluster.fetches.add([("t", 0, 5)], cluster.clock.now)
+    assert cluster.fetches.assigned["t", 0].paused
+    cluster.fetches.forget_pauses()
+    cluster.fetches.add([("t", 2, 5)], cluster.clock.now)
+    assert {key: one.paused for key, one in cluster.fetches.assigned.items()} == {("t", 0): True, ("t", 2): False}
+    cluster.fetches.resume([("t", 0)])
     cluster.go()
-    assert cluster.fetching.assigned["t", 0].offset == 5
+    assert cluster.fetches.assigned["t", 0].offset == 5
 
 
 def test_pause_of_many_lasts_through_a_new_leader():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0), ("t", 1, 0))
     cluster.engine.cursors[0].position = 12
-    cluster.fetching.pause([("t", 0), ("t", 1)])
+    cluster.fetches.pause([("t", 0), ("t", 1)])
     cluster.metadata.refresh(cluster.clock.now)
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
-    cluster.fetching.resume([("t", 0), ("t", 1)])
+    cluster.fetches.resume([("t", 0), ("t", 1)])
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 12, 6)
-    cluster.fetching.resume([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert len(cluster.engine.cursors[0].log) == 3
 
 
 def test_resume_does_not_bring_back_a_partition_that_was_given_up():
-    cluster = Consuming(reset=None)
+    cluster = ConsumerCluster(reset=None)
     cluster.assign(("t", 0, 100))
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
-    cluster.fetching.pause([("t", 0)])
-    cluster.fetching.resume([("t", 0)])
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert len(cluster.told) == 1
     assert cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
@@ -467,14 +466,14 @@ def test_resume_does_not_bring_back_a_partition_that_was_given_up():
 
 
 def test_new_leader_that_is_named_in_the_answer_is_turned_to_at_once():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.stop(1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6)
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
 
 
 def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0), ("t", 1, 0))
     token = next(cursor.token for cursor in cluster.engine.cursors if cursor.partition == 0)
     for _ in range(4):
@@ -488,8 +487,8 @@ def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
 
 
 def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
-    cluster = Consuming()
-    cluster.fetching.assign([("t", 0, 0)], cluster.clock.now)
+    cluster = ConsumerCluster()
+    cluster.fetches.assign([("t", 0, 0)], cluster.clock.now)
     for _ in range(4):
         cluster.go()
         refusal = cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -503,7 +502,7 @@ def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
 
 
 def test_partition_that_comes_to_be_is_fetched():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 2, 0))
     cluster.clock.now += 1
     cluster.go()
@@ -514,15 +513,15 @@ def test_partition_that_comes_to_be_is_fetched():
 
 
 def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_dropped():
-    cluster = Consuming(reset=LATEST)
+    cluster = ConsumerCluster(reset=LATEST)
     cluster.assign(("t", 0, 0))
     cursor = cluster.engine.cursors[0]
     cursor.position = 60  # up to 100 is queued
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.offsets(3000)
     assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
-    cluster.fetching.pause([("t", 0)])
-    cluster.fetching.resume([("t", 0)])
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)
     cluster.stop(1, 60, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
@@ -531,21 +530,21 @@ def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_drop
 
 
 def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
-    cluster = Consuming(reset=LATEST)
+    cluster = ConsumerCluster(reset=LATEST)
     cluster.assign(("t", 0, 0))
     cursor = cluster.engine.cursors[0]
     cursor.position = 100
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.offsets(3000)
-    cluster.fetching.pause([("t", 0)])
-    cluster.fetching.resume([("t", 0)])
+    cluster.fetches.pause([("t", 0)])
+    cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert cursor.log[-1] == ("start", cluster.pool.handle(1), 3000, 5)
     assert "out of range" in cluster.logged[0]
 
 
 def test_back_off_starts_over_once_something_was_fetched():
-    cluster = Consuming()
+    cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     for number in range(1, 20):
         cluster.stop(1, number * 10, status=-4)
@@ -557,7 +556,7 @@ def test_back_off_starts_over_once_something_was_fetched():
 # --- a nearer replica ---
 
 
-class Near(Consuming):
+class Near(ConsumerCluster):
     """Partition 0 is fetched from its leader, broker 1, and broker 2 is nearer."""
 
     def __init__(self) -> None:
@@ -567,7 +566,7 @@ class Near(Consuming):
         self.leader, self.follower = self.pool.handle(1), self.pool.handle(2)
 
     def prefer(self, node: int, offset: int) -> None:
-        self.fetching.on_replica(event(token=1, epoch=self.cursor.epoch, offset=offset, leader_id=node), self.clock.now)
+        self.fetches.on_replica(event(token=1, epoch=self.cursor.epoch, offset=offset, leader_id=node), self.clock.now)
         self.go()
 
 
@@ -617,10 +616,10 @@ def test_follower_that_goes_down_is_left():
     cluster = Near()
     cluster.prefer(2, 40)
     cluster.cursor.position = 38
-    cluster.fetching.on_broker_down(cluster.leader)
+    cluster.fetches.on_broker_down(cluster.leader)
     cluster.go()
     assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
-    cluster.fetching.on_broker_down(cluster.follower)
+    cluster.fetches.on_broker_down(cluster.follower)
     cluster.go()
     assert cluster.cursor.log[-1] == ("start", cluster.leader, 38, 5)
 
@@ -634,7 +633,7 @@ def test_new_leader_ends_the_choice_of_a_replica():
     cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
     cluster.go()
     assert cluster.cursor.log[-1] == ("start", cluster.follower, 38, 6)
-    assert cluster.fetching.assigned["t", 0].replica == -1
+    assert cluster.fetches.assigned["t", 0].replica == -1
 
 
 def test_replica_that_nobody_knows_is_not_fetched_from():
