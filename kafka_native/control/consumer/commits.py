@@ -48,20 +48,20 @@ NameOf = Callable[[bytes], "str | None"]
 
 
 def commit_message(
-    member: Member, places: Mapping[Key, OffsetPosition], topic_ids: Mapping[str, bytes]
+    member: Member, positions: Mapping[Key, OffsetPosition], topic_ids: Mapping[str, bytes]
 ) -> OffsetCommitRequest:
     """For every version: topics are named, and identified where their ids are known."""
     topics: dict[str, OffsetCommitRequest.Topic] = {}
-    for (name, number), place in places.items():
+    for (name, number), position in positions.items():
         topic = topics.get(name)
         if topic is None:
             topic = topics[name] = OffsetCommitRequest.Topic(name=name, topic_id=topic_ids.get(name, ZERO_UUID))
         topic.partitions.append(
             OffsetCommitRequest.Topic.Partition(
                 partition_index=number,
-                committed_offset=place.offset,
-                committed_leader_epoch=place.epoch,
-                committed_metadata=place.metadata or "",
+                committed_offset=position.offset,
+                committed_leader_epoch=position.epoch,
+                committed_metadata=position.metadata or "",
             )
         )
     return OffsetCommitRequest(
@@ -131,8 +131,8 @@ def _take(
     if name is None:
         return  # of no topic that was asked for
     for each in partitions:
-        place = OffsetPosition(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
-        found[name, each.partition_index] = each.error_code or (NO_POSITION if each.committed_offset < 0 else place)
+        position = OffsetPosition(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
+        found[name, each.partition_index] = each.error_code or (NO_POSITION if each.committed_offset < 0 else position)
 
 
 FENCED = frozenset(
@@ -310,20 +310,22 @@ class CommitManager:
             return None
         return OffsetPosition(assigned.position, assigned.position_epoch)
 
-    def _stored_places(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, OffsetPosition]]:
+    def _stored_positions(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, OffsetPosition]]:
         """What is stored of those of these partitions that are assigned."""
         found = {}
         for key in keys:
             assigned = self._fetches.assigned.get(key)
-            place = None if assigned is None else self.stored_position(assigned)
-            if assigned is not None and place is not None:
-                found[key] = (assigned, place)
+            position = None if assigned is None else self.stored_position(assigned)
+            if assigned is not None and position is not None:
+                found[key] = (assigned, position)
         return found
 
     def _ahead(self, keys: Iterable[Key]) -> dict[Key, OffsetPosition]:
         """What enable.auto.commit has to commit of these partitions: it never sets a committed offset back."""
         return {
-            key: place for key, (assigned, place) in self._stored_places(keys).items() if _is_ahead(assigned, place)
+            key: position
+            for key, (assigned, position) in self._stored_positions(keys).items()
+            if _is_ahead(assigned, position)
         }
 
     # --- committing ---
@@ -337,15 +339,15 @@ class CommitManager:
         Without a subscription any partition will do. One without an offset comes back as it is; _NO_OFFSET if none has
         any.
         """
-        places = {(each.topic, each.partition): position_of(each) for each in offsets}
-        wanted = {key: place for key, place in places.items() if place.offset >= 0}
-        self._commit(wanted, list(places), done, deadline, held)
+        positions = {(each.topic, each.partition): position_of(each) for each in offsets}
+        wanted = {key: position for key, position in positions.items() if position.offset >= 0}
+        self._commit(wanted, list(positions), done, deadline, held)
 
     def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
         """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
         assigned = self._fetches.assigned
-        stored = self._stored_places(assigned)
-        changed = {key: place for key, (state, place) in stored.items() if place != state.committed}
+        stored = self._stored_positions(assigned)
+        changed = {key: position for key, (state, position) in stored.items() if position != state.committed}
         self._commit(changed, list(assigned), done, deadline, False)
 
     def _commit(
@@ -402,8 +404,8 @@ class CommitManager:
         """offset.store.method=file: at once, and in order."""
         commits, self._commits = self._commits, []
         for commit in commits:
-            for key, place in commit.left.items():
-                error = files.write(key, place)
+            for key, position in commit.left.items():
+                error = files.write(key, position)
                 if error is not None:
                     commit.errors[key] = error
             commit.left.clear()
@@ -419,17 +421,17 @@ class CommitManager:
         partitions = [
             _partition_of(key, commit.wanted.get(key)).with_error(commit.errors.get(key)) for key in commit.listed
         ]
-        for key, place in commit.wanted.items():
+        for key, position in commit.wanted.items():
             error = commit.errors.get(key)
             if self._log.on:
                 outcome = "is committed" if error is None else f"isn't committed: {error.str()}"
-                self._log.debug("%s [%d]: offset %d %s", *key, place.offset, outcome)
+                self._log.debug("%s [%d]: offset %d %s", *key, position.offset, outcome)
             assigned = commit.owned.get(key)
             if assigned is None:
                 continue
             if error is None:
-                assigned.committed = place
-            elif assigned.sent == place:
+                assigned.committed = position
+            elif assigned.sent == position:
                 assigned.sent = None  # to be tried again by whoever comes next
         commit.done(_outcome_of(partitions, [commit.errors.get(key) for key in commit.wanted]))
         if partitions:
@@ -641,16 +643,16 @@ class CommitManager:
     @staticmethod
     def _take_found(ask: Ask, found: dict[Key, OffsetPosition | int]) -> None:
         for key in list(ask.left):
-            place = found.get(key, KafkaError._BAD_MSG)
-            if isinstance(place, int) and place in PASSING:
-                ask.last = KafkaError(place)
+            position = found.get(key, KafkaError._BAD_MSG)
+            if isinstance(position, int) and position in PASSING:
+                ask.last = KafkaError(position)
                 continue
             ask.left.discard(key)
-            if isinstance(place, int):
-                text = f"committed offset of {key[0]} [{key[1]}]: {KafkaError(place).str()}"
-                ask.errors[key] = KafkaError(place, text)
+            if isinstance(position, int):
+                text = f"committed offset of {key[0]} [{key[1]}]: {KafkaError(position).str()}"
+                ask.errors[key] = KafkaError(position, text)
             else:
-                ask.found[key] = place
+                ask.found[key] = position
 
     def _answer(self, ask: Ask) -> None:
         self._reported = True
@@ -703,9 +705,9 @@ class CommitManager:
             self._auto_at = now + max(self._interval_s / AUTO_COMMIT_CHECKS, 0.01)
             return
         wanted = {
-            key: place
-            for key, (assigned, place) in self._snapshot.items()
-            if self._fetches.assigned.get(key) is assigned and _is_ahead(assigned, place)
+            key: position
+            for key, (assigned, position) in self._snapshot.items()
+            if self._fetches.assigned.get(key) is assigned and _is_ahead(assigned, position)
         }
         self._snapshot = {}
         self._auto_at = now + max(self._interval_s, 0.01)
@@ -717,7 +719,7 @@ class CommitManager:
         """What is stored now; with the number of polls by which all of it was handed out."""
         before = self._polls() if self._polls is not None else (0, True)
         ahead = self._ahead(self._fetches.assigned)
-        self._snapshot = {key: (self._fetches.assigned[key], place) for key, place in ahead.items()}
+        self._snapshot = {key: (self._fetches.assigned[key], position) for key, position in ahead.items()}
         after = self._polls() if self._polls is not None else (0, True)
         # The application waits for more, and did so all the time: it is done with all that it got.
         self._snapshot_polls = after[0] - 1 if before == after and after[1] else after[0]
@@ -741,15 +743,15 @@ class CommitManager:
             self._files.close()
 
 
-def _is_ahead(assigned: Assigned, place: OffsetPosition) -> bool:
-    """Whether a place is behind what was committed or sent last, as the log goes.
+def _is_ahead(assigned: Assigned, position: OffsetPosition) -> bool:
+    """Whether a position is behind what was committed or sent last, as the log goes.
 
     An offset may be smaller where a newer leader has cut off the log: then its leader epoch is greater.
     """
     before = assigned.committed if assigned.sent is None else assigned.sent
-    if before is None or (place.epoch > before.epoch >= 0):
+    if before is None or (position.epoch > before.epoch >= 0):
         return True
-    return place.offset > before.offset
+    return position.offset > before.offset
 
 
 def _outcome_of(partitions: list[TopicPartition], errors: list[KafkaError | None]) -> Outcome:
@@ -760,10 +762,10 @@ def _outcome_of(partitions: list[TopicPartition], errors: list[KafkaError | None
     return partitions
 
 
-def _partition_of(key: Key, place: OffsetPosition | None) -> TopicPartition:
-    if place is None or place == NO_POSITION:
+def _partition_of(key: Key, position: OffsetPosition | None) -> TopicPartition:
+    if position is None or position == NO_POSITION:
         return TopicPartition(key[0], key[1], OFFSET_INVALID)
-    return TopicPartition(key[0], key[1], place.offset, place.metadata, place.epoch)
+    return TopicPartition(key[0], key[1], position.offset, position.metadata, position.epoch)
 
 
 ESCAPED = str.maketrans({"/": "%2F", ":": "%3A", "\\": "%5C", "\0": "%00"})
@@ -821,7 +823,7 @@ class OffsetFiles:
             )
         return OffsetPosition(int(digits))
 
-    def write(self, key: Key, place: OffsetPosition) -> KafkaError | None:
+    def write(self, key: Key, position: OffsetPosition) -> KafkaError | None:
         """Replaces the offset in the file. After an error the old one is still there."""
         path = self.path_of(key)
         if isinstance(path, KafkaError):
@@ -829,7 +831,7 @@ class OffsetFiles:
         beside = path.with_name(path.name + ".new")
         try:
             with beside.open("wb") as file:
-                file.write(b"%d\n" % place.offset)
+                file.write(b"%d\n" % position.offset)
                 file.flush()
                 if self._interval_s == 0:
                     os.fsync(file.fileno())

@@ -66,7 +66,7 @@ class Assigned:
     asked: OffsetPosition = NO_POSITION
     """What the application wants: as assigned, or sought since."""
     confirmed: bool = False
-    """A leader had this partition when it was fetched from there: the place is one of the topic as it was then."""
+    """A leader had this partition when it was fetched from there: the position is one of the topic as it was then."""
     ended: bool = False
     """Its topic was deleted and made anew: nothing of it is handed out or committed any more."""
     anew: bool = False
@@ -119,10 +119,10 @@ class Assigned:
 
     def resume_position(self) -> OffsetPosition:
         """Where to go on for the application when what is queued is dropped."""
-        place = OffsetPosition(self.position, self.position_epoch) if self.position >= 0 else self.base
-        if self.jump is not None and place.offset == self.jump[0]:
+        position = OffsetPosition(self.position, self.position_epoch) if self.position >= 0 else self.base
+        if self.jump is not None and position.offset == self.jump[0]:
             return self.jump[1]
-        return place
+        return position
 
 
 REPLICA_S = 300.0
@@ -209,12 +209,12 @@ class FetchManager:
             key = (topic, partition)
             if key in self.assigned:
                 self.remove([key])
-            place = OffsetPosition(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
+            position = OffsetPosition(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
             anew = given == OFFSET_STORED and key in self._anew
             self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
             self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
-                topic, partition, place, place, given, place, paused=key in self._paused, anew=anew
+                topic, partition, position, position, given, position, paused=key in self._paused, anew=anew
             )
             if key not in self._paused:
                 self._todo[key] = None
@@ -242,9 +242,9 @@ class FetchManager:
         """Goes on at ``offset`` (absolute or logical). What was fetched is dropped."""
         return self.seek_many([(topic, partition, offset, epoch)])
 
-    def seek_many(self, places: Iterable[tuple[str, int, int, int | None]]) -> KafkaError | None:
+    def seek_many(self, positions: Iterable[tuple[str, int, int, int | None]]) -> KafkaError | None:
         """`seek()` of many partitions, (topic, partition, offset, leader epoch) each; all of them or none."""
-        wanted = list(places)
+        wanted = list(positions)
         for topic, partition, offset, _ in wanted:
             if (topic, partition) not in self.assigned:
                 code = KafkaError._STATE if topic in self._metadata.topics else KafkaError._UNKNOWN_PARTITION
@@ -270,13 +270,13 @@ class FetchManager:
         wanted = list(times)
 
         def on_found(found: list[Found]) -> None:
-            places: list[tuple[str, int, int, int | None]] = []
+            positions: list[tuple[str, int, int, int | None]] = []
             for (topic, partition, _), result in zip(wanted, found, strict=True):
                 if isinstance(result, KafkaError):
                     done(result)
                     return
-                places.append((topic, partition, result[0] if result[0] >= 0 else OFFSET_END, None))
-            done(self.seek_many(places))
+                positions.append((topic, partition, result[0] if result[0] >= 0 else OFFSET_END, None))
+            done(self.seek_many(positions))
 
         self.lookup_times(wanted, on_found, deadline)
 
@@ -377,8 +377,8 @@ class FetchManager:
             assigned.due = 0.0
             self._todo[assigned.key] = None
 
-    def _restart(self, assigned: Assigned, place: OffsetPosition | None, *, forget: bool = False) -> None:
-        """Stops fetching and drops what was fetched; polling starts it again at ``place``, None: where it was.
+    def _restart(self, assigned: Assigned, position: OffsetPosition | None, *, forget: bool = False) -> None:
+        """Stops fetching and drops what was fetched; polling starts it again at ``position``, None: where it was.
 
         ``forget``: the position is another one from now on.
         """
@@ -386,7 +386,7 @@ class FetchManager:
         if assigned.cursor is not None:
             assigned.cursor.stop()  # first: nothing more is handed out when the position is looked at
         assigned.serial += 1
-        assigned.next = assigned.base = resume = assigned.resume_position() if place is None else place
+        assigned.next = assigned.base = resume = assigned.resume_position() if position is None else position
         assigned.fetching = assigned.waiting = assigned.keep_queued = False
         assigned.validated = NO_EPOCH
         assigned.replica = -1
@@ -482,7 +482,8 @@ class FetchManager:
     def _leave_old_topic(self, topic: Topic, partitions: Iterable[Assigned]) -> None:
         """What was read of a topic that was deleted and made anew, with another id, ends; its offsets mean nothing now.
 
-        A place that the application has given, and that no leader of the old topic has confirmed, is meant for the new.
+        A position that the application has given, and that no leader of the old topic has confirmed, is meant for the
+        new one.
         On another cluster (after a rebootstrap) the topic is taken for a copy, and has another id anyway.
         """
         ended = []
@@ -624,14 +625,14 @@ class FetchManager:
 
     def _out_of_range(self, assigned: Assigned) -> None:
         where, offset = f"{assigned.topic} [{assigned.partition}]", assigned.offset
-        place = assigned.resume_position()
+        position = assigned.resume_position()
         if assigned.jump is not None and offset <= assigned.jump[0]:
             assigned.next = assigned.jump[1]
             self._work_on(assigned)
-        elif place.offset == offset and place.epoch >= 0 and assigned.out_of_range != offset:
-            # Perhaps the log was cut off (KIP-320): then there is a better place than auto.offset.reset's.
+        elif position.offset == offset and position.epoch >= 0 and assigned.out_of_range != offset:
+            # Perhaps the log was cut off (KIP-320): then there is a better position than auto.offset.reset's.
             assigned.out_of_range = offset
-            self._restart(assigned, place)
+            self._restart(assigned, position)
         elif self._reset is None:
             text = f"offset {offset} of {where} is out of range, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
@@ -809,22 +810,22 @@ class FetchManager:
             else:
                 self._complain(assigned, result)
             return
-        place = OffsetPosition(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
+        position = OffsetPosition(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
         if assigned.since is not None:
             if assigned.end is None:
                 # The end is asked for first: what comes in between the two is young enough.
-                assigned.end = place
+                assigned.end = position
                 self._work_on(assigned)
                 return
-            place = assigned.end if result[0] < 0 else place
+            position = assigned.end if result[0] < 0 else position
             assigned.since = assigned.end = None
-        assigned.next = place
+        assigned.next = position
         assigned.validated = leader_epoch
         if not assigned.keep_queued:
-            assigned.base = place
+            assigned.base = position
         elif assigned.jump is not None:
             # Only forwards: nothing between the two can be a position.
-            assigned.jump = (assigned.jump[0], place) if place.offset > assigned.jump[0] else None
+            assigned.jump = (assigned.jump[0], position) if position.offset > assigned.jump[0] else None
         assigned.backoff.reset()
         self._work_on(assigned)
 

@@ -240,7 +240,7 @@ class Rebalance:
             self.remove(step.keys, lambda: self._end(step))
         elif step.begun or not step.dropped:  # or the one that came after gives up what is left, and says so
             if step.ended:
-                step.keys = self._ended(step.keys)  # the application may have sought to a place in the new topic
+                step.keys = self._ended(step.keys)  # the application may have sought to a position in the new topic
             self._remove([key for key in step.keys if key in self._fetches.assigned])
             self._end(step)
         else:

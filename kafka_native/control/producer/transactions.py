@@ -697,13 +697,13 @@ class Transactions:
         self, offsets: Mapping[Key, OffsetPosition], member: ConsumerGroupMetadata
     ) -> TxnOffsetCommitRequest:
         topics: dict[str, list[TxnOffsetCommitRequest.Topic.Partition]] = {}
-        for (topic, partition), place in offsets.items():
+        for (topic, partition), position in offsets.items():
             topics.setdefault(topic, []).append(
                 TxnOffsetCommitRequest.Topic.Partition(
                     partition_index=partition,
-                    committed_offset=place.offset,
-                    committed_leader_epoch=place.epoch,
-                    committed_metadata=place.metadata,
+                    committed_offset=position.offset,
+                    committed_leader_epoch=position.epoch,
+                    committed_metadata=position.metadata,
                 )
             )
         return TxnOffsetCommitRequest(
