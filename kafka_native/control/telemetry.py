@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._native import snapshots
 from kafka_native._native.records import CODEC_NAMES, compress
+from kafka_native.control.errors import PUSH_SKIPPED_ERRORS, SUBSCRIPTION_OUTDATED_ERRORS, TELEMETRY_FATAL_ERRORS
 from kafka_native.control.metrics import Mean, Metric, Point, Times, encode
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.control.statistics import JOIN_STATES
@@ -287,13 +288,6 @@ UNANSWERED_S = 1.0
 NOBODY = -2
 """As a node: none was chosen yet."""
 
-OUTDATED = (KafkaError.UNKNOWN_SUBSCRIPTION_ID, KafkaError.UNSUPPORTED_COMPRESSION_TYPE)
-"""Answers to a push after which the subscription is asked for at once."""
-NEXT_TIME = (KafkaError.TELEMETRY_TOO_LARGE, KafkaError.THROTTLING_QUOTA_EXCEEDED)
-"""Answers after which the next push is due when the interval is over."""
-FOR_GOOD = (KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION)
-"""Answers after which the broker is left alone."""
-
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
@@ -497,7 +491,7 @@ class Telemetry:
         code = error.code()
         self._log.debug("refused: %s", error.str())
         self._due = self._clock() + self._interval_s
-        if code in FOR_GOOD:
+        if code in TELEMETRY_FATAL_ERRORS:
             self._over = True
             self._sampler.measure(False)
             self._warn(error, "no client metrics are sent any more")
@@ -507,7 +501,7 @@ class Telemetry:
             self._warn(error, "client metrics are sent again in five minutes at the earliest")
         elif code == KafkaError.TELEMETRY_TOO_LARGE:
             self._warn(error, "fewer client metrics are sent from now on")
-        elif code not in NEXT_TIME:
+        elif code not in PUSH_SKIPPED_ERRORS:
             self._outdated = True
 
     def _warn(self, error: KafkaError, what: str) -> None:
@@ -561,7 +555,7 @@ class Telemetry:
             return
         if reply.error_code == KafkaError.TELEMETRY_TOO_LARGE:
             self._limit = max(1, self._pushed_bytes // 2)
-        if reply.error_code in OUTDATED:
+        if reply.error_code in SUBSCRIPTION_OUTDATED_ERRORS:
             self._log.debug("the subscription has changed: %s", KafkaError(reply.error_code).str())
             self._outdated = True
             self._due = self._clock()

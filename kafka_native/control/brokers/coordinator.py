@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kafka_native.control.errors import COORDINATOR_BUSY_ERRORS, COORDINATOR_LOST_ERRORS, COORDINATOR_REFUSED_ERRORS
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,31 +22,6 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
-
-GONE = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._UNKNOWN_BROKER,
-        KafkaError._RESOLVE,
-    }
-)
-"""Errors after which the coordinator has to be looked up again: see `Coordinator.note()`."""
-
-REFUSED = frozenset(
-    {
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.INVALID_GROUP_ID,
-        KafkaError._UNSUPPORTED_FEATURE,
-    }
-)
-"""Answers that asking once more is unlikely to change; it is asked again all the same, at the slowest pace."""
-
-LATER = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURRENT_TRANSACTIONS})
-"""The coordinator is the right one, and not ready yet."""
 
 
 class Coordinator:
@@ -102,10 +78,10 @@ class Coordinator:
 
     def note(self, error: KafkaError) -> bool:
         """Takes in the error of a call to the target; True where the call may be tried again once it is found."""
-        if error.code() in GONE:
+        if error.code() in COORDINATOR_LOST_ERRORS:
             self.lost()
             return True
-        return error.code() in LATER
+        return error.code() in COORDINATOR_BUSY_ERRORS
 
     def answered(self) -> None:
         """The target has done what it was asked: the next failure is a first one."""
@@ -155,7 +131,7 @@ class Coordinator:
     def _refuse(self, error: KafkaError) -> None:
         self._ask_at = self._clock() + self._backoff.next_s()
         self._log.debug("%s: no coordinator: %s", self._name, error.str())
-        before, self.refused = self.refused, error if error.code() in REFUSED else None
+        before, self.refused = self.refused, error if error.code() in COORDINATOR_REFUSED_ERRORS else None
         if self.refused is not None and (before is None or before.code() != error.code()):
             for listener in self.on_refused:
                 listener(error)

@@ -19,6 +19,7 @@ from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native.cleaning import printable
 from kafka_native.control.brokers.security import Encryption
 from kafka_native.control.brokers.versions import ASK_EVERYONE, ApiRanges, Fallback, Handshake, adapted
+from kafka_native.control.errors import SECURITY_ERRORS
 from kafka_native.control.outages import Outages
 from kafka_native.control.requests import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
 from kafka_native.errors import (
@@ -54,8 +55,6 @@ COORDINATORS = 1 << 32
 NEXT_SERVER_S = 0.5
 # enum kn_peer_closed, csrc/engine/events.h: how loudly the peer's closing of a connection is told
 CLOSE_LEVELS = {2: INFO, 3: WARNING}
-# what an attempt that is made in the same way won't be spared
-REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"
 SASL_HINT = "is its listener one for SASL? see security.protocol"
 # what fails besides the brokers, as subjects of outages
@@ -623,7 +622,7 @@ class BrokerPool:
 
     def refusal(self) -> KafkaError | None:
         """Why TLS or SASL has kept this client out, wherever it has; None: it hasn't, or somebody is up meanwhile."""
-        return next((each for each in self._causes() if each.code() in REFUSALS), None)
+        return next((each for each in self._causes() if each.code() in SECURITY_ERRORS), None)
 
     def _cause(self, broker: Broker, event: Event) -> str:
         if event.status == STATUS_TLS and self._encryption is not None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafka_native.control.errors import COMMIT_FENCED_ERRORS, COMMIT_RETRIABLE_ERRORS, COORDINATOR_MOVED_ERRORS
 from kafka_native.control.metadata import NO_ID
 from kafka_native.control.metrics import Mean
 from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition, position_of
@@ -134,34 +135,6 @@ def _take(
         position = OffsetPosition(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
         found[name, each.partition_index] = each.error_code or (NO_POSITION if each.committed_offset < 0 else position)
 
-
-FENCED = frozenset(
-    {
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.FENCED_MEMBER_EPOCH,
-    }
-)
-"""Answers that say that the group goes on without this member."""
-
-PASSING = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-"""Answers after which asking again helps, until the deadline."""
-
-COORDINATOR_MOVED = frozenset({KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR})
 
 Outcome: TypeAlias = "list[TopicPartition] | KafkaError"
 """Each partition with its own error or None; or the one error that all of them met."""
@@ -542,7 +515,7 @@ class CommitManager:
     def _take_group_errors(self, codes: set[int]) -> None:
         """What a reply says of the coordinator. That the group goes on without this member is told by heartbeats."""
         assert self._coordinator is not None
-        if codes & COORDINATOR_MOVED:
+        if codes & COORDINATOR_MOVED_ERRORS:
             self._coordinator.lost()
         if KafkaError.UNKNOWN_TOPIC_ID in codes:
             self._fetches.refresh_metadata()
@@ -554,7 +527,7 @@ class CommitManager:
             if code is None:
                 code = KafkaError._BAD_MSG
             gone = code == KafkaError.UNKNOWN_TOPIC_ID and self._fetches.is_missing(key[0])
-            if (code in PASSING and not gone) or (code in FENCED and stale):
+            if (code in COMMIT_RETRIABLE_ERRORS and not gone) or (code in COMMIT_FENCED_ERRORS and stale):
                 commit.last = KafkaError(code)
                 continue
             del commit.left[key]
@@ -616,7 +589,11 @@ class CommitManager:
             found = asked_offsets(reply, self._member.group_id, self._fetches.topic_name)
             self._asks_by_id = any(topic.topic_id != NO_ID for group in reply.groups for topic in group.topics)
         if isinstance(found, KafkaError):
-            passes = coordinator.note(found) or found.code() in PASSING or found.code() in FENCED
+            passes = (
+                coordinator.note(found)
+                or found.code() in COMMIT_RETRIABLE_ERRORS
+                or found.code() in COMMIT_FENCED_ERRORS
+            )
         else:
             passes = True
             codes = {each for each in found.values() if isinstance(each, int)}
@@ -644,7 +621,7 @@ class CommitManager:
     def _take_found(ask: Ask, found: dict[Key, OffsetPosition | int]) -> None:
         for key in list(ask.left):
             position = found.get(key, KafkaError._BAD_MSG)
-            if isinstance(position, int) and position in PASSING:
+            if isinstance(position, int) and position in COMMIT_RETRIABLE_ERRORS:
                 ask.last = KafkaError(position)
                 continue
             ask.left.discard(key)

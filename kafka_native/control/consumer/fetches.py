@@ -20,16 +20,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers.pool import BrokerPool
-from kafka_native.control.consumer.offsets import (
-    MOVED,
-    UNABLE,
-    Check,
-    Found,
-    Lookup,
-    Questions,
-    check_calls,
-    lookup_calls,
-)
+from kafka_native.control.consumer.offsets import Check, Found, Lookup, Questions, check_calls, lookup_calls
+from kafka_native.control.errors import LEADER_RETRIABLE_ERRORS, NOT_OFFERED_ERRORS
 from kafka_native.control.metadata import NO_ID, NO_LEADER, Metadata, Partition, Topic
 from kafka_native.control.positions import (
     EARLIEST,
@@ -577,7 +569,7 @@ class FetchManager:
             self._later(assigned, self._error_s)
         elif code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._out_of_range(assigned)
-        elif code in MOVED:
+        elif code in LEADER_RETRIABLE_ERRORS:
             self._hinted = assigned.partition
             try:
                 self._metadata.on_hint(assigned.topic, assigned.partition, event.leader_id, event.leader_epoch, now)
@@ -804,7 +796,7 @@ class FetchManager:
 
     def _found(self, assigned: Assigned, result: Found, tail: int, leader_epoch: int) -> None:
         if isinstance(result, KafkaError):
-            if result.code() in MOVED:
+            if result.code() in LEADER_RETRIABLE_ERRORS:
                 self._metadata.refresh(self._clock())
                 self._later(assigned)
             else:
@@ -844,8 +836,8 @@ class FetchManager:
         return Check(assigned.topic, assigned.partition, leader.leader, epoch, assigned.next.epoch, on_result)
 
     def _checked_epoch(self, assigned: Assigned, result: OffsetPosition | KafkaError, leader_epoch: int) -> None:
-        if isinstance(result, KafkaError) and result.code() not in UNABLE:
-            if result.code() in MOVED:
+        if isinstance(result, KafkaError) and result.code() not in NOT_OFFERED_ERRORS:
+            if result.code() in LEADER_RETRIABLE_ERRORS:
                 self._metadata.refresh(self._clock())
                 self._later(assigned)
             else:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from kafka_native.control.errors import LEADER_RETRIABLE_ERRORS
 from kafka_native.control.metadata import NO_LEADER, Metadata
 from kafka_native.control.positions import CLIENT_REPLICA, Key, OffsetPosition
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
@@ -49,27 +50,6 @@ def settle(
     for (topic, partition), on_result in open_questions.items():
         on_result(KafkaError(KafkaError._BAD_MSG, f"the reply to {name} leaves out {topic} [{partition}]"))
 
-
-# The leader has moved, or doesn't know yet that it leads: ask again.
-MOVED = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError.INCONSISTENT_TOPIC_ID,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._UNKNOWN_BROKER,
-        KafkaError._RESOLVE,
-    }
-)
 
 Found: TypeAlias = "tuple[int, int] | KafkaError"
 """An offset (-1: there is none) and its leader epoch (-1: unknown), or why there is no answer."""
@@ -236,7 +216,7 @@ class Questions:
         return Lookup(name, partition, leader.leader, leader.epoch, timestamp, on_result)
 
     def _on_result(self, asked: _Asked, number: int, result: Found) -> None:
-        if isinstance(result, KafkaError) and result.code() in MOVED:
+        if isinstance(result, KafkaError) and result.code() in LEADER_RETRIABLE_ERRORS:
             asked.last[number] = result
             asked.ready.add(number)
             self._again(self._clock())
@@ -274,16 +254,6 @@ class Questions:
             for number in range(len(asked.questions)):
                 asked.found.setdefault(number, error)
             self._finish(asked)
-
-
-UNABLE = frozenset(
-    {
-        KafkaError._UNSUPPORTED_FEATURE,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
-"""The broker can't be asked: it is too old, or lets only brokers ask."""
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.errors import SHARE_SESSION_ERRORS, STALE_METADATA_ERRORS
 from kafka_native.control.group.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
 from kafka_native.control.group.membership import GroupSettings, Member, PollWatch
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
@@ -179,34 +180,6 @@ DEFECT_PAUSE_S = 1.0
 OFFSETS_MAX = 1 << 22
 """Of one partition in one answer; brokers give a group 2,000 to 10,000 (group.share.partition.max.record.locks)."""
 
-MOVED = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-    }
-)
-"""Metadata are out of date, or will be: nobody is told."""
-PASSING = frozenset(
-    {
-        KafkaError.SHARE_SESSION_NOT_FOUND,
-        KafkaError.INVALID_SHARE_SESSION_EPOCH,
-        KafkaError.SHARE_SESSION_LIMIT_REACHED,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._UNKNOWN_BROKER,
-        KafkaError._RESOLVE,
-        KafkaError._DESTROY,
-    }
-)
-"""Another session is begun; connections' failures are told by the broker pool."""
 
 Batch: TypeAlias = tuple[int, int, bytes]
 """First and last offset, and what became of the records: one byte for all of them, or one for each."""
@@ -554,7 +527,7 @@ class ShareSessions:
             for each in topic.partitions
         }
         self._settle([(each, answers.get(each.key, _silent())) for each in taken])
-        if any(error is not None and error.code() in MOVED for error in answers.values()):
+        if any(error is not None and error.code() in STALE_METADATA_ERRORS for error in answers.values()):
             self._metadata.refresh(self._clock())
         if last:
             self._finish(session, None)
@@ -581,7 +554,7 @@ class ShareSessions:
         _, backoff = self._holds.get(node, (0.0, None))
         backoff = backoff or self._make_backoff()
         self._holds[node] = (now + backoff.next_s(), backoff)
-        if error.code() not in PASSING and self._reported.get(node) != error.code():
+        if error.code() not in SHARE_SESSION_ERRORS and self._reported.get(node) != error.code():
             self._reported[node] = error.code()
             text = f"group {self._member.group_id}: fetching from broker {node} failed: {error.str()}"
             self._on_error(None, None, KafkaError(error.code(), text))
@@ -594,7 +567,7 @@ class ShareSessions:
         code, now = error.code(), self._clock()
         topic = self._topics().get(key[0])
         self._check_at = 0.0
-        if code in MOVED:
+        if code in STALE_METADATA_ERRORS:
             if topic is None or code != KafkaError.NOT_LEADER_FOR_PARTITION:
                 self._metadata.refresh(now)
             else:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo, Range, run, wire
 from kafka_native.control.brokers.pool import COORDINATORS
+from kafka_native.control.errors import GENERATION_OVER_ERRORS
 from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
 from kafka_native.control.positions import Key
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
@@ -165,8 +166,6 @@ ASSIGNOR_RETRY_S = 1.0
 ASSIGNOR_RETRY_MAX_S = 10.0
 REASON_MAX_CHARACTERS = 255
 """Characters: a broker takes no longer one (KIP-800)."""
-
-OVERTAKEN = frozenset({KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION})
 
 
 class State(Enum):
@@ -713,7 +712,7 @@ class ClassicMembership:
         self._heartbeat_ok = False
         if isinstance(reply, KafkaError):
             self._heartbeating = None
-        if code in OVERTAKEN or code == KafkaError.FENCED_INSTANCE_ID:
+        if code in GENERATION_OVER_ERRORS or code == KafkaError.FENCED_INSTANCE_ID:
             self._failed("Heartbeat", error)
             return
         if not self._coordinator.note(error):
@@ -757,7 +756,7 @@ class ClassicMembership:
             return
         reason = f"{what} failed: {error.name()}"
         self._reports.note(what, error)
-        at_once = code in OVERTAKEN and self._backoff.failures < AT_ONCE
+        at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
         delay_s = self._backoff.next_s()
         self._join_at = now if at_once else now + delay_s
         if code == KafkaError.UNKNOWN_MEMBER_ID:
@@ -766,7 +765,7 @@ class ClassicMembership:
         elif code == KafkaError.ILLEGAL_GENERATION:
             self._lose(State.UNJOINED, reason)
         else:
-            if code not in OVERTAKEN and not self._coordinator.note(error):
+            if code not in GENERATION_OVER_ERRORS and not self._coordinator.note(error):
                 self._reports.tell(what, error)
             self.state = State.UNJOINED
             self._reason = reason

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from kafka_native.control.errors import HEARTBEAT_FATAL_ERRORS, HEARTBEAT_RETRIABLE_ERRORS, MEMBER_FENCED_ERRORS
 from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
@@ -49,38 +50,6 @@ INTERVAL_MAX_S = 60.0
 """However long an interval it asks for: assignments come with its answers. Sessions last 60 s at most by default."""
 ANSWER_LEAST_S = 10.0
 """How long an answer may take, or three intervals if that is more; socket.timeout.ms at the most."""
-
-FENCED = frozenset({KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID})
-"""Somebody else may own the partitions already: they are lost, and the member joins anew under the same id."""
-
-FATAL = frozenset(
-    {
-        KafkaError.INVALID_REQUEST,
-        KafkaError.INVALID_GROUP_ID,
-        KafkaError.GROUP_ID_NOT_FOUND,
-        KafkaError.GROUP_MAX_SIZE_REACHED,
-        KafkaError.UNSUPPORTED_ASSIGNOR,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError._UNSUPPORTED_FEATURE,
-        KafkaError.UNRELEASED_INSTANCE_ID,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
-"""As in librdkafka. Asking again can't help, or (UNRELEASED_INSTANCE_ID) would take what another instance is using."""
-
-TRANSIENT = frozenset(
-    {
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.THROTTLING_QUOTA_EXCEEDED,
-    }
-)
-"""Tried again, and nobody is told."""
 
 
 class State(Enum):
@@ -317,13 +286,13 @@ class Heartbeats(ABC):
         """A heartbeat wasn't answered, or with an error."""
         self._stop_heartbeat()
         now, code = self._clock(), error.code()
-        if self.state is State.LEAVING and code in FENCED | FATAL:
+        if self.state is State.LEAVING and code in MEMBER_FENCED_ERRORS | HEARTBEAT_FATAL_ERRORS:
             self._member.generation = JOIN_EPOCH  # out already; the callback isn't interrupted
-        elif code in FENCED:
+        elif code in MEMBER_FENCED_ERRORS:
             self._reports.note("fenced, joining again", error)
             self._join_at = now + self._rejoin_pause_s(now)
             self._lose(State.LOSING)
-        elif code in FATAL:
+        elif code in HEARTBEAT_FATAL_ERRORS:
             self._fail(error)
         elif code == KafkaError._DESTROY:
             pass  # the client closes
@@ -334,7 +303,7 @@ class Heartbeats(ABC):
             self._send_at = NEVER  # until the subscription is another one
             if self._member.joined:
                 self._heartbeat()
-        elif code in TRANSIENT:
+        elif code in HEARTBEAT_RETRIABLE_ERRORS:
             self._send_at = now + self._backoff.next_s()
         else:
             self._report(error)

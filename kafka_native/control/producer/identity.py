@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kafka_native.control.errors import NOT_OFFERED_ERRORS
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
@@ -21,9 +22,6 @@ WAIVED = -2
 """In place of a producer id: the engine numbers nothing."""
 LAST_EPOCH = 32_767
 """An id whose epochs are used up is given back for a new one."""
-
-REFUSED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE)
-"""No broker will answer otherwise: there is no idempotence."""
 
 
 class Identity:
@@ -105,7 +103,7 @@ class Identity:
             refusal = KafkaError(reply.error_code) if reply.error_code else None
             reply = refusal or impossible(reply.producer_id, reply.producer_epoch) or reply
         if isinstance(reply, KafkaError):
-            if reply.code() in REFUSED:
+            if reply.code() in NOT_OFFERED_ERRORS:
                 self._refused(reply)
                 return
             self._ask_at = self._now + self._backoff.next_s()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.errors import SEQUENCE_LOST_ERRORS
 from kafka_native.control.metadata import Metadata, Topic
 from kafka_native.control.requests import NEVER, NO_MEMORY_S, Call
 from kafka_native.errors import KafkaError, from_status
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 EXPIRE_EVERY_S = 0.5
 """How often messages are checked against message.timeout.ms."""
-
-SEQUENCE_LOST = (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.UNKNOWN_PRODUCER_ID)
-"""With these the engine stops by itself, whatever enable.gapless.guarantee says."""
 
 
 class ProduceRouter:
@@ -93,7 +91,7 @@ class ProduceRouter:
     def fatal_error(self, event: Event) -> KafkaError:
         """Why the engine takes nothing new: a partition's guarantee is gone."""
         where = f"{self._engine.topics[event.token - 1].name} [{event.partition}]"
-        if event.error_code in SEQUENCE_LOST:
+        if event.error_code in SEQUENCE_LOST_ERRORS:
             error = KafkaError(event.error_code)
             text = f"{where}: {error.str()}: the broker has lost messages that it acknowledged or may have written"
             return KafkaError(event.error_code, text, fatal=True)

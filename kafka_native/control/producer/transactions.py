@@ -27,7 +27,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafka_native.cleaning import NAME_MAX, clean
-from kafka_native.control.errors import FATAL, FATAL_OF_MESSAGES, FENCED, NOT_OPEN, PASSING, STRANGER
+from kafka_native.control.errors import (
+    MESSAGE_FATAL_ERRORS,
+    PRODUCER_FENCED_ERRORS,
+    PRODUCER_FORGOTTEN_ERRORS,
+    TRANSACTION_FATAL_ERRORS,
+    TRANSACTION_NOT_OPEN_ERRORS,
+    TRANSACTION_RETRIABLE_ERRORS,
+    WRONG_STATE_ERRORS,
+)
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.identity import impossible
 from kafka_native.control.requests import ANY_VERSION, NEVER, Backoff, Call, Reply
@@ -471,7 +479,7 @@ class Transactions:
         if number != self._number or self.state is State.FATAL:
             return
         self._reset = self._reset or not self._implicit  # its sequence numbers may have a gap
-        if error.code() in FATAL_OF_MESSAGES:
+        if error.code() in MESSAGE_FATAL_ERRORS:
             self._fail(error)
         elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
             self._to_be_aborted(error)
@@ -489,7 +497,7 @@ class Transactions:
         self._on_lost(lost)
 
     def _fail(self, error: KafkaError) -> None:
-        code = KafkaError._FENCED if error.code() in FENCED else error.code()
+        code = KafkaError._FENCED if error.code() in PRODUCER_FENCED_ERRORS else error.code()
         text = f"transactional.id {self._id!r}: {error.str()}"
         self.error = KafkaError(code, text, fatal=True)
         self.taking = False
@@ -586,20 +594,20 @@ class Transactions:
             self._markers.reset()
             return
         code = error.code()
-        if code in PASSING:
+        if code in TRANSACTION_RETRIABLE_ERRORS:
             coordinator.note(error)
             backoff = self._markers if code == KafkaError.CONCURRENT_TRANSACTIONS else self._backoff
             delay_s = backoff.next_s()
             self._ask_at = self._clock() + delay_s
             self._log.debug("%s; asked again in %.3f s", error.str(), delay_s)
-        elif code in FENCED or code in FATAL or self.state is State.WAIT_PID:
+        elif code in PRODUCER_FENCED_ERRORS or code in TRANSACTION_FATAL_ERRORS or self.state is State.WAIT_PID:
             self._fail(error)
-        elif code in STRANGER and self.state is State.ABORTING:
+        elif code in PRODUCER_FORGOTTEN_ERRORS and self.state is State.ABORTING:
             self._reset, self._touched = True, False  # there is nothing to abort: it has a new epoch instead
         elif code == KafkaError.INVALID_TXN_STATE and (self.state is State.ABORTING or not self._implicit):
             self._fail(error)
         elif self.state is not State.ABORTING or take in (self._on_ended, self._on_identity):
-            self._reset = self._reset or code in STRANGER
+            self._reset = self._reset or code in PRODUCER_FORGOTTEN_ERRORS
             self._to_be_aborted(error)
 
     def _explained(self, error: KafkaError | None) -> KafkaError | None:
@@ -685,7 +693,7 @@ class Transactions:
                         self._writer.transaction_admit(*key, self._number)
                 elif each.partition_error_code != KafkaError.OPERATION_NOT_ATTEMPTED:
                     errors.append(_error(each.partition_error_code, f"AddPartitionsToTxn {key[0]} [{key[1]}]"))
-        return min(errors, key=lambda error: error.code() in PASSING, default=None)
+        return min(errors, key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS, default=None)
 
     def _on_group_added(self, reply: AddOffsetsToTxnResponse) -> KafkaError | None:
         if reply.error_code:
@@ -725,7 +733,9 @@ class Transactions:
             if each.error_code
         ]
         if codes:
-            return min((_error(*each) for each in codes), key=lambda error: error.code() in PASSING)
+            return min(
+                (_error(*each) for each in codes), key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS
+            )
         if self._operation is not None and self._operation.kind is Kind.OFFSETS:
             self._finish(None)
         return None
@@ -737,7 +747,7 @@ class Transactions:
 
     def _on_claimed(self, reply: EndTxnResponse) -> KafkaError | None:
         """A transaction was to be committed by its identity; if it isn't the one that is open, that one is aborted."""
-        if reply.error_code and reply.error_code not in NOT_OPEN:
+        if reply.error_code and reply.error_code not in TRANSACTION_NOT_OPEN_ERRORS:
             return _error(reply.error_code, "EndTxn")
         if self._operation is not None:
             self._operation.claimed = True
@@ -772,5 +782,5 @@ class Transactions:
 def _error(code: int, what: str) -> KafkaError:
     """An error of a call, with what it is about."""
     own = KafkaError(code)
-    text = what if code in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS) else f"{what}: {own.str()}"
-    return KafkaError(code, text, retriable=code in PASSING)
+    text = what if code in WRONG_STATE_ERRORS else f"{what}: {own.str()}"
+    return KafkaError(code, text, retriable=code in TRANSACTION_RETRIABLE_ERRORS)
