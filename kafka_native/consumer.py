@@ -18,11 +18,12 @@ from kafka_native._native.primitives import exact_text
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.assigning import CLOSED_TEXT, Assigning, checked, keys_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
-from kafka_native.config import parse
-from kafka_native.control.assignors import make
+from kafka_native.config import Config, parse
+from kafka_native.control.assignors import Assignor, make
 from kafka_native.control.consumer.consumer_control import ConsumerControl, Hooks
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.group.rebalance import Kind, Listener
+from kafka_native.control.main_thread import Managers
 from kafka_native.control.positions import Key, position_of
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
@@ -67,27 +68,15 @@ class Consumer(Assigning):
         }
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
-        self._client = Client(settings, "consumer", everything)
+        self._client = Client(settings, "consumer", everything, partial(self._make_managers, settings, assignors))
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
-        self._callbacks = _Callbacks(self._client, settings.function("on_commit"))
         interceptors: Any = settings["interceptors"]
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._callbacks.intercepted = chain.on_commit
             intercept(self, ConsumerHooks, chain)
-        main = self._client.main
-        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
-        hooks = Hooks(
-            on_error=self._callbacks.on_error,
-            on_fatal=self._client.on_fatal,
-            on_commit=self._callbacks.committed,
-            call_back=self._callbacks.add,
-            polls=partial(_polls, weakref.ref(self)),
-            waits=partial(_waits, weakref.ref(self)),
-        )
-        self._control = ConsumerControl(main, settings, hooks, assignors)
         self._open(
             self._client.engine,
             _error_for,
@@ -97,13 +86,26 @@ class Consumer(Assigning):
             partial(_give_back, self._client, self._control.fetches),
             settings.integer("max.poll.records"),
         )
-        self._client.consumes(self._control)
         self._callback_messages = settings.integer("consume.callback.max.messages")
         self._column_memory = ColumnMemory()
         self._stores_itself = settings.flag("enable.auto.offset.store")
         self._keeps_files = settings.text("offset.store.method") == "file"
         self._timeout_s = settings.integer("socket.timeout.ms") / 1000
-        main.start()
+        self._client.main.start()
+
+    def _make_managers(self, settings: Config, assignors: list[Assignor], client: Client) -> Managers:
+        self._callbacks = _Callbacks(client, settings.function("on_commit"))
+        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
+        hooks = Hooks(
+            on_error=self._callbacks.on_error,
+            on_fatal=client.on_fatal,
+            on_commit=self._callbacks.committed,
+            call_back=self._callbacks.add,
+            polls=partial(_polls, weakref.ref(self)),
+            waits=partial(_waits, weakref.ref(self)),
+        )
+        self._control = ConsumerControl(client.context, settings, hooks, assignors)
+        return Managers.of_consumer(self._control)
 
     # --- messages ---
 

@@ -31,6 +31,7 @@ from kafka_native.control.consumer.share_group import (
     ShareHooks,
     ShareKey,
 )
+from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import (
@@ -188,11 +189,10 @@ class ShareConsumer:
         self._explicit = settings.text("share.acknowledgement.mode") == "explicit"
         self._check_crcs = settings.flag("check.crcs")
         self._decompressed_max_bytes = settings.integer("decompressed.batch.max.bytes")
-        self._client = Client(settings, "consumer", everything)
+        self._client = Client(settings, "consumer", everything, partial(self._make_managers, settings))
         for name in IGNORED:
             if settings.is_set(name):
                 self._client.logs["conf"].warning("%s means nothing to a share consumer", name)
-        self._inbox = inbox = _Inbox(self._client)
         self._topics: list[str] = []
         self._held: dict[tuple[str, int], list[_Range]] = {}
         self._batch: Iterator[Message] = iter(())
@@ -201,16 +201,19 @@ class ShareConsumer:
         # Waits and makes callbacks, as for a Consumer; it takes no messages.
         self._core = ConsumerCore()
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
+        self._client.main.start()
+
+    def _make_managers(self, settings: Config, client: Client) -> Managers:
+        self._inbox = inbox = _Inbox(client)
         hooks = ShareHooks(
             on_records=inbox.on_records,
             on_outcomes=inbox.on_outcomes,
             on_error=inbox.on_error,
-            on_fatal=self._client.on_fatal,
+            on_fatal=client.on_fatal,
             polls=inbox.on_polls,
         )
-        self._control = ShareConsumerControl(self._client.main, settings, hooks)
-        self._client.leave_group = self._control.quit
-        self._client.main.start()
+        self._control = control = ShareConsumerControl(client.context, settings, hooks)
+        return Managers(others=control.managers, on_close=[control.on_close], leave_group=control.quit)
 
     # --- the group ---
 

@@ -40,7 +40,7 @@ from kafka_native.protocol.telemetry import (
 if TYPE_CHECKING:
     from kafka_native.control.brokers.pool import BrokerPool
     from kafka_native.control.consumer.consumer_control import ConsumerControl
-    from kafka_native.control.main_thread import MainThread
+    from kafka_native.control.context import ManagerContext
 
 PREFIX = "org.apache.kafka."
 ALL = "*"
@@ -154,14 +154,15 @@ class Sampler:
 
     def __init__(
         self,
-        main: MainThread,
+        context: ManagerContext,
         kind: str,
+        consumer: ConsumerControl | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """``kind``: "producer", "consumer", or "admin", which has no metrics."""
-        self._main = main
+        self._context = context
         self.kind = kind
         self._clock = clock
         self._now_ns = now_ns
@@ -171,14 +172,9 @@ class Sampler:
         self._nodes: dict[int, Mean] = {}
         self._seen: dict[int, list[tuple[int, int, int]]] = {}  # by the engine's handle
         self._start = self._settled = self._taken = Totals(0, 0.0, 0, clock(), now_ns())
-        self._control: ConsumerControl | None = None
-        self._rebalances: RebalanceWatch | None = None
+        self._control = consumer
+        self._rebalances = None if consumer is None else RebalanceWatch(consumer)
         self._member_id = ""
-
-    def consumes(self, control: ConsumerControl) -> None:
-        """A consumer's managers are there."""
-        self._control = control
-        self._rebalances = RebalanceWatch(control)
 
     def poll(self, now: float) -> None:
         """In each turn of the control thread: notes what doesn't say so itself."""
@@ -187,7 +183,7 @@ class Sampler:
 
     def measure(self, on: bool) -> None:
         """Whether the engine records latencies; what was recorded before counts for nobody."""
-        snapshots.set_measured(self._main.engine, on)
+        snapshots.set_measured(self._context.engine, on)
 
     @property
     def resource(self) -> dict[str, str]:
@@ -248,9 +244,9 @@ class Sampler:
 
     def _totals(self) -> Totals:
         return Totals(
-            connections=self._main.pool.connections,
+            connections=self._context.pool.connections,
             rebalancing_ms=0.0 if self._rebalances is None else self._rebalances.total_ms,
-            idle_us=0 if self._control is None else snapshots.idle_us(self._main.engine),
+            idle_us=0 if self._control is None else snapshots.idle_us(self._context.engine),
             at=self._clock(),
             at_ns=self._now_ns(),
         )
@@ -259,8 +255,8 @@ class Sampler:
         """Takes over what broker threads have recorded since the last time."""
         nothing = [(0, 0, 0)] * 4
         seen, self._seen = self._seen, {}
-        for broker in self._main.pool.brokers():
-            found = self._seen[broker.handle] = snapshots.means_snapshot(self._main.engine, broker.handle)
+        for broker in self._context.pool.brokers():
+            found = self._seen[broker.handle] = snapshots.means_snapshot(self._context.engine, broker.handle)
             pairs = zip(found, seen.get(broker.handle, nothing), strict=True)
             for kind, ((count, total_us, max_us), (old_count, old_us, _)) in enumerate(pairs):
                 new = (count - old_count, (total_us - old_us) / 1000, max_us / 1000)

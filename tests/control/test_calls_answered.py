@@ -85,7 +85,7 @@ def test_every_call_of_a_manager_is_answered(main: MainThread, broken: int) -> N
         taken, due[:] = list(due), []
         return taken, NEVER
 
-    main.run(lambda: main.managers.append(SimpleNamespace(poll=poll)))
+    main.run(lambda: main.add(SimpleNamespace(poll=poll)))
     wait_for(lambda: all(answers.values()))
     assert [isinstance(answers[number][0], KafkaError) for number in range(3)] == [each == broken for each in range(3)]
 

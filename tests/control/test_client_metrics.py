@@ -17,7 +17,7 @@ SECOND_NS = 1_000_000_000
 class Rig:
     """A sampler over counters that a test sets."""
 
-    def __init__(self, kind: str, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, kind: str, patch: pytest.MonkeyPatch, consumer: Any = None) -> None:
         self.now = 100.0
         self.brokers: dict[int, SimpleNamespace] = {}
         self.means: dict[int, list[tuple[int, int, int]]] = {}
@@ -25,9 +25,11 @@ class Rig:
         self.pool = SimpleNamespace(connections=0, brokers=lambda: list(self.brokers.values()))
         patch.setattr(snapshots, "means_snapshot", lambda engine, handle: list(self.means[handle]))
         patch.setattr(snapshots, "idle_us", lambda engine: self.idle_us)
-        main: Any = SimpleNamespace(engine=None, pool=self.pool)
+        context: Any = SimpleNamespace(engine=None, pool=self.pool)
         self.kind = kind
-        self.sampler = Sampler(main, kind, clock=lambda: self.now, now_ns=lambda: int(self.now * SECOND_NS))
+        self.sampler = Sampler(
+            context, kind, consumer, clock=lambda: self.now, now_ns=lambda: int(self.now * SECOND_NS)
+        )
 
     def broker(self, handle: int, node_id: int) -> None:
         """One more connection."""
@@ -68,10 +70,9 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, ConsumerControl]:
-    rig, control = Rig("consumer", monkeypatch), ConsumerControl()
+    control = ConsumerControl()
+    rig = Rig("consumer", monkeypatch, control)
     rig.broker(0, 11)
-    consumed: Any = control
-    rig.sampler.consumes(consumed)
     return rig, control
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 from kafka_native.control.group import classic_membership, heartbeats
+from kafka_native.control.main_thread import Managers
 from kafka_native.control.statistics import JOIN_STATES, Statistics, api_name
 from kafka_native.protocol import ApiKey
 from kafka_native.statistics import ClientMetrics
@@ -23,9 +23,10 @@ class Rig(Statistics):
         self.collected: list[bool] = []
         self.documents: list[dict[str, Any]] = []
         self.waiting: list[Any] = []
-        main: Any = SimpleNamespace(identity=None, transactions=None)
+        context: Any = None
         super().__init__(
-            main,
+            context,
+            Managers(),
             name="rig",
             client_id="rig",
             kind="producer",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafka_native._native.engine import Engine
     from kafka_native.config import Config
     from kafka_native.control.assignors import Assignor
-    from kafka_native.control.main_thread import MainThread
+    from kafka_native.control.context import ManagerContext
 
 UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 CLOSED = "the consumer is being closed"
@@ -65,18 +65,18 @@ class ConsumerControl:
 
     def __init__(
         self,
-        main: MainThread,
+        context: ManagerContext,
         config: Config,
         hooks: Hooks,
         assignors: list[Assignor],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Makes the managers and puts them into the main thread, which isn't running yet."""
-        self._main = main
+        """Makes the managers; the control thread isn't running yet."""
+        self._context = context
         self._config = config
         self._hooks = hooks
-        self._logs = main.pool.logs
+        self._logs = context.pool.logs
         self._clock = clock
         self.settings = GroupSettings.of(config)
         self._timeout_s = self.settings.timeout_s
@@ -84,7 +84,7 @@ class ConsumerControl:
             config.text("group.id"), config.text("group.instance.id") or None, config.text("group.protocol")
         )
         self.coordinator = Coordinator(
-            main.pool,
+            context.pool,
             self.member.group_id,
             timeout_s=self._timeout_s,
             query_interval_s=config.integer("coordinator.query.interval.ms") / 1000,
@@ -98,7 +98,7 @@ class ConsumerControl:
             self.fetches,
             self.commits,
             call_back=hooks.call_back,
-            post=main.post,
+            post=context.work.post,
             clock=clock,
             log=self._logs["cgrp"],
         )
@@ -114,25 +114,24 @@ class ConsumerControl:
         )
         self.commits.subscribed = self._is_subscribed
         self.fetches.on_ended = self._on_ended
-        main.fetches = self.fetches
-        main.managers += [
-            IdleMemory(main.engine),
+        self.managers = (
+            IdleMemory(context.engine),
             self.subscription,
             self.watch,
             self.membership,
             self.commits,
             self.coordinator,
-        ]
-        main.on_close.append(self._on_close)
+        )
+        """All but ``fetches``, in the order in which the control thread polls them."""
 
     # --- the parts ---
 
     def _make_fetches(self) -> FetchManager:
-        config, main = self._config, self._main
+        config, context = self._config, self._context
         return FetchManager(
-            main.engine,
-            main.metadata,
-            main.pool,
+            context.engine,
+            context.metadata,
+            context.pool,
             reset=reset_of(config.text("auto.offset.reset")),
             isolation_level=ISOLATION_LEVELS[config.text("isolation.level")],
             timeout_s=self._timeout_s,
@@ -172,8 +171,8 @@ class ConsumerControl:
         return ClassicMembership(
             self.member,
             self.coordinator,
-            self._main.pool,
-            self._main.metadata,
+            self._context.pool,
+            self._context.metadata,
             self.subscription,
             self.rebalance,
             assignors,
@@ -188,8 +187,8 @@ class ConsumerControl:
         return ConsumerMembership(
             self.member,
             self.coordinator,
-            self._main.pool,
-            self._main.metadata,
+            self._context.pool,
+            self._context.metadata,
             self.subscription,
             self.rebalance,
             self.settings,
@@ -206,7 +205,7 @@ class ConsumerControl:
     def _make_subscription(self) -> Subscription:
         config = self._config
         return Subscription(
-            self._main.metadata,
+            self._context.metadata,
             refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
             timeout_s=self._timeout_s,
             backoff=self._backoff(),
@@ -278,7 +277,8 @@ class ConsumerControl:
         """The application is gone without `close()`: leaves the group; nothing is called back, nothing committed."""
         self.membership.quit(DROPPED, done, self._clock())
 
-    def _on_close(self, error: KafkaError) -> None:
+    def on_close(self, error: KafkaError) -> None:
+        """The control thread ends."""
         self.membership.close()
         self.commits.close(error)
         self.fetches.close(error)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from kafka_native.config import Config
     from kafka_native.control.brokers.coordinator import Coordinator
     from kafka_native.control.brokers.pool import BrokerPool
+    from kafka_native.control.context import ManagerContext
     from kafka_native.control.group.membership import GroupSettings, Member
-    from kafka_native.control.main_thread import MainThread
     from kafka_native.control.metadata import Metadata, Topic
     from kafka_native.logs import Logger
 
@@ -672,16 +672,16 @@ class ShareConsumerControl:
     """One share consumer's side of the cluster: its membership, and its sessions with the leaders."""
 
     def __init__(
-        self, main: MainThread, config: Config, hooks: ShareHooks, *, clock: Callable[[], float] = time.monotonic
+        self, context: ManagerContext, config: Config, hooks: ShareHooks, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Makes the managers and puts them into the main thread, which isn't running yet."""
-        self._metadata = main.metadata
+        """Makes the managers; the control thread isn't running yet."""
+        self._metadata = context.metadata
         self._hooks = hooks
         self._settings = settings = GroupSettings.of(config)
         self.member = Member(config.text("group.id"), None, "share")
-        self._log = main.pool.logs["consumer"]
+        self._log = context.pool.logs["consumer"]
         self.coordinator = Coordinator(
-            main.pool,
+            context.pool,
             self.member.group_id,
             timeout_s=settings.timeout_s,
             query_interval_s=config.integer("coordinator.query.interval.ms") / 1000,
@@ -690,7 +690,7 @@ class ShareConsumerControl:
         )
         self.sessions = ShareSessions(
             self.member,
-            main.metadata,
+            context.metadata,
             Limits(
                 config.integer("fetch.wait.max.ms"),
                 config.integer("fetch.min.bytes"),
@@ -703,18 +703,18 @@ class ShareConsumerControl:
             on_outcomes=hooks.on_outcomes,
             on_error=hooks.on_error,
             waits=lambda: hooks.polls()[1],
-            log=main.pool.logs["fetch"],
+            log=context.pool.logs["fetch"],
             clock=clock,
         )
         self.membership = ShareMembership(
             self.member,
             self.coordinator,
-            main.pool,
+            context.pool,
             settings,
             on_assigned=self.sessions.assign,
             on_error=self._on_group_error,
             on_fatal=hooks.on_fatal,
-            logger=main.pool.logs["cgrp"],
+            logger=context.pool.logs["cgrp"],
             clock=clock,
         )
         self.watch = PollWatch(
@@ -725,11 +725,11 @@ class ShareConsumerControl:
             on_error=self._on_group_error,
         )
         self._missing: set[str] = set()  # topics that don't exist, as the application knows
-        main.metadata.on_topic.append(lambda topic: self._missing.discard(topic.name))
-        main.metadata.on_missing.append(self._on_missing)
-        main.metadata.on_failure.append(self._on_failure)
-        main.managers += [self.watch, self.membership, self.sessions, self.coordinator]
-        main.on_close.append(self._on_close)
+        context.metadata.on_topic.append(lambda topic: self._missing.discard(topic.name))
+        context.metadata.on_missing.append(self._on_missing)
+        context.metadata.on_failure.append(self._on_failure)
+        self.managers = (self.watch, self.membership, self.sessions, self.coordinator)
+        """In the order in which the control thread polls them."""
 
     def _backoff(self) -> Backoff:
         return Backoff(self._settings.retry_s, self._settings.retry_max_s)
@@ -787,6 +787,7 @@ class ShareConsumerControl:
         self.sessions.end(ended)
         self.membership.leave(reason, ended, now)
 
-    def _on_close(self, error: KafkaError) -> None:
+    def on_close(self, error: KafkaError) -> None:
+        """The control thread ends."""
         self.membership.close()
         self.sessions.close()
