@@ -14,7 +14,7 @@ from kafka_native.admin._scram import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from kafka_native.control.calls import NEVER
+from kafka_native.control.requests import NEVER
 from kafka_native.deadlines import FOR_EVER_S
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition

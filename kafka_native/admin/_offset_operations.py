@@ -8,9 +8,10 @@ from typing import Any
 from kafka_native.admin._listoffsets import ListOffsetsResultInfo
 from kafka_native.admin._records import DeletedRecords
 from kafka_native.admin._topic_operations import told
-from kafka_native.control.member import Member
-from kafka_native.control.offset_wire import asked_offsets, commit_message, commit_results
-from kafka_native.control.operations import MOVED, UNANSWERED, Each, Operation, Same, Settle, Steps
+from kafka_native.control.consumer.commits import asked_offsets, commit_message, commit_results
+from kafka_native.control.errors import ADMIN_RETRIABLE_ERRORS
+from kafka_native.control.group.membership import Member
+from kafka_native.control.operations import UNANSWERED, Each, Operation, Same, Settle, Steps
 from kafka_native.control.positions import NO_POSITION, Key, position_of
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import (
@@ -121,7 +122,7 @@ def alter_consumer_group_offsets(
 def _committed(codes: dict[Key, int], asked: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
     """Each partition with its error; one error where the coordinator wouldn't do any of it."""
     for code in codes.values():
-        if code in MOVED:
+        if code in ADMIN_RETRIABLE_ERRORS:
             return KafkaError(code)
     partitions = []
     for each in asked.topic_partitions or ():

@@ -16,8 +16,8 @@ from kafka_native.admin._quorum import (
     SupportedVersionRange,
 )
 from kafka_native.admin._topic_operations import told
+from kafka_native.control.brokers.versions import SOFTWARE_NAME, software_version
 from kafka_native.control.operations import Operation, Settle, Steps
-from kafka_native.control.versions import SOFTWARE_NAME, software_version
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.quorum import (
     AddRaftVoterRequest,
