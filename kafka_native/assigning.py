@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native.client import UninitializedClient
 from kafka_native.control.assigned import Assigned
 from kafka_native.control.consuming import Consuming

@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.arrow_consuming import ColumnBatch, ColumnMemory, ColumnPlan, take_columns
+from kafka_native._native.arrow_consumer import ColumnBatch, ColumnMemory, ColumnPlan, take_columns
 from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text

@@ -10,11 +10,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.arrow_producing import produce_rows
+from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.producing import ProducerCore
-from kafka_native._native.relaying import Relay
+from kafka_native._native.producer_core import ProducerCore
+from kafka_native._native.relay import Relay
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
 from kafka_native.config import Config, parse
 from kafka_native.control.backoff import Backoff
@@ -189,7 +189,7 @@ class Producer(Transacting, ProducerCore):
         return taken
 
     def _relay(self, topic: str, partition: int) -> Relay:
-        """For record batches as they were fetched, see `kafka_native._native.relaying`."""
+        """For record batches as they were fetched, see `kafka_native._native.relay`."""
         self._client.check_open(CLOSED_TEXT)
         relay = Relay(self, topic, partition)
         try:  # what comes before the partitions are known could not go whole

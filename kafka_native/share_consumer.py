@@ -14,11 +14,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
-from kafka_native._native.sharing import ACCEPT, GAP, UNDECIDED, open_acquired
+from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
 from kafka_native.client import Client, UninitializedClient
 from kafka_native.config import Config, parse
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
@@ -82,7 +82,7 @@ CommitCallback: TypeAlias = Callable[[dict[TopicPartition, set[int]], KafkaExcep
 
 @dataclass(slots=True, eq=False)
 class _Range:
-    """Neighbouring records that were acquired together; ``fates`` has a byte for each (`_native.sharing`)."""
+    """Neighbouring records that were acquired together; ``fates`` has a byte for each (`_native.share_core`)."""
 
     session: Session
     key: ShareKey

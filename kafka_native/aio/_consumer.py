@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.awaiting import Taking
+from kafka_native._native.coroutines import Taking
 from kafka_native._native.message import Message
 from kafka_native.aio._assigning import AIOAssigning
 from kafka_native.aio._loop import Asking, Waiter

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from kafka_native._native.awaiting import WakeupFd
+from kafka_native._native.coroutines import WakeupFd
 from kafka_native._native.engine import Engine
 from kafka_native.client import Client
 from kafka_native.control.calls import Call, Reply

@@ -1,7 +1,7 @@
 # cython: nonecheck=False
 # produce() is hot; what may be None here (`engine` of a producer that was never initialised) is checked by hand: tests/native/test_uninitialised.py
 # cython: freethreading_compatible=False
-"""ProducerCore: produce() and its kin over the engine. The public `kafka_native.Producer` derives from it; what becomes of messages is delivering.pyx.
+"""ProducerCore: produce() and its kin over the engine. The public `kafka_native.Producer` derives from it; what becomes of messages is delivery_core.pyx.
 
 Thread: any, under the interpreter lock; waiting for room releases it. produce() takes one leaf lock of the engine, whose other holders never block.
 """
@@ -17,7 +17,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 
-from kafka_native._native.delivering cimport DeliveryCore
+from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *

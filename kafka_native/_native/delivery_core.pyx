@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=False
-"""DeliveryCore: poll(), flush() and delivery reports; `producing.ProducerCore` derives from it.
+"""DeliveryCore: poll(), flush() and delivery reports; `producer_core.ProducerCore` derives from it.
 
 Thread: any, under the interpreter lock; waiting releases it.
 """

@@ -8,7 +8,7 @@ from kafka_native._native.message cimport Batch, Message
 
 
 cdef class Taker:
-    # What a call collects: Messages here, columns in arrow_consuming. ConsumerCore._gather() asks it again and again.
+    # What a call collects: Messages here, columns in arrow_consumer. ConsumerCore._gather() asks it again and again.
     cdef bint in_hand  # something has been taken, which must neither be lost nor wait for ever
     cdef bint enough  # no more is wanted by this call
     cdef bint ended  # the call was ended by wakeup() or close()
@@ -39,7 +39,7 @@ cdef class ConsumerCore:
     cdef object _give_back  # (messages): they were taken, but couldn't be handed out
     cdef object _later  # what to do once the callback that runs now has returned, None
     cdef Py_ssize_t _max  # max.poll.records
-    cdef bint _keeps_batches  # they aren't opened: only relaying.take_batches() can have them
+    cdef bint _keeps_batches  # they aren't opened: only relay.take_batches() can have them
     cdef bint _closed
     cdef bint _woken  # wakeup() has been called, and nothing has returned for it yet
     cdef unsigned long _server  # the thread that makes callbacks, NOBODY

@@ -14,8 +14,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 
 from libc.stdint cimport int64_t
 
-from kafka_native._native.consuming cimport ConsumerCore
-from kafka_native._native.delivering cimport DeliveryCore
+from kafka_native._native.consumer_core cimport ConsumerCore
+from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport *
 

@@ -34,7 +34,7 @@ cdef unsigned long NOBODY = 0
 
 
 cdef class Taker:
-    """See consuming.pxd."""
+    """See consumer_core.pxd."""
 
     cdef int take(self, ConsumerCore core) except -1:
         raise NotImplementedError
@@ -44,7 +44,7 @@ cdef class Taker:
 
 
 cdef class PositionTaker(Taker):
-    """See consuming.pxd."""
+    """See consumer_core.pxd."""
 
     def __cinit__(self):
         self.positions = {}
@@ -101,7 +101,7 @@ cdef class MessageTaker(Taker):
 
 @cython.no_gc_clear  # the end takes the engine
 cdef class ConsumerCore:
-    """The compiled half of `kafka_native.Consumer`; its fields are in consuming.pxd."""
+    """The compiled half of `kafka_native.Consumer`; its fields are in consumer_core.pxd."""
 
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
               Py_ssize_t most):
@@ -208,7 +208,7 @@ cdef class ConsumerCore:
         return made
 
     def _keep_batches(self):
-        """Before anything is assigned: batches stay as they are fetched, for relaying.take_batches(). Nothing else can be had from this consumer then."""
+        """Before anything is assigned: batches stay as they are fetched, for relay.take_batches(). Nothing else can be had from this consumer then."""
         self._check_open()
         self._keeps_batches = True
         self.engine.engine.keeps_batches = 1
