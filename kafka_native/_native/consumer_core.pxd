@@ -28,10 +28,10 @@ cdef class PositionTaker(Taker):
 
 
 cdef class ConsumerCore:
-    cdef readonly Engine engine
-    cdef readonly int64_t polls  # how often the application has asked for messages, or come back from a callback
-    cdef readonly int polling  # how many of its threads are asking now, and not inside a callback
-    cdef readonly int holding  # how many of these wait for more with messages in hand
+    cdef Engine engine
+    cdef int64_t polls  # how often the application has asked for messages, or come back from a callback
+    cdef int polling  # how many of its threads are asking now, and not inside a callback
+    cdef int holding  # how many of these wait for more with messages in hand
     cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
     cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, None to go on
     cdef object _check_usable  # raises when closed or forked

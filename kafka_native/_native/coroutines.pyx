@@ -383,24 +383,6 @@ cdef class Sending:
         self._turns = Turns()
 
     def produce(self, topic, value=None, key=None, partition=-1, callback=None, on_delivery=None, timestamp=0, headers=None):
-        """Queues one message; the arguments are those of `Producer.produce`. To be awaited: a full queue is waited for.
-
-        Returns
-        -------
-        Delivery
-            Its report, a future: await it for the Message, or for KafkaException.
-
-        Raises
-        ------
-        BufferError
-            No room within ``max.block.ms``, or never.
-        KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _FATAL. The future's error is _UNKNOWN_PARTITION when there is no such partition.
-        RuntimeError
-            The producer is closed.
-        TypeError
-            A value, key or header of another type.
-        """
         cdef Sent sent = Sent.__new__(Sent)
         sent.sending = self
         sent.topic = topic

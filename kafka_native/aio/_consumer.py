@@ -17,12 +17,21 @@ from typing import Any
 
 from kafka_native._native.coroutines import Taking
 from kafka_native._native.message import Message
-from kafka_native.aio._assigning import AIOAssigning
-from kafka_native.aio._loop import Asking, Waiter
-from kafka_native.consumer import CLOSE_S, Consumer
+from kafka_native.aio._loop import Waiter, end_threads, wait_for
+from kafka_native.consumer import CLOSE_S, CLOSED_TEXT, Consumer, OnCommit, begin_give_back
 from kafka_native.control.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.types import TopicPartition
+from kafka_native.errors import KafkaError
+from kafka_native.pending_call import PendingCall
+from kafka_native.statistics import ClientMetrics
+from kafka_native.types import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    ClusterMetadata,
+    ConsumerGroupMetadata,
+    TopicPartition,
+    Uuid,
+)
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
 
@@ -40,7 +49,7 @@ class _Core(Consumer):
         return self.run is not None and _serving.get() is self.run
 
 
-class AIOConsumer(AIOAssigning):
+class AIOConsumer:
     """Reads messages in an event loop: `kafka_native.Consumer`, whose calls are awaited.
 
         async with AIOConsumer({"bootstrap.servers": "localhost:9092", "group.id": "readers"}) as consumer:
@@ -71,7 +80,6 @@ class AIOConsumer(AIOAssigning):
             raise ValueError("max_workers must be at least 1")
         core = _Core(consumer_conf)
         self._core = core
-        self._asking = Asking(core._client)
         self._taking = Taking(core)
         self._quick = self._taking.quick
         self._engine = core._client.engine
@@ -286,7 +294,7 @@ class AIOConsumer(AIOAssigning):
             if step.kind is Kind.ASSIGN:
                 core._client.main.post(work)
             else:  # nothing may be handed out of what is given up
-                await self._asking.ask(core._client.main.run, work)
+                await wait_for(PendingCall.run(core._client.main, work))
 
     async def _rebalanced(self, kind: Kind, callback: Callable[[], object]) -> bool:
         """Makes the user's callback; whether it has changed the assignment."""
@@ -310,10 +318,8 @@ class AIOConsumer(AIOAssigning):
             self._acquire(self._give_back(messages))
 
     async def _give_back(self, messages: list[Message]) -> None:
-        errors = [each for each in messages if each.error() is not None]
-        if errors:
-            self._taking.give_back(errors)
-        await self._asking.ask(self._taking.give_back, [each for each in messages if each.error() is None])
+        core = self._core
+        await wait_for(begin_give_back(core._client, core._consuming.fetching, messages))
 
     # --- the group ---
 
@@ -334,9 +340,8 @@ class AIOConsumer(AIOAssigning):
 
         :param on_assign, on_revoke, on_lost: Functions or coroutine functions, called with (this consumer, partitions).
         """
-        callbacks = [self._noting(each) for each in (on_assign, on_revoke, on_lost)]
-        offsets = list(initial_offsets)
-        await self._asking.ask(self._core.subscribe, topics, *callbacks, initial_offsets=offsets)
+        assign, revoke, lose = (self._noting(each) for each in (on_assign, on_revoke, on_lost))
+        await wait_for(self._core._begin_subscribe(topics, assign, revoke, lose, initial_offsets))
 
     def _noting(self, callback: OnRebalance | None) -> Any:
         """What the sync consumer calls instead of a callback: it is noted, and awaited in its place."""
@@ -388,6 +393,146 @@ class AIOConsumer(AIOAssigning):
         if raised is not None:
             raise raised
 
+    async def subscription(self) -> list[str]:
+        """The topics and patterns that are subscribed to."""
+        return await wait_for(self._core._begin_subscription())
+
+    def memberid(self) -> str | None:
+        """The id that the group's coordinator has given this member; None while it is no member."""
+        return self._core.memberid()
+
+    async def enforce_rebalance(self, reason: str = "") -> None:
+        """Joins the group anew, so that partitions are assigned again; see `Consumer.enforce_rebalance`."""
+        await wait_for(self._core._begin_enforce_rebalance(reason))
+
+    async def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group; see `Consumer.consumer_group_metadata`."""
+        return await wait_for(self._core._begin_group_metadata())
+
+    async def metrics(self) -> ClientMetrics:
+        """What this client has counted; see `Consumer.metrics`."""
+        return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
+
+    async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
+        return await wait_for(self._core._client.begin_list_topics(topic, timeout))
+
+    async def cluster_id(self, timeout: float = -1) -> str | None:
+        """The cluster's id; see `Producer.cluster_id`."""
+        return await wait_for(self._core._client.begin_cluster_id(timeout))
+
+    async def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
+        return await wait_for(self._core._client.begin_client_instance_id(timeout))
+
+    def fatal_error(self) -> KafkaError | None:
+        """What has ended this consumer for good, None: nothing; see `Consumer.fatal_error`."""
+        return self._core.fatal_error()
+
+    # --- assignment ---
+
+    async def assign(self, partitions: list[TopicPartition]) -> None:
+        """Reads these partitions from now on, and no others; see `Consumer.assign`."""
+        await wait_for(self._core._begin_assign(partitions))
+
+    async def unassign(self) -> None:
+        """Reads nothing any more; see `Consumer.unassign`."""
+        await wait_for(self._core._begin_unassign())
+
+    async def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Reads these partitions, too; see `Consumer.incremental_assign`."""
+        await wait_for(self._core._begin_incremental_assign(partitions))
+
+    async def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Reads these partitions no more; see `Consumer.incremental_unassign`."""
+        await wait_for(self._core._begin_incremental_unassign(partitions))
+
+    async def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return await wait_for(self._core._begin_assignment())
+
+    # --- positions ---
+
+    async def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """The next offset to be handed out of each partition; see `Consumer.position`."""
+        return self._core.position(partitions)
+
+    async def seek(self, partition: TopicPartition | list[TopicPartition]) -> None:
+        """Goes on at ``partition.offset``; see `Consumer.seek`."""
+        await wait_for(self._core._begin_seek(partition))
+
+    async def seek_to_beginning(self, partitions: list[TopicPartition] | None = None) -> None:
+        """Goes on at the first message of each of these partitions; None: of all that are assigned."""
+        await wait_for(self._core._begin_seek_all(partitions, OFFSET_BEGINNING))
+
+    async def seek_to_end(self, partitions: list[TopicPartition] | None = None) -> None:
+        """Goes on behind the last message of each of these partitions; None: of all that are assigned."""
+        await wait_for(self._core._begin_seek_all(partitions, OFFSET_END))
+
+    async def seek_to_time(
+        self, timestamp_ms: int, partitions: list[TopicPartition] | None = None, timeout: float = -1
+    ) -> None:
+        """Goes on at the first message of each partition that isn't older; see `Consumer.seek_to_time`."""
+        await wait_for(self._core._begin_seek_to_time(timestamp_ms, partitions, timeout))
+
+    async def pause(self, partitions: list[TopicPartition]) -> None:
+        """Hands out no messages of these partitions until `resume()`; see `Consumer.pause`."""
+        await wait_for(self._core._begin_pause(partitions))
+
+    async def resume(self, partitions: list[TopicPartition]) -> None:
+        """Undoes `pause()`."""
+        await wait_for(self._core._begin_resume(partitions))
+
+    async def paused(self) -> list[TopicPartition]:
+        """Those of the assigned partitions that are paused."""
+        return await wait_for(self._core._begin_paused())
+
+    # --- offsets ---
+
+    async def commit(
+        self,
+        message: Message | None = None,
+        offsets: list[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> list[TopicPartition] | None:
+        """Commits offsets to the group; see `Consumer.commit`.
+
+        :param asynchronous: Don't wait for the outcome: ``on_commit`` tells. False: the partitions are returned, each
+            with its ``error`` or None.
+        """
+        return await wait_for(self._core._begin_commit(message, offsets, asynchronous))
+
+    async def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
+        """Stores offsets for the next commit; see `Consumer.store_offsets`."""
+        await wait_for(self._core._begin_store_offsets(message, offsets))
+
+    async def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """What the group has committed of these partitions; see `Consumer.committed`."""
+        return await wait_for(self._core._begin_committed(partitions, timeout))
+
+    async def offsets_for_times(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """The offset of the first message that isn't older than a time; see `Consumer.offsets_for_times`."""
+        return await wait_for(self._core._begin_offsets_for_times(partitions, timeout))
+
+    async def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = -1, cached: bool = False
+    ) -> tuple[int, int]:
+        """The partition's first offset and the one after its last message; see `Consumer.get_watermark_offsets`."""
+        return await wait_for(self._core._begin_watermarks(partition, timeout, cached))
+
+    async def lag(self) -> dict[TopicPartition, int | None]:
+        """How many offsets the application is behind the end of each assigned partition; see `Consumer.current_lag`."""
+        return await wait_for(self._core._begin_lag())
+
+    @property
+    def on_commit(self) -> OnCommit | None:
+        """Called with (error, partitions) when a commit is through; may be a coroutine function."""
+        return self._core.on_commit
+
+    @on_commit.setter
+    def on_commit(self, callback: OnCommit | None) -> None:
+        self._core.on_commit = callback
+
     # --- the end ---
 
     async def close(self, timeout: float = CLOSE_S) -> None:
@@ -419,7 +564,7 @@ class AIOConsumer(AIOAssigning):
         finally:
             try:
                 if not core._client.closed:
-                    await self._asking.end(partial(core._client.push_last, left_s(deadline)))
+                    await end_threads(core._client, core._client.begin_push_last(left_s(deadline)))
             finally:
                 core._shut()
                 self._fetched.end()
