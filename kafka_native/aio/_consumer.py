@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.coroutines import Taking
+from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
 from kafka_native.consumer import CLOSE_S, CLOSED_TEXT, Consumer, OnCommit, begin_give_back
@@ -80,8 +80,8 @@ class AIOConsumer:
             raise ValueError("max_workers must be at least 1")
         core = _Core(consumer_conf)
         self._core = core
-        self._taking = Taking(core)
-        self._quick = self._taking.quick
+        self._source = MessageSource(core)
+        self._quick = self._source.quick
         self._engine = core._client.engine
         self._fetched = Waiter(self._engine, deliveries=False)
         self._kicks = Waiter(self._engine, deliveries=True)
@@ -110,29 +110,29 @@ class AIOConsumer:
 
     async def _poll(self, timeout: float | None, *, iterating: bool) -> Message | None:
         """The slow way to a message: callbacks, waiting, letting others run."""
-        taking = self._taking
+        source = self._source
         deadline = deadline_of(timeout)
-        taking.check()
+        source.check()
         patient = await self._arrive(timeout)
-        taking.begin()
+        source.begin()
         try:
             while True:
                 await self._attend()
-                if taking.closed:
+                if source.closed:
                     return None
-                message = taking.one()
+                message = source.one()
                 if message is not None:
                     if self._chain is not None:
                         self._chain.on_consume((message,))
                     return message
-                exception = taking.fatal() if iterating else None
+                exception = source.fatal() if iterating else None
                 if exception is not None:
                     raise exception
                 if not patient:
                     return None
                 patient = await self._wait(self._fetched, deadline)
         finally:
-            taking.end()
+            source.end()
 
     async def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
         """Several messages at once.
@@ -145,24 +145,24 @@ class AIOConsumer:
         :raises ValueError: ``num_messages`` isn't in its range.
         :raises RuntimeError: The consumer is closed.
         """
-        taking = self._taking
-        most = taking.default_max if num_messages is None else operator.index(num_messages)
+        source = self._source
+        most = source.default_max if num_messages is None else operator.index(num_messages)
         if not 0 <= most <= 1000000:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         deadline = deadline_of(timeout)
-        taking.check()
+        source.check()
         patient = await self._arrive(timeout)
         messages: list[Message] = []
-        taking.begin()
+        source.begin()
         try:
             while True:
                 if not messages:
                     await self._attend()
                 elif self._has_to_attend():
                     break  # for the next call: it may be about what is in hand
-                if taking.closed:
+                if source.closed:
                     break
-                taking.fill(messages, most)
+                source.fill(messages, most)
                 if len(messages) == most or not patient or (messages and num_messages is None):
                     break
                 patient = await self._wait(self._fetched, deadline, in_hand=bool(messages))
@@ -171,7 +171,7 @@ class AIOConsumer:
                 self._take_back(messages)
             raise
         finally:
-            taking.end()
+            source.end()
         if self._chain is not None:
             self._chain.on_consume(messages)
         return messages
@@ -188,7 +188,7 @@ class AIOConsumer:
         while True:
             message = self._quick()
             if message is None:
-                if self._taking.closed:
+                if self._source.closed:
                     raise StopAsyncIteration
                 message = await self._poll(-1, iterating=True)
                 if message is None:
@@ -196,13 +196,13 @@ class AIOConsumer:
             error = message.error()
             if error is None:
                 return message
-            exception = self._taking.exception_of(error)
+            exception = self._source.exception_of(error)
             if exception is not None:
                 raise exception
 
     async def _arrive(self, timeout: float | None) -> bool:
         """Lets others run if it is their turn, or if the call won't wait; whether it will."""
-        turns = self._taking.turns
+        turns = self._source.turns
         patient = timeout is None or timeout != 0
         if not patient or turns.is_over():
             await asyncio.sleep(0)
@@ -211,13 +211,13 @@ class AIOConsumer:
 
     async def _wait(self, watch: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
         """Until it makes sense to look again; False: for the last time."""
-        taking = self._taking
-        taking.hold(in_hand)
+        source = self._source
+        source.hold(in_hand)
         try:
             return await watch.wait(deadline)
         finally:
-            taking.hold(-in_hand)
-            taking.turns.begin()
+            source.hold(-in_hand)
+            source.turns.begin()
 
     # --- callbacks, and giving back ---
 
@@ -233,19 +233,19 @@ class AIOConsumer:
         while self._has_to_attend():
             if self._raised:
                 error = self._raised.popleft()
-                self._taking.held = bool(self._busy or self._raised)
+                self._source.held = bool(self._busy or self._raised)
                 raise error
             busy = self._busy or self._acquire(self._call_back())
-            self._taking.end()  # as while the sync consumer makes callbacks, for max.poll.interval.ms
+            self._source.end()  # as while the sync consumer makes callbacks, for max.poll.interval.ms
             try:
                 await asyncio.wait([busy])
             finally:
-                self._taking.begin()
+                self._source.begin()
             self._release(busy)  # if its own loop has ended before that could be done
 
     def _acquire(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Nobody else takes messages until this is done."""
-        self._taking.held = True
+        self._source.held = True
         self._busy = task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(self._release)
         return task
@@ -258,7 +258,7 @@ class AIOConsumer:
             error = task.exception()
             if error is not None:
                 self._raised.append(error)
-        self._taking.held = bool(self._raised)
+        self._source.held = bool(self._raised)
         later, self._closes_later = self._closes_later, None
         if later is not None and self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(later))
@@ -273,7 +273,7 @@ class AIOConsumer:
                 outcome = callbacks.popleft()()
                 if inspect.isawaitable(outcome):
                     await outcome
-                self._taking.touch()
+                self._source.touch()
         finally:
             self._core.run = None
 
@@ -310,10 +310,10 @@ class AIOConsumer:
 
     def _take_back(self, messages: list[Message]) -> None:
         """A call was cancelled with messages in hand: they come again, and don't count as handed out."""
-        if self._taking.closed:
+        if self._source.closed:
             return
         if self._busy is not None:
-            self._taking.give_back(messages)  # in a callback, whose task others wait for already
+            self._source.give_back(messages)  # in a callback, whose task others wait for already
         else:
             self._acquire(self._give_back(messages))
 
@@ -375,7 +375,7 @@ class AIOConsumer:
         deadline = deadline_of(timeout)
         in_time = True
         raised: BaseException | None = None
-        self._taking.begin()
+        self._source.begin()
         try:
             while True:
                 try:
@@ -387,7 +387,7 @@ class AIOConsumer:
                     break
                 in_time = await self._wait(self._kicks, deadline)
         finally:
-            self._taking.end()
+            self._source.end()
         if not over:
             core._client.logger.warning("leaving the group took longer than %g s", timeout)
         if raised is not None:
@@ -480,7 +480,7 @@ class AIOConsumer:
         await wait_for(self._core._begin_pause(partitions))
 
     async def resume(self, partitions: list[TopicPartition]) -> None:
-        """Undoes `pause()`."""
+        """Hands out messages of these partitions again, after `pause()`; see `Consumer.resume`."""
         await wait_for(self._core._begin_resume(partitions))
 
     async def paused(self) -> list[TopicPartition]:

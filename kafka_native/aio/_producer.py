@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.coroutines import Delivery, Sending, flush_begin, flush_end
+from kafka_native._native.coroutines import Delivery, AIOProducerCore, flush_begin, flush_end
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
@@ -27,7 +27,7 @@ from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, PreparedT
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
 
-class AIOProducer(Callbacks, Sending):
+class AIOProducer(Callbacks, AIOProducerCore):
     """Sends messages in an event loop: `kafka_native.Producer`, whose calls are awaited.
 
         async with AIOProducer({"bootstrap.servers": "localhost:9092"}) as producer:
@@ -79,7 +79,7 @@ class AIOProducer(Callbacks, Sending):
 
     # --- producing ---
 
-    @implemented_by(Sending.produce)
+    @implemented_by(AIOProducerCore.produce)
     def produce(  # type: ignore[empty-body]
         self,
         topic: str,
