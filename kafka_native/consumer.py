@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 from kafka_native._native.arrow_consumer import ColumnBatch, ColumnMemory, ColumnPlan, take_columns
 from kafka_native._native.consumer_core import ConsumerCore
-from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient
 from kafka_native.config import parse
 from kafka_native.consumer_arguments import checked, given_offsets, keys_of, position_of, topic_names
+from kafka_native.consumer_events import ConsumerCallbacks, OnCommit, error_for, exception_of, fatal_of
 from kafka_native.control.assigned import Assigned
 from kafka_native.control.assignors import make
 from kafka_native.control.consuming import Consuming, Hooks
@@ -28,7 +28,7 @@ from kafka_native.control.positions import position_of as offset_position_of
 from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
-from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.interceptors import Chain, ConsumerHooks, intercept
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.statistics import ClientMetrics
@@ -50,7 +50,6 @@ CLOSE_S = 30.0
 """How long close() waits for a callback, a commit or the coordinator unless it is told another time; as Java."""
 
 OnRebalance = Callable[["Consumer", list[TopicPartition]], object]
-OnCommit = Callable[[KafkaError | None, list[TopicPartition]], object]
 
 
 class Consumer(ConsumerCore):
@@ -92,7 +91,7 @@ class Consumer(ConsumerCore):
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
-        self._callbacks = _Callbacks(self._client, settings.function("on_commit"))
+        self._callbacks = ConsumerCallbacks(self._client, settings.function("on_commit"))
         interceptors: Any = settings["interceptors"]
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
@@ -111,10 +110,10 @@ class Consumer(ConsumerCore):
         self._consuming = Consuming(main, settings, hooks, assignors)
         self._open(
             self._client.engine,
-            _error_for,
-            _exception_of,
+            error_for,
+            exception_of,
             partial(self._client.check_open, CLOSED_TEXT),
-            partial(_fatal_of, self._client),
+            partial(fatal_of, self._client),
             partial(_give_back, self._client, self._consuming.fetching),
             settings.integer("max.poll.records"),
         )
@@ -1005,35 +1004,6 @@ def _refusal(consuming: Consuming, inside: bool, incremental: bool) -> KafkaErro
     )
 
 
-class _Callbacks:
-    """What the control thread tells the application: errors as Messages, callbacks of the next poll()."""
-
-    def __init__(self, client: Client, on_commit: OnCommit | None) -> None:
-        self._engine = client.engine
-        self.on_commit = on_commit
-        self.intercepted: OnCommit | None = None
-
-    def add(self, callback: Callable[[], object]) -> None:
-        self._engine.callbacks.append(callback)
-        self._engine.kick()
-
-    def on_error(self, topic: str | None, partition: int | None, offset: int, error: KafkaError) -> None:
-        if error.code() == KafkaError._DESTROY:
-            return  # the client is being closed, which calls say themselves
-        self._engine.notices.append((topic, partition, offset, error))
-        self._engine.kick()
-
-    def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        for callback in (self.intercepted, self.on_commit):
-            if callback is not None:
-                self.add(partial(callback, error, partitions))
-
-    def had_nothing(self, outcome: list[TopicPartition] | KafkaError) -> None:
-        """The outcome of an asynchronous commit(): that nothing was to be committed isn't told otherwise."""
-        if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._NO_OFFSET:
-            self.committed(outcome, [])
-
-
 def _polls(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
     """How many polls the application has begun, and whether it is inside one."""
     it = consumer()
@@ -1059,28 +1029,6 @@ def _rebalanced(consumer: weakref.ref[Consumer], callback: OnRebalance, kind: Ki
     finally:
         it._rebalancing = None
     return it._handled
-
-
-def _error_for(eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int) -> KafkaError:
-    """The error of a Message that stands for an end of partition or for a batch that can't be used."""
-    if eof:
-        return KafkaError(KafkaError._PARTITION_EOF)
-    if error_code:
-        return KafkaError(error_code)
-    code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else from_status(status).code()
-    cause = _CAUSES.get(status, from_status(status).str())
-    text = f"{cause} in {cursor.topic} [{cursor.partition}] at offset {offset}"
-    return KafkaError(code, f"{text}; it is fetched again, or seek to {next_offset} to skip it")
-
-
-def _exception_of(error: KafkaError) -> KafkaException | None:
-    """Iteration goes on at the end of a partition, and raises any other error."""
-    return None if error.code() == KafkaError._PARTITION_EOF else KafkaException(error)
-
-
-def _fatal_of(client: Client) -> KafkaException | None:
-    """What an iteration raises for ever once the consumer can't go on."""
-    return None if client.fatal is None else KafkaException(client.fatal_error())
 
 
 def _give_back(client: Client, fetching: Fetching, messages: list[Message]) -> None:
@@ -1110,12 +1058,3 @@ def begin_give_back(client: Client, fetching: Fetching, messages: list[Message])
                 assigned.cursor.position = offset
 
     return PendingCall.run(client.main, work)
-
-
-_CAUSES = {
-    -4: "checksum mismatch (CRC32C)",
-    STATUS_TOO_LARGE: "a batch is larger than decompressed.batch.max.bytes when decompressed",
-    -6: "compressed data that can't be decompressed",
-    -3: "malformed records",
-    -7: "a codec or format that this build doesn't know",
-}

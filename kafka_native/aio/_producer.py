@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.coroutines import Delivery, AIOProducerCore, flush_begin, flush_end
+from kafka_native._native.coroutines import AIOProducerCore, Delivery, flush_begin, flush_end
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve

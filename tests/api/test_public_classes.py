@@ -117,7 +117,7 @@ def written_parameters(cls: type[Any], method: Written) -> list[inspect.Paramete
     """Names, kinds and defaults, without self."""
     names = vars(inspect.getmodule(cls))
     arguments = method.args
-    assert not (arguments.posonlyargs or arguments.vararg or arguments.kwarg)
+    assert [arguments.posonlyargs, arguments.vararg, arguments.kwarg] == [[], None, None]
     given = [None] * (len(arguments.args) - len(arguments.defaults)) + [*arguments.defaults]
     both = [
         (arguments.args, given, inspect.Parameter.POSITIONAL_OR_KEYWORD),

@@ -28,7 +28,7 @@ LAYERS = [
     {"control"},
     {"pending_call"},
     {"client"},
-    {"consumer_arguments"},
+    {"consumer_arguments", "consumer_events"},
     {"producer", "consumer", "share_consumer", "admin"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
