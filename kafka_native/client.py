@@ -459,7 +459,10 @@ class Client:
     def await_admission(self, timeout: float) -> None:
         """Waits until a broker has let this client in, or all are down, ``timeout`` seconds at most.
 
-        :raises KafkaException: All are down because TLS or SASL has failed with one of them (_SSL, _AUTHENTICATION).
+        Raises
+        ------
+        KafkaException
+            All are down because TLS or SASL has failed with one of them (_SSL, _AUTHENTICATION).
         """
         pool = self.main.pool
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)

@@ -18,12 +18,18 @@ from kafka_native._native.methods import implemented_by
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient
 from kafka_native.config import parse
-from kafka_native.consumer_arguments import checked, given_offsets, keys_of, position_of, topic_names
-from kafka_native.consumer_events import ConsumerCallbacks, OnCommit, error_for, exception_of, fatal_of
+from kafka_native.consumer_arguments import change_refusal, checked, given_offsets, keys_of, position_of, topic_names
+from kafka_native.consumer_events import (
+    ConsumerCallbacks,
+    OnCommit,
+    error_for,
+    exception_of,
+    fatal_of,
+    give_back,
+)
 from kafka_native.control.assigned import Assigned
 from kafka_native.control.assignors import make
 from kafka_native.control.consuming import Consuming, Hooks
-from kafka_native.control.fetching import Fetching
 from kafka_native.control.positions import position_of as offset_position_of
 from kafka_native.control.rebalance import Key, Kind, Listener
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
@@ -114,7 +120,7 @@ class Consumer(ConsumerCore):
             exception_of,
             partial(self._client.check_open, CLOSED_TEXT),
             partial(fatal_of, self._client),
-            partial(_give_back, self._client, self._consuming.fetching),
+            partial(give_back, self._client, self._consuming.fetching),
             settings.integer("max.poll.records"),
         )
         self._client.consumes(self._consuming)
@@ -130,6 +136,8 @@ class Consumer(ConsumerCore):
     @implemented_by(ConsumerCore.poll)
     def poll(self, timeout: float | None = None) -> Message | None:
         """The next message.
+
+        What a callback raises comes out of here, too; no message is lost by it.
 
         Parameters
         ----------
@@ -149,8 +157,6 @@ class Consumer(ConsumerCore):
             The consumer is closed.
         ValueError
             The timeout is NaN.
-
-        What a callback raises comes out of here, too; no message is lost by it.
         """
 
     @implemented_by(ConsumerCore.consume)
@@ -211,12 +217,26 @@ class Consumer(ConsumerCore):
         call. Errors come as Messages, as from `poll()`. The callback may call anything of the consumer; `wakeup()` ends
         the call behind the message at hand. What it raises comes out of here, and its message counts as handed out.
 
-        :param callback: Called with one Message; what it returns is ignored.
-        :param max_messages: How many at most; 0 for no limit, None for ``consume.callback.max.messages``.
-        :param timeout: Seconds to wait for the first message; negative waits for ever, 0 doesn't wait.
-        :return: How many messages the callback has got.
-        :raises TypeError: ``callback`` can't be called.
-        :raises ValueError: ``max_messages`` is negative.
+        Parameters
+        ----------
+        callback : Callable[[Message], object]
+            Called with one Message; what it returns is ignored.
+        max_messages : int | None
+            How many at most; 0 for no limit, None for ``consume.callback.max.messages``.
+        timeout : float
+            Seconds to wait for the first message; negative waits for ever, 0 doesn't wait.
+
+        Returns
+        -------
+        int
+            How many messages the callback has got.
+
+        Raises
+        ------
+        TypeError
+            ``callback`` can't be called.
+        ValueError
+            ``max_messages`` is negative.
         """
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {type(callback).__name__}")
@@ -236,17 +256,33 @@ class Consumer(ConsumerCore):
         that is due and `wakeup()` end it early, and so does a column that is full (one with 32-bit offsets holds
         2 GiB). ``max.poll.records`` plays no part. Positions move as by `consume()`.
 
-        :param max_records: At most so many, 0 to 2,147,483,647.
-        :param timeout: Seconds; None or negative waits for ever, 0 doesn't wait.
-        :param columns: Names, in their order, or a mapping from names to types (None: the default). None: topic,
-        partition, offset, timestamp, key and value. `kafka_native.arrow.COLUMNS` has all names and types. Only what is
-        asked for is made; a ``_view`` isn't even copied, but keeps the response that it came in.
-        :return: Perhaps without any row. It outlives the consumer.
-        :raises KafkaException: A fetch or a batch has failed, or the consumer has ended for good (`fatal_error()`).
-        What came before it is returned first; the next call raises it.
-        :raises ValueError: A name, a type or a number that can't be; or a record that its column can't hold (bytes that
-        aren't UTF-8 in a ``string``): that one isn't lost, ask for it as ``binary``.
-        :raises RuntimeError: The consumer is closed.
+        Parameters
+        ----------
+        max_records : int
+            At most so many, 0 to 2,147,483,647.
+        timeout : float | None
+            Seconds; None or negative waits for ever, 0 doesn't wait.
+        columns : Columns
+            Names, in their order, or a mapping from names to types (None: the default). None:
+            topic, partition, offset, timestamp, key and value. `kafka_native.arrow.COLUMNS` has all
+            names and types. Only what is asked for is made; a ``_view`` isn't even copied, but
+            keeps the response that it came in.
+
+        Returns
+        -------
+        ArrowBatch
+            Perhaps without any row. It outlives the consumer.
+
+        Raises
+        ------
+        KafkaException
+            A fetch or a batch has failed, or the consumer has ended for good (`fatal_error()`).
+            What came before it is returned first; the next call raises it.
+        ValueError
+            A name, a type or a number that can't be; or a record that its column can't hold (bytes
+            that aren't UTF-8 in a ``string``): that one isn't lost, ask for it as ``binary``.
+        RuntimeError
+            The consumer is closed.
         """
         self._check_open()
         return ArrowBatch(self._take_columns(plan_of(columns), checked_records(max_records), seconds(timeout)))
@@ -256,12 +292,22 @@ class Consumer(ConsumerCore):
     ) -> ArrowStream:
         """Batches of columns, one after the other: an iterator, an async iterator, and an Arrow stream.
 
-        :param max_records: In a batch, at most.
-        :param timeout: Seconds. A batch waits so long for ``max_records``, and the stream ends when nothing at all has
-        come for so long. None or negative: a batch has what is there as soon as there is anything, and the stream goes
-        on for ever. ``async for`` never waits for a batch to fill up.
-        :param columns: As of `consume_arrow()`.
-        :raises ValueError: A name, a type or a number that can't be. Records and errors as with `consume_arrow()`.
+        Parameters
+        ----------
+        max_records : int
+            In a batch, at most.
+        timeout : float | None
+            Seconds. A batch waits so long for ``max_records``, and the stream ends when nothing at
+            all has come for so long. None or negative: a batch has what is there as soon as there
+            is anything, and the stream goes on for ever. ``async for`` never waits for a batch to
+            fill up.
+        columns : Columns
+            As of `consume_arrow()`.
+
+        Raises
+        ------
+        ValueError
+            A name, a type or a number that can't be. Records and errors as with `consume_arrow()`.
         """
         plan, most = plan_of(columns), checked_records(max_records)
         if most == 0:
@@ -297,19 +343,32 @@ class Consumer(ConsumerCore):
         A name that begins with ``^`` is a regular expression: it stands for all topics that it matches, also for those
         that are yet to come. Partitions that were assigned by hand are given up.
 
-        :param topics: At least one.
-        :param on_assign: Called with (consumer, partitions) when partitions are added. It may `assign()` them
-        (`incremental_assign()` with a cooperative assignor or group.protocol=consumer) with offsets of its own; if it
-        doesn't, they start where the group has committed, or else where ``auto.offset.reset`` says.
-        :param on_revoke: Called before partitions go to another member: the last chance to commit. What is stored is
-        committed after it (``enable.auto.commit``).
-        :param on_lost: Called when partitions are gone already, because the member was thrown out; committing them is
-        no use. ``on_revoke`` is called in its place where it isn't given.
-        :param initial_offsets: Where to start partitions that the group has no offset of, for instance from a
-        checkpoint of the application's; the others start where ``auto.offset.reset`` says.
-        :raises TypeError: ``topics`` isn't a list of str, or a callback can't be called.
-        :raises KafkaException: _INVALID_ARG: no topic, an empty name, or a regular expression that isn't one;
-        _UNKNOWN_GROUP: there is no ``group.id``; _FATAL after a fatal error.
+        Parameters
+        ----------
+        topics : list[str]
+            At least one.
+        on_assign : OnRebalance | None
+            Called with (consumer, partitions) when partitions are added. It may `assign()` them
+            (`incremental_assign()` with a cooperative assignor or group.protocol=consumer) with
+            offsets of its own; if it doesn't, they start where the group has committed, or else
+            where ``auto.offset.reset`` says.
+        on_revoke : OnRebalance | None
+            Called before partitions go to another member: the last chance to commit. What is stored
+            is committed after it (``enable.auto.commit``).
+        on_lost : OnRebalance | None
+            Called when partitions are gone already, because the member was thrown out; committing
+            them is no use. ``on_revoke`` is called in its place where it isn't given.
+        initial_offsets : Iterable[TopicPartition]
+            Where to start partitions that the group has no offset of, for instance from a
+            checkpoint of the application's; the others start where ``auto.offset.reset`` says.
+
+        Raises
+        ------
+        TypeError
+            ``topics`` isn't a list of str, or a callback can't be called.
+        KafkaException
+            _INVALID_ARG: no topic, an empty name, or a regular expression that isn't one;
+            _UNKNOWN_GROUP: there is no ``group.id``; _FATAL after a fatal error.
         """
         self._begin_subscribe(topics, on_assign, on_revoke, on_lost, initial_offsets).result()
 
@@ -359,9 +418,16 @@ class Consumer(ConsumerCore):
 
         It is for the coordinator to say whether others have to join, too; it does so when the group's leader asks.
 
-        :param reason: What the coordinator is told (KIP-800).
-        :raises KafkaException: _STATE: nothing is subscribed to; _UNSUPPORTED_FEATURE: with group.protocol=consumer the
-        coordinator assigns, whenever it sees fit.
+        Parameters
+        ----------
+        reason : str
+            What the coordinator is told (KIP-800).
+
+        Raises
+        ------
+        KafkaException
+            _STATE: nothing is subscribed to; _UNSUPPORTED_FEATURE: with group.protocol=consumer the
+            coordinator assigns, whenever it sees fit.
         """
         self._begin_enforce_rebalance(reason).result()
 
@@ -401,7 +467,10 @@ class Consumer(ConsumerCore):
     def consumer_group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group, for `Producer.send_offsets_to_transaction()`. It can be pickled.
 
-        :raises KafkaException: _UNKNOWN_GROUP: there is no ``group.id``.
+        Raises
+        ------
+        KafkaException
+            _UNKNOWN_GROUP: there is no ``group.id``.
         """
         return self._begin_group_metadata().result()
 
@@ -433,9 +502,16 @@ class Consumer(ConsumerCore):
 
         Without a subscription, or in an ``on_assign`` or ``on_revoke`` callback of a group that rebalances eagerly.
 
-        :param partitions: Each with the offset to start from, or OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, or (the
-        default) where the group has committed, or else where ``auto.offset.reset`` says.
-        :raises KafkaException: _STATE when the group decides; _FATAL after a fatal error.
+        Parameters
+        ----------
+        partitions : list[TopicPartition]
+            Each with the offset to start from, or OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, or
+            (the default) where the group has committed, or else where ``auto.offset.reset`` says.
+
+        Raises
+        ------
+        KafkaException
+            _STATE when the group decides; _FATAL after a fatal error.
         """
         self._begin_assign(partitions).result()
 
@@ -460,9 +536,16 @@ class Consumer(ConsumerCore):
 
         Without a subscription, or in an ``on_assign`` callback of a group that rebalances cooperatively.
 
-        :param partitions: As for `assign()`.
-        :raises KafkaException: _CONFLICT for a partition that is assigned, _STATE when the group decides; then nothing
-        is changed.
+        Parameters
+        ----------
+        partitions : list[TopicPartition]
+            As for `assign()`.
+
+        Raises
+        ------
+        KafkaException
+            _CONFLICT for a partition that is assigned, _STATE when the group decides; then nothing
+            is changed.
         """
         self._begin_incremental_assign(partitions).result()
 
@@ -483,8 +566,11 @@ class Consumer(ConsumerCore):
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         """Reads these partitions no more. What is stored of them is committed (``enable.auto.commit``).
 
-        :raises KafkaException: _INVALID_ARG for a partition that isn't assigned, _STATE when the group decides; then
-        nothing is changed.
+        Raises
+        ------
+        KafkaException
+            _INVALID_ARG for a partition that isn't assigned, _STATE when the group decides; then
+            nothing is changed.
         """
         self._begin_incremental_unassign(partitions).result()
 
@@ -513,7 +599,7 @@ class Consumer(ConsumerCore):
         inside = self._in_callback() and self._rebalancing is not None
 
         def guarded() -> KafkaError | None:
-            return _refusal(self._consuming, inside, incremental) or work()
+            return change_refusal(self._consuming, inside, incremental) or work()
 
         def finish(error: KafkaError | None) -> None:
             raise_error(error)
@@ -554,10 +640,18 @@ class Consumer(ConsumerCore):
 
         What was fetched and not handed out is dropped. An offset that isn't in the log is for ``auto.offset.reset``.
 
-        :param partition: One, or several: then all of them are moved, or none.
-        :raises KafkaException: A partition isn't assigned: _STATE, or _UNKNOWN_PARTITION when its topic isn't known
-        either.
-        :raises ValueError: No offset is given.
+        Parameters
+        ----------
+        partition : TopicPartition | list[TopicPartition]
+            One, or several: then all of them are moved, or none.
+
+        Raises
+        ------
+        KafkaException
+            A partition isn't assigned: _STATE, or _UNKNOWN_PARTITION when its topic isn't known
+            either.
+        ValueError
+            No offset is given.
         """
         self._begin_seek(partition).result()
 
@@ -594,11 +688,21 @@ class Consumer(ConsumerCore):
     ) -> None:
         """Goes on at the first message of each partition that isn't older; at the end where there is none.
 
-        :param timestamp_ms: Milliseconds since 1970.
-        :param partitions: None: all that are assigned.
-        :param timeout: Seconds to wait for the brokers' answers; negative waits for ever.
-        :raises KafkaException: No answer in time, or a partition isn't assigned: then none is moved.
-        :raises ValueError: The time is negative.
+        Parameters
+        ----------
+        timestamp_ms : int
+            Milliseconds since 1970.
+        partitions : list[TopicPartition] | None
+            None: all that are assigned.
+        timeout : float
+            Seconds to wait for the brokers' answers; negative waits for ever.
+
+        Raises
+        ------
+        KafkaException
+            No answer in time, or a partition isn't assigned: then none is moved.
+        ValueError
+            The time is negative.
         """
         self._begin_seek_to_time(timestamp_ms, partitions, timeout).result()
 
@@ -659,14 +763,29 @@ class Consumer(ConsumerCore):
 
         Tried again while the coordinator moves, for ``socket.timeout.ms`` at most.
 
-        :param message: It and all before it in its partition have been dealt with: its offset + 1 is committed.
-        :param offsets: What to go on with in each partition, with metadata and leader epochs; an offset below 0 is left
-        out. Not together with ``message``.
-        :param asynchronous: Return at once, None; ``on_commit`` tells how it went. False: wait for the outcome.
-        :return: False: the given or else all assigned partitions, each with its ``error`` or None, and with
-        OFFSET_INVALID where there was nothing to be committed. ``on_commit`` is told the same.
-        :raises KafkaException: _NO_OFFSET: there is nothing to be committed; all partitions have failed with the same
-        error; _UNKNOWN_GROUP: there is no ``group.id``. With ``asynchronous`` only what is known at once.
+        Parameters
+        ----------
+        message : Message | None
+            It and all before it in its partition have been dealt with: its offset + 1 is committed.
+        offsets : list[TopicPartition] | None
+            What to go on with in each partition, with metadata and leader epochs; an offset below 0
+            is left out. Not together with ``message``.
+        asynchronous : bool
+            Return at once, None; ``on_commit`` tells how it went. False: wait for the outcome.
+
+        Returns
+        -------
+        list[TopicPartition] | None
+            False: the given or else all assigned partitions, each with its ``error`` or None, and
+            with OFFSET_INVALID where there was nothing to be committed. ``on_commit`` is told the
+            same.
+
+        Raises
+        ------
+        KafkaException
+            _NO_OFFSET: there is nothing to be committed; all partitions have failed with the same
+            error; _UNKNOWN_GROUP: there is no ``group.id``. With ``asynchronous`` only what is
+            known at once.
         """
         return self._begin_commit(message, offsets, asynchronous).result()
 
@@ -692,11 +811,20 @@ class Consumer(ConsumerCore):
     def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
         """Stores offsets for the next commit, by itself or `commit()`'s; needs ``enable.auto.offset.store=false``.
 
-        :param message: It and all before it in its partition have been dealt with: its offset + 1 is stored.
-        :param offsets: What to go on with in each partition. Not together with ``message``.
-        :raises KafkaException: _STATE: none of the partitions is assigned; _INVALID_ARG: offsets are stored by
-        themselves (``enable.auto.offset.store``).
-        :raises ValueError: Neither or both are given.
+        Parameters
+        ----------
+        message : Message | None
+            It and all before it in its partition have been dealt with: its offset + 1 is stored.
+        offsets : list[TopicPartition] | None
+            What to go on with in each partition. Not together with ``message``.
+
+        Raises
+        ------
+        KafkaException
+            _STATE: none of the partitions is assigned; _INVALID_ARG: offsets are stored by
+            themselves (``enable.auto.offset.store``).
+        ValueError
+            Neither or both are given.
         """
         self._begin_store_offsets(message, offsets).result()
 
@@ -721,9 +849,21 @@ class Consumer(ConsumerCore):
     def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """What the group has committed of these partitions, assigned or not.
 
-        :param timeout: Seconds to wait; negative waits for ever.
-        :return: The partitions with offset, metadata and leader epoch; OFFSET_INVALID where nothing is committed.
-        :raises KafkaException: No answer in time, the coordinator refuses, or there is no ``group.id``.
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait; negative waits for ever.
+
+        Returns
+        -------
+        list[TopicPartition]
+            The partitions with offset, metadata and leader epoch; OFFSET_INVALID where nothing is
+            committed.
+
+        Raises
+        ------
+        KafkaException
+            No answer in time, the coordinator refuses, or there is no ``group.id``.
         """
         return self._begin_committed(partitions, timeout).result()
 
@@ -750,11 +890,23 @@ class Consumer(ConsumerCore):
     def offsets_for_times(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """The offset of the first message that isn't older than a time, for each partition; assigned or not.
 
-        :param partitions: Each with the time as its ``offset``, in milliseconds since 1970.
-        :param timeout: Seconds to wait; negative waits for ever.
-        :return: The same partitions with offsets and leader epochs, OFFSET_END where no message is as young; a
-        partition's ``error`` says why it has none.
-        :raises KafkaException: Not one has an answer.
+        Parameters
+        ----------
+        partitions : list[TopicPartition]
+            Each with the time as its ``offset``, in milliseconds since 1970.
+        timeout : float
+            Seconds to wait; negative waits for ever.
+
+        Returns
+        -------
+        list[TopicPartition]
+            The same partitions with offsets and leader epochs, OFFSET_END where no message is as
+            young; a partition's ``error`` says why it has none.
+
+        Raises
+        ------
+        KafkaException
+            Not one has an answer.
         """
         return self._begin_offsets_for_times(partitions, timeout).result()
 
@@ -785,9 +937,17 @@ class Consumer(ConsumerCore):
     ) -> tuple[int, int]:
         """The partition's first offset, and the one after its last message (read_committed: after the last stable one).
 
-        :param timeout: Seconds to wait; negative waits for ever.
-        :param cached: Only what the last fetch told, without asking: OFFSET_INVALID where nothing is known.
-        :raises KafkaException: No answer in time, or the leader's error.
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait; negative waits for ever.
+        cached : bool
+            Only what the last fetch told, without asking: OFFSET_INVALID where nothing is known.
+
+        Raises
+        ------
+        KafkaException
+            No answer in time, or the leader's error.
         """
         return self._begin_watermarks(partition, timeout, cached).result()
 
@@ -881,8 +1041,11 @@ class Consumer(ConsumerCore):
         ``on_revoke`` and ``on_commit`` are called. `poll()` ends in other threads. Harmless when called again. In a
         callback, it is done as soon as the callback has returned.
 
-        :param timeout: Seconds that this may take, or else it is closed as it is; negative waits for ever. An
-        exception of a callback doesn't keep it from closing: it is raised afterwards.
+        Parameters
+        ----------
+        timeout : float
+            Seconds that this may take, or else it is closed as it is; negative waits for ever. An
+            exception of a callback doesn't keep it from closing: it is raised afterwards.
         """
         if self._client.closed:
             return
@@ -985,25 +1148,6 @@ class Consumer(ConsumerCore):
         return PendingCall.gather(self._client.main, make, timeout)
 
 
-def _refusal(consuming: Consuming, inside: bool, incremental: bool) -> KafkaError | None:
-    """Control thread: why the assignment can't be changed so, if it can't. ``inside``: in a rebalance callback."""
-    if not consuming.subscription.wanted:
-        return None
-    if not inside:
-        text = (
-            "the group assigns what is subscribed to: unsubscribe() before assigning partitions by hand, "
-            "or do it in the callbacks of subscribe()"
-        )
-        return KafkaError(KafkaError._STATE, text)
-    protocol = consuming.membership.assignor_protocol
-    if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
-        return None
-    means = "incremental_assign() and incremental_unassign()" if not incremental else "assign() and unassign()"
-    return KafkaError(
-        KafkaError._STATE, f"Changes to the current assignment must be made using {means}: the group is {protocol}"
-    )
-
-
 def _polls(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
     """How many polls the application has begun, and whether it is inside one."""
     it = consumer()
@@ -1029,32 +1173,3 @@ def _rebalanced(consumer: weakref.ref[Consumer], callback: OnRebalance, kind: Ki
     finally:
         it._rebalancing = None
     return it._handled
-
-
-def _give_back(client: Client, fetching: Fetching, messages: list[Message]) -> None:
-    """A signal handler has raised in consume(): what it had taken comes again, and doesn't count as handed out."""
-    begin_give_back(client, fetching, messages).result()
-
-
-def begin_give_back(client: Client, fetching: Fetching, messages: list[Message]) -> PendingCall[None]:
-    """Has messages come again that were taken, and couldn't be handed out."""
-    if client.closed:
-        return ReadyCall(None)
-    first: dict[Any, Any] = {}
-    for message in messages:
-        if message.error() is None:
-            first.setdefault((message.topic(), message.partition()), message.offset())
-    for message in reversed(messages):
-        if (error := message.error()) is not None:
-            at = message.offset()
-            notice = (message.topic(), message.partition(), OFFSET_INVALID if at is None else at, error)
-            client.engine.notices.appendleft(notice)
-
-    def work() -> None:
-        for (topic, partition), offset in first.items():
-            fetching.seek(topic, partition, offset)
-            assigned = fetching.assigned.get((topic, partition))
-            if assigned is not None and assigned.cursor is not None:
-                assigned.cursor.position = offset
-
-    return PendingCall.run(client.main, work)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
+from kafka_native.control.consuming import Consuming
 from kafka_native.control.rebalance import Key
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import TopicPartition
@@ -63,3 +64,22 @@ def given_offsets(message: Message | None, offsets: list[TopicPartition] | None)
     if topic is None or partition is None or offset is None:
         raise ValueError("the message has no topic, partition or offset")
     return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
+
+
+def change_refusal(consuming: Consuming, inside: bool, incremental: bool) -> KafkaError | None:
+    """Control thread: why the assignment can't be changed so, if it can't. ``inside``: in a rebalance callback."""
+    if not consuming.subscription.wanted:
+        return None
+    if not inside:
+        text = (
+            "the group assigns what is subscribed to: unsubscribe() before assigning partitions by hand, "
+            "or do it in the callbacks of subscribe()"
+        )
+        return KafkaError(KafkaError._STATE, text)
+    protocol = consuming.membership.assignor_protocol
+    if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
+        return None
+    means = "incremental_assign() and incremental_unassign()" if not incremental else "assign() and unassign()"
+    return KafkaError(
+        KafkaError._STATE, f"Changes to the current assignment must be made using {means}: the group is {protocol}"
+    )

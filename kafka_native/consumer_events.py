@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from kafka_native._native.engine import Cursor
+from kafka_native._native.message import Message
 from kafka_native.client import Client
+from kafka_native.control.fetching import Fetching
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
-from kafka_native.types import TopicPartition
+from kafka_native.pending_call import PendingCall, ReadyCall
+from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
 
@@ -74,3 +77,32 @@ def exception_of(error: KafkaError) -> KafkaException | None:
 def fatal_of(client: Client) -> KafkaException | None:
     """What an iteration raises for ever once the consumer can't go on."""
     return None if client.fatal is None else KafkaException(client.fatal_error())
+
+
+def give_back(client: Client, fetching: Fetching, messages: list[Message]) -> None:
+    """A signal handler has raised in consume(): what it had taken comes again, and doesn't count as handed out."""
+    begin_give_back(client, fetching, messages).result()
+
+
+def begin_give_back(client: Client, fetching: Fetching, messages: list[Message]) -> PendingCall[None]:
+    """Has messages come again that were taken, and couldn't be handed out."""
+    if client.closed:
+        return ReadyCall(None)
+    first: dict[Any, Any] = {}
+    for message in messages:
+        if message.error() is None:
+            first.setdefault((message.topic(), message.partition()), message.offset())
+    for message in reversed(messages):
+        if (error := message.error()) is not None:
+            at = message.offset()
+            notice = (message.topic(), message.partition(), OFFSET_INVALID if at is None else at, error)
+            client.engine.notices.appendleft(notice)
+
+    def work() -> None:
+        for (topic, partition), offset in first.items():
+            fetching.seek(topic, partition, offset)
+            assigned = fetching.assigned.get((topic, partition))
+            if assigned is not None and assigned.cursor is not None:
+                assigned.cursor.position = offset
+
+    return PendingCall.run(client.main, work)

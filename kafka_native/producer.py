@@ -236,6 +236,8 @@ class Producer(ProducerCore):
     ) -> int:
         """Queues many messages for one topic, at a fraction of what as many calls of `produce()` cost.
 
+        Other Python threads wait meanwhile, so call it with thousands of messages rather than millions.
+
         Parameters
         ----------
         topic : str
@@ -270,8 +272,6 @@ class Producer(ProducerCore):
         TypeError, ValueError, OverflowError
             Arguments of another type or length: nothing is queued. An item of another type, or out of
             range: the text names the message, and what came before it is queued.
-
-        Other Python threads wait meanwhile, so call it with thousands of messages rather than millions.
         """
 
     @implemented_by(ProducerCore.produce_batch)
@@ -330,34 +330,62 @@ class Producer(ProducerCore):
 
         A full queue is waited for. Each chunk of the input is checked as a whole before its first row is queued.
 
-        :param topic: For rows that name none; None if ``topic_column`` names one for each.
-        :param data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a pyarrow Table, RecordBatch or
-            RecordBatchReader, a polars DataFrame, a DuckDB relation, a pandas DataFrame, an `ArrowBatch`; or a single
-            column, which is the value then.
-        :param value, key: Columns (names or indices) of binary or string: large, view, fixed-size and dictionary, too.
-            A null is a null. ``value=None``: every value is null.
-        :param headers: A column of list<struct<key, value>> or map; a null or an empty list: no headers.
-        :param timestamp: Name of a column of timestamps of any unit, or of int64 milliseconds since 1970 (null and
-            0: now); or an int for all.
-        :param partition: Name of a column of integers (null and -1: the partitioner's choice); or an int for all.
-        :param topic_column: A column of strings; where it is null, ``topic``.
-        :param on_delivery: ``f(report)``, called once, by `poll()` or `flush()`, with an `ArrowReport` when every row
-            has its outcome. Without it, rows are reported as other messages are (``on_delivery`` of the producer).
-        :param timeout: Seconds that the whole call may wait for room; negative: for ever. None: ``max.block.ms`` for
-            each time that nothing moves, if it is set, else for ever.
-        :return: How many rows were taken, which is all of them. With ``on_delivery``, a row that can't be queued (over
-            ``message.max.bytes``) is taken as well, and among the report's ``failed``.
-        :raises BufferError: No room in time.
-        :raises KafkaException: Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE). Or
-            the producer has a fatal error, or interceptors, which would have to be called for each row.
-        :raises OSError: The stream of ``data`` failed.
-        :raises RuntimeError: The producer is closed, maybe by another thread meanwhile.
-        :raises TypeError: ``data`` isn't Arrow, or a column has another type.
-        :raises ValueError: No such column; or a chunk that can't be right, or has a timestamp or partition out of
-            range, a header whose key is null or no UTF-8: the text names column and row. None of the chunk is queued.
-
         Every exception, also KeyboardInterrupt, has ``rows``: how many of the first rows were taken before it. What was
         taken is sent, and reported.
+
+        Parameters
+        ----------
+        topic : str | None
+            For rows that name none; None if ``topic_column`` names one for each.
+        data
+            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a pyarrow Table,
+            RecordBatch or RecordBatchReader, a polars DataFrame, a DuckDB relation, a pandas
+            DataFrame, an `ArrowBatch`; or a single column, which is the value then.
+        value, key : str | int | None
+            Columns (names or indices) of binary or string: large, view, fixed-size and dictionary,
+            too. A null is a null. ``value=None``: every value is null.
+        headers : str | int | None
+            A column of list<struct<key, value>> or map; a null or an empty list: no headers.
+        timestamp : str | int | None
+            Name of a column of timestamps of any unit, or of int64 milliseconds since 1970 (null
+            and 0: now); or an int for all.
+        partition : str | int | None
+            Name of a column of integers (null and -1: the partitioner's choice); or an int for all.
+        topic_column : str | int | None
+            A column of strings; where it is null, ``topic``.
+        on_delivery : Callable[[ArrowReport], object] | None
+            ``f(report)``, called once, by `poll()` or `flush()`, with an `ArrowReport` when every
+            row has its outcome. Without it, rows are reported as other messages are
+            (``on_delivery`` of the producer).
+        timeout : float | None
+            Seconds that the whole call may wait for room; negative: for ever. None:
+            ``max.block.ms`` for each time that nothing moves, if it is set, else for ever.
+
+        Returns
+        -------
+        int
+            How many rows were taken, which is all of them. With ``on_delivery``, a row that can't
+            be queued (over ``message.max.bytes``) is taken as well, and among the report's
+            ``failed``.
+
+        Raises
+        ------
+        BufferError
+            No room in time.
+        KafkaException
+            Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE). Or
+            the producer has a fatal error, or interceptors, which would have to be called for each
+            row.
+        OSError
+            The stream of ``data`` failed.
+        RuntimeError
+            The producer is closed, maybe by another thread meanwhile.
+        TypeError
+            ``data`` isn't Arrow, or a column has another type.
+        ValueError
+            No such column; or a chunk that can't be right, or has a timestamp or partition out of
+            range, a header whose key is null or no UTF-8: the text names column and row. None of
+            the chunk is queued.
         """
         self._client.check_open(CLOSED_TEXT)
         columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
@@ -438,10 +466,16 @@ class Producer(ProducerCore):
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Gives up messages that are not delivered yet. Their delivery reports come with the next poll() or flush().
 
-        :param in_queue: Those that wait to be sent: reported with _PURGE_QUEUE.
-        :param in_flight: Those that are on their way: reported with _PURGE_INFLIGHT. They may have arrived all the
-            same. Their connections are closed for it, and made anew.
-        :param blocking: Return when the queues are empty. What is in flight is given up a moment later in any case.
+        Parameters
+        ----------
+        in_queue : bool
+            Those that wait to be sent: reported with _PURGE_QUEUE.
+        in_flight : bool
+            Those that are on their way: reported with _PURGE_INFLIGHT. They may have arrived all
+            the same. Their connections are closed for it, and made anew.
+        blocking : bool
+            Return when the queues are empty. What is in flight is given up a moment later in any
+            case.
         """
         self._begin_purge(in_queue, in_flight, blocking).result()
 
@@ -458,9 +492,16 @@ class Producer(ProducerCore):
     def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
         """Gets the transactional id, once, before anything else: fences an older instance, aborts what it left.
 
-        :param keep_prepared_txn: What it left is to be ended by `complete_transaction()`, or `abort_transaction()`,
-            which comes next (KIP-939). Needs ``transaction.two.phase.commit.enable``.
-        :raises KafkaException: See the class. _NOT_CONFIGURED without a ``transactional.id``; _INVALID_ARG:
+        Parameters
+        ----------
+        keep_prepared_txn : bool
+            What it left is to be ended by `complete_transaction()`, or `abort_transaction()`, which
+            comes next (KIP-939). Needs ``transaction.two.phase.commit.enable``.
+
+        Raises
+        ------
+        KafkaException
+            See the class. _NOT_CONFIGURED without a ``transactional.id``; _INVALID_ARG:
             ``keep_prepared_txn`` without two-phase commit.
         """
         self._begin_init(timeout, keep_prepared_txn).result()
@@ -471,11 +512,14 @@ class Producer(ProducerCore):
     def begin_transaction(self) -> None:
         """A transaction begins: from now on, until it ends, messages are taken, and are part of it.
 
-        :raises KafkaException: _STATE: not after `init_transactions()`, or there is one already.
+        Raises
+        ------
+        KafkaException
+            _STATE: not after `init_transactions()`, or there is one already.
         """
-        self._begin_begin().result()
+        self._begin_new_transaction().result()
 
-    def _begin_begin(self) -> PendingCall[None]:
+    def _begin_new_transaction(self) -> PendingCall[None]:
         return self._begin(self._transactions().begin).then(raise_error)
 
     def send_offsets_to_transaction(
@@ -483,8 +527,13 @@ class Producer(ProducerCore):
     ) -> None:
         """A consumer's offsets are committed if the transaction is, and only then (KIP-447).
 
-        :param positions: The next offset to read of each partition: `Consumer.position()`; those below 0 are left out.
-        :param group_metadata: `Consumer.consumer_group_metadata()`.
+        Parameters
+        ----------
+        positions : list[TopicPartition]
+            The next offset to read of each partition: `Consumer.position()`; those below 0 are left
+            out.
+        group_metadata : ConsumerGroupMetadata
+            `Consumer.consumer_group_metadata()`.
         """
         self._begin_send_offsets(positions, group_metadata, timeout).result()
 
@@ -522,8 +571,16 @@ class Producer(ProducerCore):
         Until it ends, by `complete_transaction()`, `commit_transaction()` or `abort_transaction()`, nothing else can be
         called. No timeout ends it, nor does `close()`: readers wait until a producer of this transactional id has.
 
-        :return: Which transaction it is: to be stored by whoever decides, together with what else is decided.
-        :raises KafkaException: See the class. _STATE without ``transaction.two.phase.commit.enable``.
+        Returns
+        -------
+        PreparedTxnState
+            Which transaction it is: to be stored by whoever decides, together with what else is
+            decided.
+
+        Raises
+        ------
+        KafkaException
+            See the class. _STATE without ``transaction.two.phase.commit.enable``.
         """
         deadline = deadline_of(timeout)
         while (found := self._begin_prepare_at_once(left_s(deadline)).result()) is None:
@@ -536,8 +593,15 @@ class Producer(ProducerCore):
         A new instance calls it after ``init_transactions(keep_prepared_txn=True)`` with what was stored last; where
         nothing is open, nothing is done.
 
-        :param prepared_state: Of `prepare_transaction()`; ``PreparedTxnState()``: none is to be committed.
-        :raises KafkaException: See the class. _STATE: none is prepared.
+        Parameters
+        ----------
+        prepared_state : PreparedTxnState
+            Of `prepare_transaction()`; ``PreparedTxnState()``: none is to be committed.
+
+        Raises
+        ------
+        KafkaException
+            See the class. _STATE: none is prepared.
         """
         deadline = deadline_of(timeout)
         kind = self._begin_complete_at_once(prepared_state, timeout).result()
@@ -550,7 +614,10 @@ class Producer(ProducerCore):
     def transaction(self, consumer: Reader | None = None, timeout: float = -1) -> Iterator[None]:
         """A transaction as a ``with`` block: committed at its end, aborted if it raises.
 
-        :param consumer: Its positions are part of the transaction.
+        Parameters
+        ----------
+        consumer : Reader | None
+            Its positions are part of the transaction.
         """
         self.begin_transaction()
         try:
@@ -635,7 +702,10 @@ class Producer(ProducerCore):
 
         Connections that are authenticated stay. Other mechanisms, and connections without SASL, have no use for it.
 
-        :raises TypeError: One of them is no str.
+        Raises
+        ------
+        TypeError
+            One of them is no str.
         """
         self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
@@ -643,25 +713,47 @@ class Producer(ProducerCore):
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions.
 
-        :param topic: Only this topic; None for all.
-        :param timeout: Seconds to wait; negative waits for ever.
-        :raises KafkaException: No broker answered in time.
+        Parameters
+        ----------
+        topic : str | None
+            Only this topic; None for all.
+        timeout : float
+            Seconds to wait; negative waits for ever.
+
+        Raises
+        ------
+        KafkaException
+            No broker answered in time.
         """
         return self._client.list_topics(topic, timeout)
 
     def cluster_id(self, timeout: float = -1) -> str | None:
         """The cluster's id (KIP-78), None of one before 0.10.1.
 
-        :param timeout: Seconds to wait; negative waits for ever.
-        :raises KafkaException: No broker answered in time.
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait; negative waits for ever.
+
+        Raises
+        ------
+        KafkaException
+            No broker answered in time.
         """
         return self._client.cluster_id(timeout)
 
     def client_instance_id(self, timeout: float = -1) -> Uuid:
         """The id under which this client's metrics are pushed to the cluster (KIP-714); it stays the same.
 
-        :param timeout: Seconds to wait until a broker has given one; negative waits for ever.
-        :raises KafkaException: _UNSUPPORTED_FEATURE: the brokers take no client metrics; _STATE: enable.metrics.push is
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait until a broker has given one; negative waits for ever.
+
+        Raises
+        ------
+        KafkaException
+            _UNSUPPORTED_FEATURE: the brokers take no client metrics; _STATE: enable.metrics.push is
             false; no broker answered in time, or it has refused.
         """
         return self._client.client_instance_id(timeout)
@@ -672,7 +764,10 @@ class Producer(ProducerCore):
         It works without ``statistics.interval.ms``; only the windows of latencies and batch sizes are empty then. With
         it they hold what came since the last call, or, with a ``stats_cb``, since its last document.
 
-        :raises RuntimeError: The client is closed.
+        Raises
+        ------
+        RuntimeError
+            The client is closed.
         """
         return self._client.metrics(CLOSED_TEXT)
 
@@ -693,7 +788,10 @@ class Producer(ProducerCore):
         Messages that are still queued after that are given up: their callbacks are called with _PURGE_QUEUE, and a
         warning in the log has their number. `flush()` returns it, for who wants to know before.
 
-        :return: True, also when it is closed already.
+        Returns
+        -------
+        bool
+            True, also when it is closed already.
         """
         if not self._client.closed:
             deadline = deadline_of(timeout)
@@ -795,7 +893,10 @@ atexit.register(_at_exit)
 def share(producer: Producer) -> Shared:
     """After ``init_transactions()``: what producers of other processes need to write to this one's next transaction.
 
-    :raises KafkaException: _STATE: the producer isn't initialized, or in a transaction.
+    Raises
+    ------
+    KafkaException
+        _STATE: the producer isn't initialized, or in a transaction.
     """
     found = producer._client.main.run(producer._transactions().share)
     if isinstance(found, KafkaError):
@@ -809,7 +910,10 @@ def adopt(producer: Producer, shared: Shared) -> None:
     Not for applications: they would have to see to it that no two producers write to one partition, and that none ends
     the transaction before all have delivered. Exactly one of them commits or aborts it, the others just flush.
 
-    :raises KafkaException: The producer has a fatal error, or a call that isn't done yet.
+    Raises
+    ------
+    KafkaException
+        The producer has a fatal error, or a call that isn't done yet.
     """
     manager = producer._transactions()
     error = producer._client.main.run(lambda: manager.adopt(shared))

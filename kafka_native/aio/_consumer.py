@@ -18,8 +18,8 @@ from typing import Any
 from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
-from kafka_native.consumer import CLOSE_S, CLOSED_TEXT, Consumer, begin_give_back
-from kafka_native.consumer_events import OnCommit
+from kafka_native.consumer import CLOSE_S, CLOSED_TEXT, Consumer
+from kafka_native.consumer_events import OnCommit, begin_give_back
 from kafka_native.control.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError
@@ -74,8 +74,12 @@ class AIOConsumer:
     ) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
 
-        :param consumer_conf: librdkafka's properties (docs/CONFIGURATION.md). Callbacks may be coroutine functions.
-        :param max_workers, executor: confluent_kafka's; there are no workers here.
+        Parameters
+        ----------
+        consumer_conf : Mapping[str, Any]
+            librdkafka's properties (docs/CONFIGURATION.md). Callbacks may be coroutine functions.
+        max_workers, executor : int
+            confluent_kafka's; there are no workers here.
         """
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")
@@ -101,10 +105,21 @@ class AIOConsumer:
     async def poll(self, timeout: float | None = -1) -> Message | None:
         """The next message.
 
-        :param timeout: Seconds to wait for it; None or negative waits for ever, 0 only lets other tasks run.
-        :return: None when the time is up, and when the consumer is closed meanwhile. Check `Message.error()`, as with
-            `Consumer.poll`.
-        :raises RuntimeError: The consumer is closed.
+        Parameters
+        ----------
+        timeout : float | None
+            Seconds to wait for it; None or negative waits for ever, 0 only lets other tasks run.
+
+        Returns
+        -------
+        Message | None
+            None when the time is up, and when the consumer is closed meanwhile. Check
+            `Message.error()`, as with `Consumer.poll`.
+
+        Raises
+        ------
+        RuntimeError
+            The consumer is closed.
         """
         message = self._quick()
         return await self._poll(timeout, iterating=False) if message is None else message
@@ -138,13 +153,27 @@ class AIOConsumer:
     async def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
         """Several messages at once.
 
-        :param num_messages: How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is returned
-            as soon as there is any.
-        :param timeout: Seconds to wait until there are that many; None or negative waits for ever, 0 only lets other
-            tasks run.
-        :return: Fewer, or none, when the time is up, and when a callback is due: it is made by the next call.
-        :raises ValueError: ``num_messages`` isn't in its range.
-        :raises RuntimeError: The consumer is closed.
+        Parameters
+        ----------
+        num_messages : int | None
+            How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is
+            returned as soon as there is any.
+        timeout : float | None
+            Seconds to wait until there are that many; None or negative waits for ever, 0 only lets
+            other tasks run.
+
+        Returns
+        -------
+        list[Message]
+            Fewer, or none, when the time is up, and when a callback is due: it is made by the next
+            call.
+
+        Raises
+        ------
+        ValueError
+            ``num_messages`` isn't in its range.
+        RuntimeError
+            The consumer is closed.
         """
         source = self._source
         most = source.default_max if num_messages is None else operator.index(num_messages)
@@ -339,7 +368,10 @@ class AIOConsumer:
     ) -> None:
         """Joins the group and reads the partitions of these topics that it assigns; see `Consumer.subscribe`.
 
-        :param on_assign, on_revoke, on_lost: Functions or coroutine functions, called with (this consumer, partitions).
+        Parameters
+        ----------
+        on_assign, on_revoke, on_lost : OnRebalance | None
+            Functions or coroutine functions, called with (this consumer, partitions).
         """
         assign, revoke, lose = (self._noting(each) for each in (on_assign, on_revoke, on_lost))
         await wait_for(self._core._begin_subscribe(topics, assign, revoke, lose, initial_offsets))
@@ -498,8 +530,11 @@ class AIOConsumer:
     ) -> list[TopicPartition] | None:
         """Commits offsets to the group; see `Consumer.commit`.
 
-        :param asynchronous: Don't wait for the outcome: ``on_commit`` tells. False: the partitions are returned, each
-            with its ``error`` or None.
+        Parameters
+        ----------
+        asynchronous : bool
+            Don't wait for the outcome: ``on_commit`` tells. False: the partitions are returned,
+            each with its ``error`` or None.
         """
         return await wait_for(self._core._begin_commit(message, offsets, asynchronous))
 
@@ -542,7 +577,10 @@ class AIOConsumer:
         ``on_revoke`` and ``on_commit`` are called. `poll()` ends in other tasks. Harmless when called again. In a
         callback, it is done as soon as the callback has returned. A call that is cancelled goes on in the background.
 
-        :param timeout: Seconds that this may take, or else it is closed as it is; negative waits for ever. An
+        Parameters
+        ----------
+        timeout : float
+            Seconds that this may take, or else it is closed as it is; negative waits for ever. An
             exception of a callback doesn't keep it from closing: it is raised afterwards.
         """
         if self._core._in_callback():

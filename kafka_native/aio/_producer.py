@@ -55,11 +55,15 @@ class AIOProducer(Callbacks, AIOProducerCore):
     ) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
 
-        :param producer_conf: librdkafka's properties (docs/CONFIGURATION.md). ``delivery.report.only.error`` means
-            nothing here: every message has its report. With ``max.block.ms``, a full queue is waited for no longer than
-            that; without, until there is room.
-        :param max_workers, executor, batch_size, buffer_timeout: confluent_kafka's; there are no workers here, and
-            batches are the engine's (``batch.size``, ``linger.ms``).
+        Parameters
+        ----------
+        producer_conf : Mapping[str, Any]
+            librdkafka's properties (docs/CONFIGURATION.md). ``delivery.report.only.error`` means
+            nothing here: every message has its report. With ``max.block.ms``, a full queue is
+            waited for no longer than that; without, until there is room.
+        max_workers, executor, batch_size, buffer_timeout : int
+            confluent_kafka's; there are no workers here, and batches are the engine's
+            (``batch.size``, ``linger.ms``).
         """
         conf = dict(producer_conf)
         conf["delivery.report.only.error"] = False
@@ -171,9 +175,20 @@ class AIOProducer(Callbacks, AIOProducerCore):
     async def poll(self, timeout: float = 0) -> int:
         """Waits until callbacks or reports were served; the loop does that by itself.
 
-        :param timeout: Seconds; 0 only lets other tasks run, negative waits for ever.
-        :return: How many were since the last call.
-        :raises RuntimeError: The producer is closed.
+        Parameters
+        ----------
+        timeout : float
+            Seconds; 0 only lets other tasks run, negative waits for ever.
+
+        Returns
+        -------
+        int
+            How many were since the last call.
+
+        Raises
+        ------
+        RuntimeError
+            The producer is closed.
         """
         self._core._client.check_open(CLOSED_TEXT)
         deadline = deadline_of(timeout)
@@ -189,8 +204,15 @@ class AIOProducer(Callbacks, AIOProducerCore):
     async def flush(self, timeout: float = -1) -> int:
         """Sends everything that is queued without lingering, and waits until nothing is outstanding.
 
-        :param timeout: Seconds; negative waits for ever.
-        :return: Messages still queued or in flight.
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits for ever.
+
+        Returns
+        -------
+        int
+            Messages still queued or in flight.
         """
         core = self._core
         core._client.check_open(CLOSED_TEXT)
@@ -242,7 +264,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def begin_transaction(self) -> None:
         """A transaction begins; see `Producer.begin_transaction`."""
-        await wait_for(self._core._begin_begin())
+        await wait_for(self._core._begin_new_transaction())
 
     async def send_offsets_to_transaction(
         self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
