@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafka_native._native.arrow_consuming import (
+from kafka_native._native.arrow_consumer import (
     ColumnBatch,
     ColumnMemory,
     ColumnPlan,
@@ -21,7 +21,7 @@ from kafka_native._native.arrow_consuming import (
     stream_of,
 )
 from kafka_native._native.arrow_report import ArrowReport
-from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ import atexit
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
@@ -29,11 +30,12 @@ from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
+from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.security.proxy import proxy_of
 from kafka_native.statistics import ClientMetrics
-from kafka_native.threads import Lock
+from kafka_native.threads import Lock, new_future
 from kafka_native.types import (
     OFFSET_INVALID,
     BrokerMetadata,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from kafka_native.mock import MockCluster
 
 T = TypeVar("T")
+MetadataAnswer: TypeAlias = tuple[MetadataResponse, Broker | None]
 
 LAST_PUSH_S = 0.5
 """How long close() waits at most until the last client metrics have arrived, where a broker wants any (KIP-714)."""
@@ -204,20 +207,30 @@ class Client:
 
     def client_instance_id(self, timeout: float) -> Uuid:
         """Waits for the id that a broker has given this client for its metrics; see `Producer.client_instance_id`."""
+        return self.begin_client_instance_id(timeout).result()
+
+    def begin_client_instance_id(self, timeout: float) -> PendingCall[Uuid]:
+        """See `client_instance_id()`."""
+        self.check_open(HANDLE_CLOSED_TEXT)
         if self.telemetry is None:
             text = "there are no client metrics, and no id for them: enable.metrics.push is false"
             raise KafkaException(KafkaError(KafkaError._STATE, text))
-        return Uuid.from_bytes(self.main.gather(self.telemetry.identify, timeout))
+        return PendingCall.gather(self.main, self.telemetry.identify, timeout).then(Uuid.from_bytes)
 
     def push_last(self, timeout: float) -> None:
-        """Before close(): pushes client metrics a last time where they are wanted, waiting for up to LAST_PUSH_S.
+        """Waits for `begin_push_last()`. No answer, or a client that another thread closes, is no error."""
+        with contextlib.suppress(KafkaException, RuntimeError):
+            self.begin_push_last(timeout).result()
+
+    def begin_push_last(self, timeout: float) -> PendingCall[Any]:
+        """Before close(): pushes client metrics a last time where they are wanted, for up to LAST_PUSH_S.
 
         ``timeout``: what is left of the time that closing may take, in seconds; negative: no limit.
         """
         max_s = LAST_PUSH_S if timeout < 0 else min(timeout, LAST_PUSH_S)
-        if self.telemetry is not None and max_s > 0 and not self.closed:
-            with contextlib.suppress(KafkaException, RuntimeError):  # nobody answers; another thread closes it, too
-                self.main.gather(self.telemetry.finish, max_s)
+        if self.telemetry is None or max_s <= 0 or self.closed:
+            return ReadyCall(None)
+        return PendingCall.gather(self.main, self.telemetry.finish, max_s)
 
     def set_sasl_credentials(self, username: object, password: object) -> None:
         """Takes other credentials for PLAIN and SCRAM; connections that are authenticated stay. TypeError: no str."""
@@ -316,14 +329,19 @@ class Client:
         self.check_open(closed_text)
         if self.main.is_current():
             return self.statistics.metrics()
-        return self.main.run(self.statistics.metrics)
+        return self.begin_metrics(closed_text).result()
+
+    def begin_metrics(self, closed_text: str) -> PendingCall[ClientMetrics]:
+        """See `metrics()`. Not on the control thread."""
+        self.check_open(closed_text)
+        return PendingCall.run(self.main, self.statistics.metrics)
 
     def metrics_now(self) -> ClientMetrics | None:
         """The same, waited for on whichever thread; None once the client is closed."""
-        if self.closed or self._thread.is_current():
+        if self.closed or self.main.is_current():
             return None if self.closed else self.statistics.metrics()
         try:
-            return self._thread.run(self.statistics.metrics)
+            return self.main.run(self.statistics.metrics)
         except RuntimeError:  # closed meanwhile
             return None
 
@@ -342,7 +360,7 @@ class Client:
         with self._closing:
             if self.closed:
                 return
-            if self._thread.is_current():  # in a callback of a future's: the thread goes on to its end behind it
+            if self.main.is_current():  # in a callback of a future's: the thread goes on to its end behind it
                 self.drop()
                 return
             self._closed = True
@@ -381,7 +399,7 @@ class Client:
         self._closed = True
         if stopped is not None:
             self._stopped = stopped
-        main = self._thread
+        main = self.main
         if not main.started:  # the constructor has failed
             self._end()
             return
@@ -416,17 +434,22 @@ class Client:
 
     def await_end(self) -> None:
         """At exit: waits for the end of a client that was dropped."""
-        self._thread.stop()
+        self.main.stop()
 
     def list_topics(self, topic: str | None, timeout: float) -> ClusterMetadata:
         """Asks any broker for the cluster's metadata, of one topic or of all."""
+        return self.begin_list_topics(topic, timeout).result()
+
+    def begin_list_topics(self, topic: str | None, timeout: float) -> PendingCall[ClusterMetadata]:
+        """See `list_topics()`."""
+        self.check_open(HANDLE_CLOSED_TEXT)
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
         topics = None if topic is None else [MetadataRequest.Topic(name=topic)]
         message = MetadataRequest(
             topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"])
         )
-        return _cluster_of(*self._metadata(message, timeout))
+        return self._begin_metadata(message, timeout).then(lambda answer: _cluster_of(*answer))
 
     def topic_id(self, name: str) -> str:
         """The id of a topic as this client knows it by now; empty: it doesn't. Called by any thread; asks nobody."""
@@ -435,13 +458,21 @@ class Client:
 
     def cluster_id(self, timeout: float) -> str | None:
         """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
-        reply, _ = self._metadata(MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout)
-        return reply.cluster_id
+        return self.begin_cluster_id(timeout).result()
+
+    def begin_cluster_id(self, timeout: float) -> PendingCall[str | None]:
+        """See `cluster_id()`."""
+        self.check_open(HANDLE_CLOSED_TEXT)
+        message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        return self._begin_metadata(message, timeout).then(lambda answer: answer[0].cluster_id)
 
     def await_admission(self, timeout: float) -> None:
         """Waits until a broker has let this client in, or all are down, ``timeout`` seconds at most.
 
-        :raises KafkaException: All are down because TLS or SASL has failed with one of them (_SSL, _AUTHENTICATION).
+        Raises
+        ------
+        KafkaException
+            All are down because TLS or SASL has failed with one of them (_SSL, _AUTHENTICATION).
         """
         pool = self.main.pool
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
@@ -458,43 +489,67 @@ class Client:
             if down:
                 return  # they may come up: whoever asks next waits for that
 
-    def _metadata(self, message: MetadataRequest, timeout: float) -> tuple[MetadataResponse, Broker | None]:
-        """What a broker says, and which one it was."""
-        try:
-            reply, broker = self._ask_metadata(message, timeout)
-            if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
-                self.main.run(self.main.pool.rebootstrap)
-                reply, broker = self._ask_metadata(message, timeout)
-            if reply.error_code:
-                raise KafkaException(KafkaError(reply.error_code))
-        except KafkaException as error:
-            cause: KafkaError = error.args[0]
-            text = f"Failed to get metadata: {cause.str()}"
-            raise KafkaException(
-                KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there"
-            ) from None
-        self.main.post(lambda: self.main.metadata.take(reply))  # who was told of a broker may send it something next
-        return reply, broker
+    def _begin_metadata(self, message: MetadataRequest, timeout: float) -> PendingCall[MetadataAnswer]:
+        """Asks any broker; the outcome is what it says, and which one it was."""
+        query = _MetadataQuery(self.main, message, timeout)
+        return PendingCall.of(self.main, query.future, timeout).catch(_metadata_error)
 
-    def _ask_metadata(self, message: MetadataRequest, timeout: float) -> tuple[MetadataResponse, Broker | None]:
-        """Asks any broker; once more if its connection ends under the question, as an idle one may at any time."""
 
-        def ask(deadline: float, done: Callable[[Reply], None]) -> list[Call]:
-            def answered(reply: Reply) -> None:
-                done(reply if isinstance(reply, KafkaError) else (reply, call.answered_by))
+class _MetadataQuery:
+    """A question to any broker, asked again when its connection ends meanwhile, as an idle one may at any time.
 
-            call = Call(message, ANY_BROKER, deadline, answered)
-            return [call]
+    It is also asked again after a rebootstrap that a broker demands. Each reason counts once. Thread:
+    made by any, then the control thread.
+    """
 
-        deadline = deadline_of(timeout)
-        try:
-            answer: tuple[MetadataResponse, Broker | None] = self.main.gather(ask, timeout)
-        except KafkaException as error:
-            left = left_s(deadline)
-            if error.args[0].code() != KafkaError._TRANSPORT or left == 0:
-                raise
-            answer = self.main.gather(ask, left)
-        return answer
+    def __init__(self, main: MainThread, message: MetadataRequest, timeout: float) -> None:
+        """Asks the first time."""
+        self.future: Future[MetadataAnswer] = new_future()
+        self._main = main
+        self._message = message
+        self._deadline = deadline_of(timeout)
+        self._may_reconnect = self._may_rebootstrap = True
+        self._ask()
+
+    def _ask(self) -> None:
+        asked = self._main.begin_gather(self._make, left_s(self._deadline))
+        asked.add_done_callback(self._answered)
+
+    def _make(self, deadline: float, done: Callable[[Any], None]) -> list[Call]:
+        def answered(reply: Reply) -> None:
+            done(reply if isinstance(reply, KafkaError) else (reply, call.answered_by))
+
+        call = Call(self._message, ANY_BROKER, deadline, answered)
+        return [call]
+
+    def _answered(self, asked: Future[MetadataAnswer]) -> None:
+        error = asked.exception()
+        if error is not None:
+            is_lost = isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TRANSPORT
+            if is_lost and self._may_reconnect and left_s(self._deadline):
+                self._may_reconnect = False
+                self._ask()
+            else:
+                self.future.set_exception(error)
+            return
+        reply, broker = asked.result()
+        if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+            self._may_rebootstrap, self._may_reconnect = False, True
+            self._main.post(self._main.pool.rebootstrap)
+            self._ask()
+        elif reply.error_code:
+            self.future.set_exception(KafkaException(KafkaError(reply.error_code)))
+        else:
+            # First: whoever learns of a broker may send it something next.
+            self._main.post(lambda: self._main.metadata.take(reply))
+            self.future.set_result((reply, broker))
+
+
+def _metadata_error(cause: KafkaError) -> KafkaException:
+    text = f"Failed to get metadata: {cause.str()}"
+    return KafkaException(
+        KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there"
+    )
 
 
 class Observed:

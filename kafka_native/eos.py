@@ -13,8 +13,7 @@ from typing import Any
 from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.producer import Producer
-from kafka_native.transacting import owner_of
+from kafka_native.producer import Producer, owner_of
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
 MESSAGES = 1000

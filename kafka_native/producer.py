@@ -1,27 +1,31 @@
-"""Producer: sends messages, reports their delivery."""
+"""Producer: sends messages, reports their delivery, and makes them part of transactions (KIP-98, KIP-447)."""
 
 from __future__ import annotations
 
 import atexit
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from kafka_native._native.arrow_producing import produce_rows
+from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
+from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.producing import ProducerCore
-from kafka_native._native.relaying import Relay
+from kafka_native._native.methods import implemented_by
+from kafka_native._native.producer_core import ProducerCore
+from kafka_native._native.relay import Relay
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
 from kafka_native.config import Config, parse
 from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
 from kafka_native.control.main_thread import Managers
+from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.identity import Identity
 from kafka_native.control.producer.produce_router import ProduceRouter
-from kafka_native.control.producer.transactions import TRANSACTION_VERSION, Transactions
+from kafka_native.control.producer.transactions import OUTSTANDING, TRANSACTION_VERSION, Kind, Shared, Transactions
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import (
     IDEMPOTENCE_OFF,
@@ -34,16 +38,41 @@ from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
+from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.statistics import ClientMetrics
-from kafka_native.transacting import Transacting
-from kafka_native.types import ClusterMetadata, Uuid
+from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, PreparedTxnState, TopicPartition, Uuid
+
+T = TypeVar("T")
 
 CLOSED_TEXT = "Producer has been closed"
 PARTITIONS_WAIT_S = 60.0
 """How long one who has to know a topic's partitions waits for them unless max.block.ms is set: as Java."""
+PARTITIONER_HINT = "partitioner_cb has to know how many partitions there are: produce() waits for it, see max.block.ms"
+CHECK_INTERVAL_S = 0.1
+"""How soon a commit that waits for messages sees that there will be none."""
+NOT_CONFIGURED = "transactions need `transactional.id`"
+
+OnDelivery: TypeAlias = Callable[..., Any]
+"""``f(error, message)``: None or a KafkaError, and the Message as it was delivered."""
 
 
-class Producer(Transacting, ProducerCore):
+class Reader(Protocol):
+    """A `Consumer`, as far as its positions are to be committed."""
+
+    def assignment(self) -> list[TopicPartition]:
+        """What it reads."""
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Where it goes on."""
+
+    def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        """Who it is in its group."""
+
+    def subscription(self) -> list[str]:
+        """What it subscribes to."""
+
+
+class Producer(ProducerCore):
     """An asynchronous producer.
 
     ``produce()`` queues a message and returns; background threads batch, compress and send. ``poll()`` and
@@ -54,6 +83,18 @@ class Producer(Transacting, ProducerCore):
 
     Leaving the ``with`` block flushes. Configuration: librdkafka's properties (docs/CONFIGURATION.md), as a dict,
     keywords, or both.
+
+    With a ``transactional.id``, messages are part of transactions:
+
+        producer = Producer({"bootstrap.servers": "localhost:9092", "transactional.id": "billing-1"})
+        producer.init_transactions()
+        with producer.transaction():
+            producer.produce("invoices", "42")
+
+    Each call about transactions raises KafkaException with a KafkaError that says what to do: ``retriable()``: call
+    again, it goes on where it was; ``txn_requires_abort()``: `abort_transaction()`, then begin anew; ``fatal()``: close
+    the producer. Their timeouts are seconds; negative waits for ever. A call that raises _TIMED_OUT has not given up:
+    its request is on its way, and the same call made again waits on.
 
     Safe to use from several threads. After ``fork()`` the child has to make a producer of its own.
     """
@@ -84,12 +125,147 @@ class Producer(Transacting, ProducerCore):
         exception_of = partial(_exception_of, self._client)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")
-        hint = "partitioner_cb has to know how many partitions there are: produce() waits for it, see max.block.ms"
-        partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=hint)
+        partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=PARTITIONER_HINT)
         self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
         self._produce_rows = partial(produce_rows, block_s=block_s, needs_partition=partitioner is not None)
         _producers.add(self)
         self._client.main.start()
+
+    # --- producing; the code of most of these calls is in _native/producer_core.pyx ---
+
+    @implemented_by(ProducerCore.produce)
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        callback: OnDelivery | None = None,
+        on_delivery: OnDelivery | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Queues one message and returns at once.
+
+        Parameters
+        ----------
+        topic : str
+        value, key : bytes, str (encoded as UTF-8), any contiguous buffer, or None for a null.
+        partition : int
+            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message for a
+            partition that isn't known (yet) waits for it, and is reported with _UNKNOWN_PARTITION if it
+            isn't there after ``topic.metadata.propagation.max.ms``.
+        callback, on_delivery : callable, optional
+            ``f(error, message)``, called from `poll()` or `flush()` with None or a KafkaError, and the
+            Message as it was delivered.
+        timestamp : int
+            Milliseconds since 1970 (CreateTime), 0 for now.
+        headers : list of (str, bytes | str | None), or dict
+
+        Raises
+        ------
+        BufferError
+            The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``), also after
+            ``max.block.ms``: call `poll()` and try again.
+        KafkaException
+            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``). With ``partitioner_cb`` also why the topic's
+            partitions aren't known.
+        RuntimeError
+            The producer is closed.
+        TypeError
+            A value, key or header of another type; ``partitioner_cb`` returned no int.
+        ValueError
+            ``partitioner_cb`` returned no partition of the topic.
+        """
+
+    @implemented_by(ProducerCore.produce_many)
+    def produce_many(  # type: ignore[empty-body]
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None = None,
+        partition: int | Sequence[int] = -1,
+        headers: Sequence[Any] | None = None,
+        timestamps: int | Sequence[int] | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> int:
+        """Queues many messages for one topic, at a fraction of what as many calls of `produce()` cost.
+
+        Other Python threads wait meanwhile, so call it with thousands of messages rather than millions.
+
+        Parameters
+        ----------
+        topic : str
+        values : sequence of bytes, str, any contiguous buffer, or None
+        keys : sequence of the same, optional
+            One key a value.
+        partition : int or sequence of int
+            One for all, or one a value; -1 leaves the choice to the ``partitioner``.
+        headers : sequence, optional
+            One item a value, each what ``produce(headers=)`` takes, or None.
+        timestamps : int or sequence of int, optional
+            Milliseconds since 1970, one for all, or one a value; 0 and None for now.
+        on_delivery : callable, optional
+            Called for each message, as with `produce()`.
+
+        Returns
+        -------
+        int
+            How many were queued, always the first ones. Fewer than there are values means that the queue
+            is full, and that no room has come within ``max.block.ms``: call `poll()` and go on with
+            ``values[n:]``.
+
+        Raises
+        ------
+        BufferError
+            The queue is full and nothing was queued.
+        KafkaException
+            MSG_SIZE_TOO_LARGE. Everything before the message that the text names is queued, nothing
+            after it.
+        RuntimeError
+            The producer is closed.
+        TypeError, ValueError, OverflowError
+            Arguments of another type or length: nothing is queued. An item of another type, or out of
+            range: the text names the message, and what came before it is queued.
+        """
+
+    @implemented_by(ProducerCore.produce_batch)
+    def produce_batch(  # type: ignore[empty-body]
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        callback: OnDelivery | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> int:
+        """Queues messages for one topic that come as dicts, confluent_kafka's way. `produce_many()` is faster.
+
+        Parameters
+        ----------
+        topic : str
+        messages : list of dict
+            Each with any of ``value``, ``key``, ``headers``, ``partition``, ``timestamp``, ``callback``
+            and ``on_delivery``, as the arguments of `produce()`. A message that can't be queued (queue
+            full, too large, no such partition) gets its KafkaError as ``_error``, and the rest go on; one
+            that is queued loses the ``_error`` of an earlier try.
+        partition : int
+            For messages that have none.
+        callback, on_delivery : callable, optional
+            For messages that have none.
+
+        Returns
+        -------
+        int
+            How many were queued.
+
+        Raises
+        ------
+        RuntimeError
+            The producer is closed.
+        TypeError, ValueError, OverflowError
+            Not a list of dicts, an unknown key, or a value of another type: the text names the message's
+            index. Nothing is queued.
+        """
 
     def produce_arrow(
         self,
@@ -109,34 +285,62 @@ class Producer(Transacting, ProducerCore):
 
         A full queue is waited for. Each chunk of the input is checked as a whole before its first row is queued.
 
-        :param topic: For rows that name none; None if ``topic_column`` names one for each.
-        :param data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a pyarrow Table, RecordBatch or
-            RecordBatchReader, a polars DataFrame, a DuckDB relation, a pandas DataFrame, an `ArrowBatch`; or a single
-            column, which is the value then.
-        :param value, key: Columns (names or indices) of binary or string: large, view, fixed-size and dictionary, too.
-            A null is a null. ``value=None``: every value is null.
-        :param headers: A column of list<struct<key, value>> or map; a null or an empty list: no headers.
-        :param timestamp: Name of a column of timestamps of any unit, or of int64 milliseconds since 1970 (null and
-            0: now); or an int for all.
-        :param partition: Name of a column of integers (null and -1: the partitioner's choice); or an int for all.
-        :param topic_column: A column of strings; where it is null, ``topic``.
-        :param on_delivery: ``f(report)``, called once, by `poll()` or `flush()`, with an `ArrowReport` when every row
-            has its outcome. Without it, rows are reported as other messages are (``on_delivery`` of the producer).
-        :param timeout: Seconds that the whole call may wait for room; negative: for ever. None: ``max.block.ms`` for
-            each time that nothing moves, if it is set, else for ever.
-        :return: How many rows were taken, which is all of them. With ``on_delivery``, a row that can't be queued (over
-            ``message.max.bytes``) is taken as well, and among the report's ``failed``.
-        :raises BufferError: No room in time.
-        :raises KafkaException: Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE). Or
-            the producer has a fatal error, or interceptors, which would have to be called for each row.
-        :raises OSError: The stream of ``data`` failed.
-        :raises RuntimeError: The producer is closed, maybe by another thread meanwhile.
-        :raises TypeError: ``data`` isn't Arrow, or a column has another type.
-        :raises ValueError: No such column; or a chunk that can't be right, or has a timestamp or partition out of
-            range, a header whose key is null or no UTF-8: the text names column and row. None of the chunk is queued.
-
         Every exception, also KeyboardInterrupt, has ``rows``: how many of the first rows were taken before it. What was
         taken is sent, and reported.
+
+        Parameters
+        ----------
+        topic : str | None
+            For rows that name none; None if ``topic_column`` names one for each.
+        data
+            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a pyarrow Table,
+            RecordBatch or RecordBatchReader, a polars DataFrame, a DuckDB relation, a pandas
+            DataFrame, an `ArrowBatch`; or a single column, which is the value then.
+        value, key : str | int | None
+            Columns (names or indices) of binary or string: large, view, fixed-size and dictionary,
+            too. A null is a null. ``value=None``: every value is null.
+        headers : str | int | None
+            A column of list<struct<key, value>> or map; a null or an empty list: no headers.
+        timestamp : str | int | None
+            Name of a column of timestamps of any unit, or of int64 milliseconds since 1970 (null
+            and 0: now); or an int for all.
+        partition : str | int | None
+            Name of a column of integers (null and -1: the partitioner's choice); or an int for all.
+        topic_column : str | int | None
+            A column of strings; where it is null, ``topic``.
+        on_delivery : Callable[[ArrowReport], object] | None
+            ``f(report)``, called once, by `poll()` or `flush()`, with an `ArrowReport` when every
+            row has its outcome. Without it, rows are reported as other messages are
+            (``on_delivery`` of the producer).
+        timeout : float | None
+            Seconds that the whole call may wait for room; negative: for ever. None:
+            ``max.block.ms`` for each time that nothing moves, if it is set, else for ever.
+
+        Returns
+        -------
+        int
+            How many rows were taken, which is all of them. With ``on_delivery``, a row that can't
+            be queued (over ``message.max.bytes``) is taken as well, and among the report's
+            ``failed``.
+
+        Raises
+        ------
+        BufferError
+            No room in time.
+        KafkaException
+            Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE). Or
+            the producer has a fatal error, or interceptors, which would have to be called for each
+            row.
+        OSError
+            The stream of ``data`` failed.
+        RuntimeError
+            The producer is closed, maybe by another thread meanwhile.
+        TypeError
+            ``data`` isn't Arrow, or a column has another type.
+        ValueError
+            No such column; or a chunk that can't be right, or has a timestamp or partition out of
+            range, a header whose key is null or no UTF-8: the text names column and row. None of
+            the chunk is queued.
         """
         self._client.check_open(CLOSED_TEXT)
         columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
@@ -144,7 +348,7 @@ class Producer(Transacting, ProducerCore):
         return taken
 
     def _relay(self, topic: str, partition: int) -> Relay:
-        """For record batches as they were fetched, see `kafka_native._native.relaying`."""
+        """For record batches as they were fetched, see `kafka_native._native.relay`."""
         self._client.check_open(CLOSED_TEXT)
         relay = Relay(self, topic, partition)
         try:  # what comes before the partitions are known could not go whole
@@ -154,12 +358,309 @@ class Producer(Transacting, ProducerCore):
             raise
         return relay
 
+    # --- reports ---
+
+    @implemented_by(DeliveryCore.poll)
+    def poll(self, timeout: float = -1) -> int:  # type: ignore[empty-body]
+        """Serves delivery reports and other callbacks; returns as soon as it has served anything.
+
+        A batch that the broker has acknowledged, or that has failed, ends the wait even if nobody is
+        called for its messages. After a `BufferError`, ``poll(1)`` therefore returns as soon as there may
+        be room. While it waits then, what is queued doesn't linger (``linger.ms``).
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for the first event; 0 doesn't wait, negative or more than a year waits for
+            ever.
+
+        Returns
+        -------
+        int
+            How many events were served: batches of messages with an outcome, and calls of ``error_cb``,
+            ``stats_cb`` and other callbacks.
+
+        Raises
+        ------
+        Exception
+            What a callback raises. The remaining reports wait for the next call.
+        RuntimeError
+            The producer is closed.
+        ValueError
+            The timeout is NaN.
+        """
+
+    @implemented_by(DeliveryCore.flush)
+    def flush(self, timeout: float = -1) -> int:  # type: ignore[empty-body]
+        """Sends everything that is queued without lingering, and serves callbacks until nothing is outstanding.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative or more than a year waits for ever.
+
+        Returns
+        -------
+        int
+            Messages still queued or in flight.
+
+        Raises
+        ------
+        ValueError
+            The timeout is NaN.
+        """
+
+    @implemented_by(DeliveryCore.__len__)
+    def __len__(self) -> int:  # type: ignore[empty-body]
+        """Messages queued or in flight, and delivery reports not served yet."""
+
+    @implemented_by(DeliveryCore.__bool__)
+    def __bool__(self) -> bool:  # type: ignore[empty-body]
+        """True, also when nothing is queued."""
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Gives up messages that are not delivered yet. Their delivery reports come with the next poll() or flush().
+
+        Parameters
+        ----------
+        in_queue : bool
+            Those that wait to be sent: reported with _PURGE_QUEUE.
+        in_flight : bool
+            Those that are on their way: reported with _PURGE_INFLIGHT. They may have arrived all
+            the same. Their connections are closed for it, and made anew.
+        blocking : bool
+            Return when the queues are empty. What is in flight is given up a moment later in any
+            case.
+        """
+        self._begin_purge(in_queue, in_flight, blocking).result()
+
+    def _begin_purge(self, in_queue: bool, in_flight: bool, blocking: bool) -> PendingCall[None]:
+        self._client.check_open(CLOSED_TEXT)
+        work = partial(self._client.engine.purge, in_queue, in_flight)
+        if blocking:
+            return self._begin(work)
+        self._client.main.post(work)
+        return ReadyCall(None)
+
+    # --- transactions ---
+
+    def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
+        """Gets the transactional id, once, before anything else: fences an older instance, aborts what it left.
+
+        Parameters
+        ----------
+        keep_prepared_txn : bool
+            What it left is to be ended by `complete_transaction()`, or `abort_transaction()`, which
+            comes next (KIP-939). Needs ``transaction.two.phase.commit.enable``.
+
+        Raises
+        ------
+        KafkaException
+            See the class. _NOT_CONFIGURED without a ``transactional.id``; _INVALID_ARG:
+            ``keep_prepared_txn`` without two-phase commit.
+        """
+        self._begin_init(timeout, keep_prepared_txn).result()
+
+    def _begin_init(self, timeout: float, keep_prepared_txn: bool) -> PendingCall[None]:
+        return self._begin_step(partial(self._transactions().init, keep_prepared=keep_prepared_txn), timeout)
+
+    def begin_transaction(self) -> None:
+        """A transaction begins: from now on, until it ends, messages are taken, and are part of it.
+
+        Raises
+        ------
+        KafkaException
+            _STATE: not after `init_transactions()`, or there is one already.
+        """
+        self._begin_new_transaction().result()
+
+    def _begin_new_transaction(self) -> PendingCall[None]:
+        return self._begin(self._transactions().begin).then(raise_error)
+
+    def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
+    ) -> None:
+        """A consumer's offsets are committed if the transaction is, and only then (KIP-447).
+
+        Parameters
+        ----------
+        positions : list[TopicPartition]
+            The next offset to read of each partition: `Consumer.position()`; those below 0 are left
+            out.
+        group_metadata : ConsumerGroupMetadata
+            `Consumer.consumer_group_metadata()`.
+        """
+        self._begin_send_offsets(positions, group_metadata, timeout).result()
+
+    def _begin_send_offsets(
+        self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float
+    ) -> PendingCall[None]:
+        manager = self._transactions()
+        _check_metadata(group_metadata)
+        offsets = _offsets_of(positions)
+        if not offsets:
+            return ReadyCall(None)
+        return self._begin_step(partial(manager.send_offsets, offsets, group_metadata), timeout)
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Delivers what was produced, then commits: readers with ``isolation.level=read_committed`` see all of it."""
+        deadline = deadline_of(timeout)
+        if self._begin_commit_at_once(timeout).result():
+            return
+        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=False):
+            pass
+        self._begin_end(left_s(deadline), abort=False).result()
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Throws away what isn't sent yet (reported with _PURGE_QUEUE), waits for what is on its way, then aborts."""
+        deadline = deadline_of(timeout)
+        self._begin_stop_taking().result()
+        self.purge(in_queue=True, in_flight=False)
+        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=True):
+            self.purge(in_queue=True, in_flight=False)  # what has come back meanwhile, to be sent again
+        self._begin_end(left_s(deadline), abort=True).result()
+
+    def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
+        """Delivers what was produced; what is left is the end, on which somebody else decides (KIP-939).
+
+        Until it ends, by `complete_transaction()`, `commit_transaction()` or `abort_transaction()`, nothing else can be
+        called. No timeout ends it, nor does `close()`: readers wait until a producer of this transactional id has.
+
+        Returns
+        -------
+        PreparedTxnState
+            Which transaction it is: to be stored by whoever decides, together with what else is
+            decided.
+
+        Raises
+        ------
+        KafkaException
+            See the class. _STATE without ``transaction.two.phase.commit.enable``.
+        """
+        deadline = deadline_of(timeout)
+        while (found := self._begin_prepare_at_once(left_s(deadline)).result()) is None:
+            self._awaits(self.flush(wait_s(deadline)), deadline, abort=False)
+        return found
+
+    def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
+        """Commits the prepared transaction if it is this one, and aborts any other (KIP-939).
+
+        A new instance calls it after ``init_transactions(keep_prepared_txn=True)`` with what was stored last; where
+        nothing is open, nothing is done.
+
+        Parameters
+        ----------
+        prepared_state : PreparedTxnState
+            Of `prepare_transaction()`; ``PreparedTxnState()``: none is to be committed.
+
+        Raises
+        ------
+        KafkaException
+            See the class. _STATE: none is prepared.
+        """
+        deadline = deadline_of(timeout)
+        kind = self._begin_complete_at_once(prepared_state, timeout).result()
+        if kind is Kind.COMMIT:
+            self.commit_transaction(left_s(deadline))
+        elif kind is Kind.ABORT:
+            self.abort_transaction(left_s(deadline))
+
+    @contextmanager
+    def transaction(self, consumer: Reader | None = None, timeout: float = -1) -> Iterator[None]:
+        """A transaction as a ``with`` block: committed at its end, aborted if it raises.
+
+        Parameters
+        ----------
+        consumer : Reader | None
+            Its positions are part of the transaction.
+        """
+        self.begin_transaction()
+        try:
+            yield
+            if consumer is not None:
+                positions = consumer.position(consumer.assignment())
+                self.send_offsets_to_transaction(positions, owner_of(consumer), timeout)
+            self.commit_transaction(timeout)
+        except BaseException as error:
+            if self._begin_may_abort(error).result():
+                self.abort_transaction(timeout)
+            raise
+
+    # --- the steps of these calls, as coroutines make them, too ---
+
+    def _transactions(self) -> Transactions:
+        self._client.check_open(CLOSED_TEXT)
+        found = self._client.main.transactions
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, NOT_CONFIGURED))
+        return found
+
+    def _begin_commit_at_once(self, timeout: float) -> PendingCall[bool]:
+        """The first step of a commit: nothing more gets in. Where all is delivered, also the last one: True."""
+        begun = self._begin_step(self._transactions().shut_and_commit, timeout)
+        return begun.then(lambda outcome: outcome is not OUTSTANDING)
+
+    def _begin_prepare_at_once(self, timeout: float) -> PendingCall[PreparedTxnState | None]:
+        """Nothing more gets in, and where all is delivered it is prepared; None: there is something to wait for."""
+        begun = self._begin_step(self._transactions().shut_and_prepare, timeout)
+        return begun.then(lambda outcome: None if outcome is OUTSTANDING else outcome)
+
+    def _begin_complete_at_once(self, prepared_state: Any, timeout: float) -> PendingCall[Kind | None]:
+        """Ends the transaction that the coordinator alone knows; a `Kind`: that call has to be made."""
+        manager = self._transactions()
+        if not isinstance(prepared_state, PreparedTxnState):
+            raise TypeError(f"prepared_state must be PreparedTxnState, not {type(prepared_state).__name__}")
+        return self._begin_step(partial(manager.complete, prepared_state), timeout)
+
+    def _begin_stop_taking(self) -> PendingCall[None]:
+        """The first step of an abort: nothing more gets in."""
+        manager = self._transactions()
+        return self._begin(lambda: manager.shut(abort=True)).then(raise_error)
+
+    def _awaits(self, left: int, deadline: float | None, *, abort: bool) -> bool:
+        """Between two looks of a flush: whether to go on, with so many messages left."""
+        if not abort and self._transactions().error is not None:
+            return False  # nobody will see them: there is nothing to wait for
+        if left_s(deadline) == 0:
+            text = f"{left} messages of the transaction are still to be delivered: call again"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
+        return True
+
+    def _begin_may_abort(self, error: BaseException) -> PendingCall[bool]:
+        """Whether what has ended a block leaves something to abort: not what is fatal, nor a commit under way."""
+        manager = self._transactions()
+        if is_fatal(error):
+            return ReadyCall(False)
+        return self._begin(lambda: not manager.committing)
+
+    def _begin_end(self, timeout: float, *, abort: bool) -> PendingCall[None]:
+        """The last step."""
+        manager = self._transactions()
+        return self._begin_step(manager.abort if abort else manager.commit, timeout)
+
+    def _begin_step(self, start: Callable[[Callable[[Any], None], float], None], timeout: float) -> PendingCall[Any]:
+        """Has the control thread start something, which says itself when its time is over."""
+
+        def make(deadline: float, done: Callable[[Any], None]) -> list[Call]:
+            start(done, deadline)
+            return []
+
+        return PendingCall.settle(self._client.main, make, timeout)
+
+    def _begin(self, work: Callable[[], T]) -> PendingCall[T]:
+        return PendingCall.run(self._client.main, work)
+
+    # --- the cluster ---
+
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Takes another user name and password for PLAIN and SCRAM, from the next authentication on.
 
         Connections that are authenticated stay. Other mechanisms, and connections without SASL, have no use for it.
 
-        :raises TypeError: One of them is no str.
+        Raises
+        ------
+        TypeError
+            One of them is no str.
         """
         self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
@@ -167,30 +668,49 @@ class Producer(Transacting, ProducerCore):
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions.
 
-        :param topic: Only this topic; None for all.
-        :param timeout: Seconds to wait; negative waits for ever.
-        :raises KafkaException: No broker answered in time.
+        Parameters
+        ----------
+        topic : str | None
+            Only this topic; None for all.
+        timeout : float
+            Seconds to wait; negative waits for ever.
+
+        Raises
+        ------
+        KafkaException
+            No broker answered in time.
         """
-        self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.list_topics(topic, timeout)
 
     def cluster_id(self, timeout: float = -1) -> str | None:
         """The cluster's id (KIP-78), None of one before 0.10.1.
 
-        :param timeout: Seconds to wait; negative waits for ever.
-        :raises KafkaException: No broker answered in time.
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait; negative waits for ever.
+
+        Raises
+        ------
+        KafkaException
+            No broker answered in time.
         """
-        self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.cluster_id(timeout)
 
     def client_instance_id(self, timeout: float = -1) -> Uuid:
         """The id under which this client's metrics are pushed to the cluster (KIP-714); it stays the same.
 
-        :param timeout: Seconds to wait until a broker has given one; negative waits for ever.
-        :raises KafkaException: _UNSUPPORTED_FEATURE: the brokers take no client metrics; _STATE: enable.metrics.push is
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait until a broker has given one; negative waits for ever.
+
+        Raises
+        ------
+        KafkaException
+            _UNSUPPORTED_FEATURE: the brokers take no client metrics; _STATE: enable.metrics.push is
             false; no broker answered in time, or it has refused.
         """
-        self._client.check_open(HANDLE_CLOSED_TEXT)
         return self._client.client_instance_id(timeout)
 
     def metrics(self) -> ClientMetrics:
@@ -199,7 +719,10 @@ class Producer(Transacting, ProducerCore):
         It works without ``statistics.interval.ms``; only the windows of latencies and batch sizes are empty then. With
         it they hold what came since the last call, or, with a ``stats_cb``, since its last document.
 
-        :raises RuntimeError: The client is closed.
+        Raises
+        ------
+        RuntimeError
+            The client is closed.
         """
         return self._client.metrics(CLOSED_TEXT)
 
@@ -211,20 +734,7 @@ class Producer(Transacting, ProducerCore):
         """
         return self._client.fatal
 
-    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
-        """Gives up messages that are not delivered yet. Their delivery reports come with the next poll() or flush().
-
-        :param in_queue: Those that wait to be sent: reported with _PURGE_QUEUE.
-        :param in_flight: Those that are on their way: reported with _PURGE_INFLIGHT. They may have arrived all the
-            same. Their connections are closed for it, and made anew.
-        :param blocking: Return when the queues are empty. What is in flight is given up a moment later in any case.
-        """
-        self._client.check_open(CLOSED_TEXT)
-        work = partial(self._client.engine.purge, in_queue, in_flight)
-        if blocking:
-            self._client.main.run(work)
-        else:
-            self._client.main.post(work)
+    # --- the end ---
 
     def close(self, timeout: float = -1) -> bool:
         """Flushes for up to ``timeout`` seconds (negative: until done), then closes.
@@ -233,7 +743,10 @@ class Producer(Transacting, ProducerCore):
         Messages that are still queued after that are given up: their callbacks are called with _PURGE_QUEUE, and a
         warning in the log has their number. `flush()` returns it, for who wants to know before.
 
-        :return: True, also when it is closed already.
+        Returns
+        -------
+        bool
+            True, also when it is closed already.
         """
         if not self._client.closed:
             deadline = deadline_of(timeout)
@@ -332,6 +845,84 @@ _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 atexit.register(_at_exit)
 
 
+def share(producer: Producer) -> Shared:
+    """After ``init_transactions()``: what producers of other processes need to write to this one's next transaction.
+
+    Raises
+    ------
+    KafkaException
+        _STATE: the producer isn't initialized, or in a transaction.
+    """
+    found = producer._client.main.run(producer._transactions().share)
+    if isinstance(found, KafkaError):
+        raise KafkaException(found)
+    return found
+
+
+def adopt(producer: Producer, shared: Shared) -> None:
+    """In place of ``init_transactions()`` and ``begin_transaction()``: the producer is in a transaction of another one.
+
+    Not for applications: they would have to see to it that no two producers write to one partition, and that none ends
+    the transaction before all have delivered. Exactly one of them commits or aborts it, the others just flush.
+
+    Raises
+    ------
+    KafkaException
+        The producer has a fatal error, or a call that isn't done yet.
+    """
+    manager = producer._transactions()
+    error = producer._client.main.run(lambda: manager.adopt(shared))
+    if error is not None:
+        raise KafkaException(error)
+
+
+def trouble(producer: Producer) -> KafkaError | None:
+    """Why the transaction that the producer is in can't be committed; None: nothing is known against it."""
+    return producer._transactions().error
+
+
+def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
+    """Who commits. Raises ``KafkaException`` where the group has put it out since the messages were taken.
+
+    It joins again in its next poll() only, so it can't be a new member that commits what another one may have had.
+    Brokers would take the offsets of somebody who is no member while a group is empty.
+    """
+    who = consumer.consumer_group_metadata()
+    if who.generation < 0 and consumer.subscription():
+        text = f"group {who.group_id} has given this member's partitions away"
+        raise KafkaException(KafkaError(KafkaError._ASSIGNMENT_LOST, text, txn_requires_abort=True))
+    return who
+
+
+def _check_metadata(given: Any) -> None:
+    if not isinstance(given, ConsumerGroupMetadata):
+        text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
+        raise TypeError(f"{text}, not {type(given).__name__}")
+
+
+def wait_s(deadline: float | None) -> float:
+    """How long to wait for messages before it is looked whether they are still waited for."""
+    left = left_s(deadline)
+    return CHECK_INTERVAL_S if left < 0 else min(left, CHECK_INTERVAL_S)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether nothing can be done under the transactional id any more, not even an abort."""
+    return isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError) and error.args[0].fatal()
+
+
+def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
+    if not isinstance(positions, list | tuple) or not all(isinstance(each, TopicPartition) for each in positions):
+        raise TypeError("positions must be a list of TopicPartition")
+    return {
+        (each.topic, each.partition): OffsetPosition(
+            each.offset, -1 if each.leader_epoch is None else each.leader_epoch, each.metadata
+        )
+        for each in positions
+        if each.offset >= 0
+    }
+
+
 def _waived(client: Client, error: KafkaError) -> None:
     """Control thread: enable.idempotence is only the default, and the brokers can't, or don't allow it."""
     client.logs["eos"].warning("enable.idempotence is off: no producer id: %s", error.str())
@@ -339,6 +930,13 @@ def _waived(client: Client, error: KafkaError) -> None:
 
 def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
     """How many partitions a topic has; waits until the control thread knows."""
+    return begin_partitions_of(client, timeout_s, topic, hint).result()
+
+
+def begin_partitions_of(
+    client: Client, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
+) -> PendingCall[int]:
+    """How many partitions a topic has, as soon as the control thread knows."""
     router = client.main.router
 
     def ask(deadline: float, done: Callable[[Any], None]) -> list[Call]:
@@ -346,14 +944,12 @@ def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | Non
             router.ask(topic, deadline, done, time.monotonic())
         return []
 
-    try:
-        count: int = client.main.gather(ask, timeout_s)
-    except KafkaException as error:
-        cause: KafkaError = error.args[0]
+    def explained(cause: KafkaError) -> Exception:
         if cause.code() == KafkaError._DESTROY:
-            raise RuntimeError(CLOSED_TEXT) from None
-        raise KafkaException(cause, hint=hint) from None
-    return count
+            return RuntimeError(CLOSED_TEXT)
+        return KafkaException(cause, hint=hint)
+
+    return PendingCall.gather(client.main, ask, timeout_s).catch(explained)
 
 
 def _exception_of(client: Client, status: int, text: str | None, where: str | None) -> KafkaException:

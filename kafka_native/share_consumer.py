@@ -14,11 +14,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
-from kafka_native._native.sharing import ACCEPT, GAP, UNDECIDED, open_acquired
+from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
 from kafka_native.client import Client, UninitializedClient
 from kafka_native.config import Config, parse
 from kafka_native.control.consumer.share_group import (
@@ -90,7 +90,7 @@ CommitCallback: TypeAlias = Callable[[dict[TopicPartition, set[int]], KafkaExcep
 
 @dataclass(slots=True, eq=False)
 class _Range:
-    """Neighbouring records that were acquired together; ``fates`` has a byte for each (`_native.sharing`)."""
+    """Neighbouring records that were acquired together; ``fates`` has a byte for each (`_native.share_core`)."""
 
     session: Session
     key: ShareKey
@@ -174,7 +174,10 @@ class ShareConsumer:
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
 
-        :raises ValueError: There is no ``group.id``, or a property is set that means nothing to a share consumer.
+        Raises
+        ------
+        ValueError
+            There is no ``group.id``, or a property is set that means nothing to a share consumer.
         """
         given = {**(config or {}), **kwargs}
         _refuse(name for name in NOT_APPLICABLE if name in given)
@@ -220,9 +223,14 @@ class ShareConsumer:
     def subscribe(self, topics: list[str]) -> None:
         """Joins the group and takes records of these topics. Replaces the subscription; an empty list ends it.
 
-        :raises TypeError: ``topics`` isn't a list of str.
-        :raises ValueError: A name is empty or there twice, or is a regular expression: share groups have none.
-        :raises IllegalStateException: The consumer is closed.
+        Raises
+        ------
+        TypeError
+            ``topics`` isn't a list of str.
+        ValueError
+            A name is empty or there twice, or is a regular expression: share groups have none.
+        IllegalStateException
+            The consumer is closed.
         """
         with self._entering("subscribe"):
             names = _names(topics)
@@ -236,7 +244,10 @@ class ShareConsumer:
     def unsubscribe(self) -> None:
         """Leaves the group. What is acknowledged is committed, what isn't is released. Harmless when not subscribed.
 
-        :raises IllegalStateException: The consumer is closed.
+        Raises
+        ------
+        IllegalStateException
+            The consumer is closed.
         """
         with self._entering("unsubscribe"):
             self._unsubscribe()
@@ -259,13 +270,26 @@ class ShareConsumer:
         With ``share.acknowledgement.mode=implicit``, all that the last poll returned is accepted. It returns what is
         there as soon as there is anything: about ``max.poll.records`` from each leader of partitions.
 
-        :param timeout: Seconds to wait for the first record; negative waits for ever, 0 doesn't wait.
-        :return: The messages, perhaps none; none after `wakeup()`. Check `Message.error()`: errors of partitions, and
-        batches that can't be used (which are released), come as Messages, too.
-        :raises IllegalStateException: Nothing is subscribed to, not all records of the last poll are acknowledged
-        (``explicit``), or the consumer is closed.
-        :raises ConcurrentModificationException: Another thread is using the consumer.
-        :raises KafkaException: _FATAL, after a fatal error.
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for the first record; negative waits for ever, 0 doesn't wait.
+
+        Returns
+        -------
+        Messages
+            The messages, perhaps none; none after `wakeup()`. Check `Message.error()`: errors of
+            partitions, and batches that can't be used (which are released), come as Messages, too.
+
+        Raises
+        ------
+        IllegalStateException
+            Nothing is subscribed to, not all records of the last poll are acknowledged
+            (``explicit``), or the consumer is closed.
+        ConcurrentModificationException
+            Another thread is using the consumer.
+        KafkaException
+            _FATAL, after a fatal error.
         """
         timeout_s = _seconds(timeout)
         with self._entering("poll"):
@@ -370,12 +394,22 @@ class ShareConsumer:
 
         The broker hears it with the next `poll()`, commit or `close()`; until then it can be said otherwise.
 
-        :param message: From the last `poll()`.
-        :param ack_type: ACCEPT: it is done. RELEASE: deliver it again. REJECT: it can't be dealt with, deliver it no
-        more.
-        :raises IllegalStateException: It isn't this consumer's (any more), or the mode is ``implicit``.
-        :raises TypeError: ``message`` is no Message.
-        :raises ValueError: ``ack_type`` is none of these, or the message has no topic, partition or offset.
+        Parameters
+        ----------
+        message : Message
+            From the last `poll()`.
+        ack_type : AcknowledgeType
+            ACCEPT: it is done. RELEASE: deliver it again. REJECT: it can't be dealt with, deliver
+            it no more.
+
+        Raises
+        ------
+        IllegalStateException
+            It isn't this consumer's (any more), or the mode is ``implicit``.
+        TypeError
+            ``message`` is no Message.
+        ValueError
+            ``ack_type`` is none of these, or the message has no topic, partition or offset.
         """
         if not isinstance(message, Message):
             raise TypeError(f"argument 1 must be Message, not {type(message).__name__}")
@@ -418,10 +452,21 @@ class ShareConsumer:
 
         With ``share.acknowledgement.mode=implicit`` all that the last `poll()` returned is accepted.
 
-        :param timeout: Seconds; negative waits for ever. What isn't answered by then may be taken all the same.
-        :return: The outcome for each partition: None, or what went wrong (_TIMED_OUT). Then its records are delivered
-        again sooner or later. Empty: there was nothing to tell.
-        :raises IllegalStateException: The consumer is closed.
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits for ever. What isn't answered by then may be taken all the same.
+
+        Returns
+        -------
+        dict[TopicPartition, KafkaException | None]
+            The outcome for each partition: None, or what went wrong (_TIMED_OUT). Then its records
+            are delivered again sooner or later. Empty: there was nothing to tell.
+
+        Raises
+        ------
+        IllegalStateException
+            The consumer is closed.
         """
         timeout_s = _seconds(timeout)
         with self._entering("commit_sync"):
@@ -445,7 +490,10 @@ class ShareConsumer:
     def commit_async(self) -> None:
         """Tells the brokers what became of records, as `commit_sync()` does, and doesn't wait: see the callback.
 
-        :raises IllegalStateException: The consumer is closed.
+        Raises
+        ------
+        IllegalStateException
+            The consumer is closed.
         """
         with self._entering("commit_async"):
             told = self._collect(accept=not self._explicit)
@@ -459,9 +507,17 @@ class ShareConsumer:
         ``offsets`` maps each TopicPartition to the set of offsets; ``exception`` is a KafkaException, or None where all
         went well. It comes from `poll()`, `commit_sync()`, `commit_async()` and `close()`, which raise what it raises.
 
-        :param callback: None for none.
-        :raises TypeError: It can't be called.
-        :raises IllegalStateException: The consumer is closed, or this is called from within the callback.
+        Parameters
+        ----------
+        callback : CommitCallback | None
+            None for none.
+
+        Raises
+        ------
+        TypeError
+            It can't be called.
+        IllegalStateException
+            The consumer is closed, or this is called from within the callback.
         """
         if callback is not None and not callable(callback):
             raise TypeError("callback must be callable or None")
@@ -531,7 +587,10 @@ class ShareConsumer:
 
         Harmless when called again. The acknowledgement commit callback is called.
 
-        :param timeout: Seconds that this may take, or else it is closed as it is; negative waits for ever.
+        Parameters
+        ----------
+        timeout : float
+            Seconds that this may take, or else it is closed as it is; negative waits for ever.
         """
         if self._client.closed:
             return

@@ -1,7 +1,7 @@
 # cython: freethreading_compatible=False
 """ArrowReport: what became of the rows of one produce_arrow().
 
-Thread: any, under the interpreter lock. While rows are outstanding, delivering.pyx adds failed ones; once it is handed out, nothing changes it any more.
+Thread: any, under the interpreter lock. While rows are outstanding, delivery_core.pyx adds failed ones; once it is handed out, nothing changes it any more.
 """
 cimport cython
 from libc.stdint cimport int64_t

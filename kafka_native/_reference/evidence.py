@@ -346,7 +346,7 @@ _OF_PRODUCERS: Final = {
     ),
     "max.block.ms": _at(
         "client/test_max_block.py::test_buffer_error_comes_when_the_time_is_over_and_not_before",
-        "kafka_native/_native/producing.pyx::block_s",
+        "kafka_native/_native/producer_core.pyx::block_s",
     ),
     "partitioner.adaptive.partitioning.enable": _at(
         "client/test_sticky.py::test_a_slow_broker_gets_fewer_where_asked",

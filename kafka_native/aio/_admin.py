@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Any
 
 from kafka_native.admin import AdminClient
-from kafka_native.admin._calls import Handle
+from kafka_native.admin._calls import CLOSED_TEXT, Handle
 from kafka_native.aio._admin_calls import AIOAdminCalls
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Asking, call_in_loop
+from kafka_native.aio._loop import call_in_loop, end_threads, wait_for
 from kafka_native.aio._producer import AIOProducer
 from kafka_native.statistics import ClientMetrics
 
@@ -45,7 +45,6 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
             if callable(conf.get(name)):
                 conf[name] = partial(called, weakref.ref(self), conf[name])
         self._core = _Core(conf)
-        self._asking = Asking(self._core._client)
         self._owner: object | None = None
         self._served = 0
         self._core._client.ring = partial(_ring, weakref.ref(self))
@@ -63,14 +62,14 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
         admin._tasks = set()
         admin._loop = None
         admin._core = AdminClient.of(client._core)
-        admin._asking = client._asking
         admin._owner = client
         admin._served = 0
         return admin
 
     async def metrics(self) -> ClientMetrics:
         """What this client has counted; see `Producer.metrics`."""
-        return await self._asking.ask(self._core.metrics)
+        self._core._check_open()
+        return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
 
     async def poll(self, timeout: float = 0) -> int:
         """Lets callbacks run that are due; the loop does that by itself.
@@ -89,7 +88,7 @@ class AIOAdminClient(Callbacks, AIOAdminCalls):
         """Ends the client; futures that aren't done fail with _DESTROY. Again: nothing happens."""
         core = self._core
         if self._owner is None and not core._client.closed:
-            await self._asking.end()
+            await end_threads(core._client)
         core.close()
         if self._tasks:
             await asyncio.wait(self._tasks)

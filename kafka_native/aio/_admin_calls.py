@@ -44,7 +44,7 @@ from kafka_native.admin._transactions import (
     TransactionDescription,
     TransactionState,
 )
-from kafka_native.aio._loop import Asking, in_loop
+from kafka_native.aio._loop import in_loop, wait_for
 from kafka_native.errors import KafkaError
 from kafka_native.types import (
     ClusterMetadata,
@@ -67,7 +67,6 @@ class AIOAdminCalls:
     """The calls, as AdminClient has them; a test compares their signatures."""
 
     _core: AdminClient
-    _asking: Asking
 
     @overload
     def _begin(
@@ -281,15 +280,18 @@ class AIOAdminCalls:
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; waits for them; see `AdminClient.list_topics`."""
-        return await self._asking.ask(self._core.list_topics, topic, timeout)
+        self._core._check_open()
+        return await wait_for(self._core._client.begin_list_topics(topic, timeout))
 
     async def cluster_id(self, timeout: float = -1) -> str | None:
         """The cluster's id (KIP-78), None of one before 0.10.1; waits for it; see `AdminClient.cluster_id`."""
-        return await self._asking.ask(self._core.cluster_id, timeout)
+        self._core._check_open()
+        return await wait_for(self._core._client.begin_cluster_id(timeout))
 
     async def client_instance_id(self, timeout: float = -1) -> Uuid:
         """The id under which metrics would be pushed; see `AdminClient.client_instance_id`."""
-        return await self._asking.ask(self._core.client_instance_id, timeout)
+        self._core._check_open()
+        return await wait_for(self._core._client.begin_client_instance_id(timeout))
 
     def describe_cluster(
         self,

@@ -15,14 +15,24 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.awaiting import Taking
+from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
-from kafka_native.aio._assigning import AIOAssigning
-from kafka_native.aio._loop import Asking, Waiter
-from kafka_native.consumer import CLOSE_S, Consumer
+from kafka_native.aio._loop import Waiter, end_threads, wait_for
+from kafka_native.consumer import CLOSE_S, CLOSED_TEXT, Consumer
+from kafka_native.consumer_events import OnCommit, begin_give_back
 from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.types import TopicPartition
+from kafka_native.errors import KafkaError
+from kafka_native.pending_call import PendingCall
+from kafka_native.statistics import ClientMetrics
+from kafka_native.types import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    ClusterMetadata,
+    ConsumerGroupMetadata,
+    TopicPartition,
+    Uuid,
+)
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
 
@@ -40,7 +50,7 @@ class _Core(Consumer):
         return self.run is not None and _serving.get() is self.run
 
 
-class AIOConsumer(AIOAssigning):
+class AIOConsumer:
     """Reads messages in an event loop: `kafka_native.Consumer`, whose calls are awaited.
 
         async with AIOConsumer({"bootstrap.servers": "localhost:9092", "group.id": "readers"}) as consumer:
@@ -64,16 +74,19 @@ class AIOConsumer(AIOAssigning):
     ) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
 
-        :param consumer_conf: librdkafka's properties (docs/CONFIGURATION.md). Callbacks may be coroutine functions.
-        :param max_workers, executor: confluent_kafka's; there are no workers here.
+        Parameters
+        ----------
+        consumer_conf : Mapping[str, Any]
+            librdkafka's properties (docs/CONFIGURATION.md). Callbacks may be coroutine functions.
+        max_workers, executor : int
+            confluent_kafka's; there are no workers here.
         """
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")
         core = _Core(consumer_conf)
         self._core = core
-        self._asking = Asking(core._client)
-        self._taking = Taking(core)
-        self._quick = self._taking.quick
+        self._source = MessageSource(core)
+        self._quick = self._source.quick
         self._engine = core._client.engine
         self._fetched = Waiter(self._engine, deliveries=False)
         self._kicks = Waiter(self._engine, deliveries=True)
@@ -92,69 +105,94 @@ class AIOConsumer(AIOAssigning):
     async def poll(self, timeout: float | None = -1) -> Message | None:
         """The next message.
 
-        :param timeout: Seconds to wait for it; None or negative waits for ever, 0 only lets other tasks run.
-        :return: None when the time is up, and when the consumer is closed meanwhile. Check `Message.error()`, as with
-            `Consumer.poll`.
-        :raises RuntimeError: The consumer is closed.
+        Parameters
+        ----------
+        timeout : float | None
+            Seconds to wait for it; None or negative waits for ever, 0 only lets other tasks run.
+
+        Returns
+        -------
+        Message | None
+            None when the time is up, and when the consumer is closed meanwhile. Check
+            `Message.error()`, as with `Consumer.poll`.
+
+        Raises
+        ------
+        RuntimeError
+            The consumer is closed.
         """
         message = self._quick()
         return await self._poll(timeout, iterating=False) if message is None else message
 
     async def _poll(self, timeout: float | None, *, iterating: bool) -> Message | None:
         """The slow way to a message: callbacks, waiting, letting others run."""
-        taking = self._taking
+        source = self._source
         deadline = deadline_of(timeout)
-        taking.check()
+        source.check()
         patient = await self._arrive(timeout)
-        taking.begin()
+        source.begin()
         try:
             while True:
                 await self._attend()
-                if taking.closed:
+                if source.closed:
                     return None
-                message = taking.one()
+                message = source.one()
                 if message is not None:
                     if self._chain is not None:
                         self._chain.on_consume((message,))
                     return message
-                exception = taking.fatal() if iterating else None
+                exception = source.fatal() if iterating else None
                 if exception is not None:
                     raise exception
                 if not patient:
                     return None
                 patient = await self._wait(self._fetched, deadline)
         finally:
-            taking.end()
+            source.end()
 
     async def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
         """Several messages at once.
 
-        :param num_messages: How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is returned
-            as soon as there is any.
-        :param timeout: Seconds to wait until there are that many; None or negative waits for ever, 0 only lets other
-            tasks run.
-        :return: Fewer, or none, when the time is up, and when a callback is due: it is made by the next call.
-        :raises ValueError: ``num_messages`` isn't in its range.
-        :raises RuntimeError: The consumer is closed.
+        Parameters
+        ----------
+        num_messages : int | None
+            How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is
+            returned as soon as there is any.
+        timeout : float | None
+            Seconds to wait until there are that many; None or negative waits for ever, 0 only lets
+            other tasks run.
+
+        Returns
+        -------
+        list[Message]
+            Fewer, or none, when the time is up, and when a callback is due: it is made by the next
+            call.
+
+        Raises
+        ------
+        ValueError
+            ``num_messages`` isn't in its range.
+        RuntimeError
+            The consumer is closed.
         """
-        taking = self._taking
-        most = taking.default_max if num_messages is None else operator.index(num_messages)
+        source = self._source
+        most = source.default_max if num_messages is None else operator.index(num_messages)
         if not 0 <= most <= 1000000:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         deadline = deadline_of(timeout)
-        taking.check()
+        source.check()
         patient = await self._arrive(timeout)
         messages: list[Message] = []
-        taking.begin()
+        source.begin()
         try:
             while True:
                 if not messages:
                     await self._attend()
                 elif self._has_to_attend():
                     break  # for the next call: it may be about what is in hand
-                if taking.closed:
+                if source.closed:
                     break
-                taking.fill(messages, most)
+                source.fill(messages, most)
                 if len(messages) == most or not patient or (messages and num_messages is None):
                     break
                 patient = await self._wait(self._fetched, deadline, in_hand=bool(messages))
@@ -163,7 +201,7 @@ class AIOConsumer(AIOAssigning):
                 self._take_back(messages)
             raise
         finally:
-            taking.end()
+            source.end()
         if self._chain is not None:
             self._chain.on_consume(messages)
         return messages
@@ -180,7 +218,7 @@ class AIOConsumer(AIOAssigning):
         while True:
             message = self._quick()
             if message is None:
-                if self._taking.closed:
+                if self._source.closed:
                     raise StopAsyncIteration
                 message = await self._poll(-1, iterating=True)
                 if message is None:
@@ -188,13 +226,13 @@ class AIOConsumer(AIOAssigning):
             error = message.error()
             if error is None:
                 return message
-            exception = self._taking.exception_of(error)
+            exception = self._source.exception_of(error)
             if exception is not None:
                 raise exception
 
     async def _arrive(self, timeout: float | None) -> bool:
         """Lets others run if it is their turn, or if the call won't wait; whether it will."""
-        turns = self._taking.turns
+        turns = self._source.turns
         patient = timeout is None or timeout != 0
         if not patient or turns.is_over():
             await asyncio.sleep(0)
@@ -203,13 +241,13 @@ class AIOConsumer(AIOAssigning):
 
     async def _wait(self, watch: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
         """Until it makes sense to look again; False: for the last time."""
-        taking = self._taking
-        taking.hold(in_hand)
+        source = self._source
+        source.hold(in_hand)
         try:
             return await watch.wait(deadline)
         finally:
-            taking.hold(-in_hand)
-            taking.turns.begin()
+            source.hold(-in_hand)
+            source.turns.begin()
 
     # --- callbacks, and giving back ---
 
@@ -225,19 +263,19 @@ class AIOConsumer(AIOAssigning):
         while self._has_to_attend():
             if self._raised:
                 error = self._raised.popleft()
-                self._taking.held = bool(self._busy or self._raised)
+                self._source.held = bool(self._busy or self._raised)
                 raise error
             busy = self._busy or self._acquire(self._call_back())
-            self._taking.end()  # as while the sync consumer makes callbacks, for max.poll.interval.ms
+            self._source.end()  # as while the sync consumer makes callbacks, for max.poll.interval.ms
             try:
                 await asyncio.wait([busy])
             finally:
-                self._taking.begin()
+                self._source.begin()
             self._release(busy)  # if its own loop has ended before that could be done
 
     def _acquire(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Nobody else takes messages until this is done."""
-        self._taking.held = True
+        self._source.held = True
         self._busy = task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(self._release)
         return task
@@ -250,7 +288,7 @@ class AIOConsumer(AIOAssigning):
             error = task.exception()
             if error is not None:
                 self._raised.append(error)
-        self._taking.held = bool(self._raised)
+        self._source.held = bool(self._raised)
         later, self._closes_later = self._closes_later, None
         if later is not None and self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(later))
@@ -265,7 +303,7 @@ class AIOConsumer(AIOAssigning):
                 outcome = callbacks.popleft()()
                 if inspect.isawaitable(outcome):
                     await outcome
-                self._taking.touch()
+                self._source.touch()
         finally:
             self._core.run = None
 
@@ -286,7 +324,7 @@ class AIOConsumer(AIOAssigning):
             if step.kind is Kind.ASSIGN:
                 core._client.main.post(work)
             else:  # nothing may be handed out of what is given up
-                await self._asking.ask(core._client.main.run, work)
+                await wait_for(PendingCall.run(core._client.main, work))
 
     async def _rebalanced(self, kind: Kind, callback: Callable[[], object]) -> bool:
         """Makes the user's callback; whether it has changed the assignment."""
@@ -302,18 +340,16 @@ class AIOConsumer(AIOAssigning):
 
     def _take_back(self, messages: list[Message]) -> None:
         """A call was cancelled with messages in hand: they come again, and don't count as handed out."""
-        if self._taking.closed:
+        if self._source.closed:
             return
         if self._busy is not None:
-            self._taking.give_back(messages)  # in a callback, whose task others wait for already
+            self._source.give_back(messages)  # in a callback, whose task others wait for already
         else:
             self._acquire(self._give_back(messages))
 
     async def _give_back(self, messages: list[Message]) -> None:
-        errors = [each for each in messages if each.error() is not None]
-        if errors:
-            self._taking.give_back(errors)
-        await self._asking.ask(self._taking.give_back, [each for each in messages if each.error() is None])
+        core = self._core
+        await wait_for(begin_give_back(core._client, core._control.fetches, messages))
 
     # --- the group ---
 
@@ -332,11 +368,13 @@ class AIOConsumer(AIOAssigning):
     ) -> None:
         """Joins the group and reads the partitions of these topics that it assigns; see `Consumer.subscribe`.
 
-        :param on_assign, on_revoke, on_lost: Functions or coroutine functions, called with (this consumer, partitions).
+        Parameters
+        ----------
+        on_assign, on_revoke, on_lost : OnRebalance | None
+            Functions or coroutine functions, called with (this consumer, partitions).
         """
-        callbacks = [self._noting(each) for each in (on_assign, on_revoke, on_lost)]
-        offsets = list(initial_offsets)
-        await self._asking.ask(self._core.subscribe, topics, *callbacks, initial_offsets=offsets)
+        assign, revoke, lose = (self._noting(each) for each in (on_assign, on_revoke, on_lost))
+        await wait_for(self._core._begin_subscribe(topics, assign, revoke, lose, initial_offsets))
 
     def _noting(self, callback: OnRebalance | None) -> Any:
         """What the sync consumer calls instead of a callback: it is noted, and awaited in its place."""
@@ -370,7 +408,7 @@ class AIOConsumer(AIOAssigning):
         deadline = deadline_of(timeout)
         in_time = True
         raised: BaseException | None = None
-        self._taking.begin()
+        self._source.begin()
         try:
             while True:
                 try:
@@ -382,11 +420,154 @@ class AIOConsumer(AIOAssigning):
                     break
                 in_time = await self._wait(self._kicks, deadline)
         finally:
-            self._taking.end()
+            self._source.end()
         if not over:
             core._client.logger.warning("leaving the group took longer than %g s", timeout)
         if raised is not None:
             raise raised
+
+    async def subscription(self) -> list[str]:
+        """The topics and patterns that are subscribed to."""
+        return await wait_for(self._core._begin_subscription())
+
+    def memberid(self) -> str | None:
+        """The id that the group's coordinator has given this member; None while it is no member."""
+        return self._core.memberid()
+
+    async def enforce_rebalance(self, reason: str = "") -> None:
+        """Joins the group anew, so that partitions are assigned again; see `Consumer.enforce_rebalance`."""
+        await wait_for(self._core._begin_enforce_rebalance(reason))
+
+    async def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group; see `Consumer.consumer_group_metadata`."""
+        return await wait_for(self._core._begin_group_metadata())
+
+    async def metrics(self) -> ClientMetrics:
+        """What this client has counted; see `Consumer.metrics`."""
+        return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
+
+    async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
+        return await wait_for(self._core._client.begin_list_topics(topic, timeout))
+
+    async def cluster_id(self, timeout: float = -1) -> str | None:
+        """The cluster's id; see `Producer.cluster_id`."""
+        return await wait_for(self._core._client.begin_cluster_id(timeout))
+
+    async def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
+        return await wait_for(self._core._client.begin_client_instance_id(timeout))
+
+    def fatal_error(self) -> KafkaError | None:
+        """What has ended this consumer for good, None: nothing; see `Consumer.fatal_error`."""
+        return self._core.fatal_error()
+
+    # --- assignment ---
+
+    async def assign(self, partitions: list[TopicPartition]) -> None:
+        """Reads these partitions from now on, and no others; see `Consumer.assign`."""
+        await wait_for(self._core._begin_assign(partitions))
+
+    async def unassign(self) -> None:
+        """Reads nothing any more; see `Consumer.unassign`."""
+        await wait_for(self._core._begin_unassign())
+
+    async def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Reads these partitions, too; see `Consumer.incremental_assign`."""
+        await wait_for(self._core._begin_incremental_assign(partitions))
+
+    async def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Reads these partitions no more; see `Consumer.incremental_unassign`."""
+        await wait_for(self._core._begin_incremental_unassign(partitions))
+
+    async def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return await wait_for(self._core._begin_assignment())
+
+    # --- positions ---
+
+    async def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """The next offset to be handed out of each partition; see `Consumer.position`."""
+        return self._core.position(partitions)
+
+    async def seek(self, partition: TopicPartition | list[TopicPartition]) -> None:
+        """Goes on at ``partition.offset``; see `Consumer.seek`."""
+        await wait_for(self._core._begin_seek(partition))
+
+    async def seek_to_beginning(self, partitions: list[TopicPartition] | None = None) -> None:
+        """Goes on at the first message of each of these partitions; None: of all that are assigned."""
+        await wait_for(self._core._begin_seek_all(partitions, OFFSET_BEGINNING))
+
+    async def seek_to_end(self, partitions: list[TopicPartition] | None = None) -> None:
+        """Goes on behind the last message of each of these partitions; None: of all that are assigned."""
+        await wait_for(self._core._begin_seek_all(partitions, OFFSET_END))
+
+    async def seek_to_time(
+        self, timestamp_ms: int, partitions: list[TopicPartition] | None = None, timeout: float = -1
+    ) -> None:
+        """Goes on at the first message of each partition that isn't older; see `Consumer.seek_to_time`."""
+        await wait_for(self._core._begin_seek_to_time(timestamp_ms, partitions, timeout))
+
+    async def pause(self, partitions: list[TopicPartition]) -> None:
+        """Hands out no messages of these partitions until `resume()`; see `Consumer.pause`."""
+        await wait_for(self._core._begin_pause(partitions))
+
+    async def resume(self, partitions: list[TopicPartition]) -> None:
+        """Hands out messages of these partitions again, after `pause()`; see `Consumer.resume`."""
+        await wait_for(self._core._begin_resume(partitions))
+
+    async def paused(self) -> list[TopicPartition]:
+        """Those of the assigned partitions that are paused."""
+        return await wait_for(self._core._begin_paused())
+
+    # --- offsets ---
+
+    async def commit(
+        self,
+        message: Message | None = None,
+        offsets: list[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> list[TopicPartition] | None:
+        """Commits offsets to the group; see `Consumer.commit`.
+
+        Parameters
+        ----------
+        asynchronous : bool
+            Don't wait for the outcome: ``on_commit`` tells. False: the partitions are returned,
+            each with its ``error`` or None.
+        """
+        return await wait_for(self._core._begin_commit(message, offsets, asynchronous))
+
+    async def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
+        """Stores offsets for the next commit; see `Consumer.store_offsets`."""
+        await wait_for(self._core._begin_store_offsets(message, offsets))
+
+    async def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """What the group has committed of these partitions; see `Consumer.committed`."""
+        return await wait_for(self._core._begin_committed(partitions, timeout))
+
+    async def offsets_for_times(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """The offset of the first message that isn't older than a time; see `Consumer.offsets_for_times`."""
+        return await wait_for(self._core._begin_offsets_for_times(partitions, timeout))
+
+    async def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = -1, cached: bool = False
+    ) -> tuple[int, int]:
+        """The partition's first offset and the one after its last message; see `Consumer.get_watermark_offsets`."""
+        return await wait_for(self._core._begin_watermarks(partition, timeout, cached))
+
+    async def lag(self) -> dict[TopicPartition, int | None]:
+        """How many offsets the application is behind the end of each assigned partition; see `Consumer.current_lag`."""
+        return await wait_for(self._core._begin_lag())
+
+    @property
+    def on_commit(self) -> OnCommit | None:
+        """Called with (error, partitions) when a commit is through; may be a coroutine function."""
+        return self._core.on_commit
+
+    @on_commit.setter
+    def on_commit(self, callback: OnCommit | None) -> None:
+        self._core.on_commit = callback
 
     # --- the end ---
 
@@ -396,7 +577,10 @@ class AIOConsumer(AIOAssigning):
         ``on_revoke`` and ``on_commit`` are called. `poll()` ends in other tasks. Harmless when called again. In a
         callback, it is done as soon as the callback has returned. A call that is cancelled goes on in the background.
 
-        :param timeout: Seconds that this may take, or else it is closed as it is; negative waits for ever. An
+        Parameters
+        ----------
+        timeout : float
+            Seconds that this may take, or else it is closed as it is; negative waits for ever. An
             exception of a callback doesn't keep it from closing: it is raised afterwards.
         """
         if self._core._in_callback():
@@ -419,7 +603,7 @@ class AIOConsumer(AIOAssigning):
         finally:
             try:
                 if not core._client.closed:
-                    await self._asking.end(partial(core._client.push_last, left_s(deadline)))
+                    await end_threads(core._client, core._client.begin_push_last(left_s(deadline)))
             finally:
                 core._shut()
                 self._fetched.end()

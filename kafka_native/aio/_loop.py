@@ -9,23 +9,18 @@ import asyncio
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from kafka_native._native.awaiting import WakeupFd
+from kafka_native._native.coroutines import WakeupFd
 from kafka_native._native.engine import Engine
 from kafka_native.client import Client
-from kafka_native.control.main_thread import MainThread, bound_s
-from kafka_native.control.requests import Call, Reply
 from kafka_native.deadlines import left_s
-from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.protocol.schema import Request
+from kafka_native.errors import KafkaException
+from kafka_native.pending_call import RUN_BOUND_S, PendingCall
 
 T = TypeVar("T")
-
-RUN_BOUND_S = 60.0
-"""How long to wait for the control thread to do something that waits for nothing itself."""
 
 
 def wake(waiter: asyncio.Future[None]) -> None:
@@ -147,97 +142,33 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class _Unanswered(BaseException):
-    """Leaves a call of the sync client at the point where it would wait for the control thread."""
-
-    def __init__(self, future: Future[Any], timeout_s: float | None) -> None:
-        super().__init__()
-        self.future = future
-        self.timeout_s = timeout_s
+async def wait_for(call: PendingCall[T]) -> T:
+    """The outcome of a call, without blocking the loop. A wait that is cancelled doesn't take the call back."""
+    if call.is_ready:
+        return call.result()
+    return call.result_now(in_time=await wait_for_thread(call.subscribe, call.bound_s))
 
 
-class Asking:
-    """Stands in for a client's `MainThread`, so that its calls can be awaited.
+async def end_threads(client: Client, push_last: PendingCall[Any] | None = None) -> None:
+    """Ends the control thread and the engine's, without waiting for them in the loop; then closing takes no time.
 
-    A call of the sync client checks its arguments, asks the control thread, and makes something of the answer.
-    `ask()` leaves it where it would wait for the answer, awaits that, and makes the call once more, which then finds
-    the answer there. Up to that point a call only checks, so making it again changes nothing.
+    ``push_last``: of clients that push metrics, see `Client.begin_push_last()`. It is the last work of
+    the control thread that somebody waits for.
     """
+    main = client.main
+    if push_last is not None:
+        with contextlib.suppress(KafkaException, RuntimeError):  # it took too long; the client is being closed
+            await wait_for(push_last)
 
-    def __init__(self, client: Client) -> None:
-        """Takes the place of ``client.main``."""
-        self._main: MainThread = client.main
-        self._answers: Iterator[Future[Any]] | None = None
-        client.main = self  # type: ignore[assignment]
+    def subscribe(ended: Callable[[], None]) -> None:
+        def last() -> None:
+            main.engine.close()
+            ended()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._main, name)
+        main.on_close.append(lambda _: main.post(last))
+        main.begin_stop()
 
-    async def ask(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """What ``call(...)`` returns or raises, without blocking the loop."""
-        answers: list[Future[Any]] = []
-        while True:
-            self._answers = iter(answers)
-            try:
-                return call(*args, **kwargs)
-            except _Unanswered as unanswered:
-                future, timeout_s = unanswered.future, unanswered.timeout_s
-            finally:
-                self._answers = None
-            self._main.check_running()
-            if not await wait_for_thread(_listener(future), timeout_s):
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            answers.append(future)
-
-    def _answer(self, begin: Callable[[], Future[T]], timeout_s: float | None) -> T:
-        if self._answers is None:
-            # Not from a coroutine: a callback of the engine's, a destructor.
-            return self._main.outcome(begin(), timeout_s)
-        answer = next(self._answers, None)
-        if answer is None:
-            raise _Unanswered(begin(), timeout_s)
-        outcome: T = answer.result(0)
-        return outcome
-
-    def run(self, work: Callable[[], T]) -> T:
-        """See `MainThread.run`."""
-        return self._answer(lambda: self._main.begin_run(work), RUN_BOUND_S)
-
-    def gather(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
-        """See `MainThread.gather`."""
-        return self._answer(lambda: self._main.begin_gather(make, timeout_s), bound_s(timeout_s))
-
-    def settle(self, make: Callable[[float, Callable[[Reply], None]], list[Call]], timeout_s: float) -> Any:
-        """See `MainThread.settle`."""
-        max_s = bound_s(timeout_s)
-        return self._answer(
-            lambda: self._main.begin_gather(make, timeout_s), None if max_s is None else max_s + RUN_BOUND_S
-        )
-
-    def call(self, message: Request, target: int | None, timeout_s: float) -> Any:
-        """See `MainThread.call`."""
-        return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
-
-    async def end(self, push_last: Callable[[], None] | None = None) -> None:
-        """Ends the control thread and the engine's, without waiting for them in the loop; then closing takes no time.
-
-        ``push_last`` is `Client.push_last`, of clients that push metrics. This is the last work of the control
-        thread to wait for the others.
-        """
-        main = self._main
-        if push_last is not None:
-            with contextlib.suppress(KafkaException):  # it took too long
-                await self.ask(push_last)
-
-        def subscribe(ended: Callable[[], None]) -> None:
-            def last() -> None:
-                main.engine.close()
-                ended()
-
-            main.on_close.append(lambda _: main.post(last))
-            main.begin_stop()
-
-        await wait_for_thread(subscribe, RUN_BOUND_S)
+    await wait_for_thread(subscribe, RUN_BOUND_S)
 
 
 def in_loop(future: Future[T]) -> asyncio.Future[T]:
@@ -259,7 +190,3 @@ def in_loop(future: Future[T]) -> asyncio.Future[T]:
 
     future.add_done_callback(lambda _: call_in_loop(loop, settle))
     return waiter
-
-
-def _listener(future: Future[Any]) -> Callable[[Callable[[], None]], None]:
-    return lambda answered: future.add_done_callback(lambda _: answered())

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any
 
-from kafka_native._native.awaiting import Delivery, Sending, flush_begin, flush_end
+from kafka_native._native.coroutines import AIOProducerCore, Delivery, flush_begin, flush_end
 from kafka_native._native.message import Message
+from kafka_native._native.methods import implemented_by
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Asking, Waiter, call_in_loop
+from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
 from kafka_native.control.producer.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.producer import CLOSED_TEXT, Producer
+from kafka_native.producer import CLOSED_TEXT, PARTITIONS_WAIT_S, Producer, begin_partitions_of, wait_s
 from kafka_native.statistics import ClientMetrics
-from kafka_native.transacting import wait_s
 from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, PreparedTxnState, TopicPartition, Uuid
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
 
-class AIOProducer(Callbacks, Sending):
+class AIOProducer(Callbacks, AIOProducerCore):
     """Sends messages in an event loop: `kafka_native.Producer`, whose calls are awaited.
 
         async with AIOProducer({"bootstrap.servers": "localhost:9092"}) as producer:
@@ -55,11 +55,15 @@ class AIOProducer(Callbacks, Sending):
     ) -> None:
         """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
 
-        :param producer_conf: librdkafka's properties (docs/CONFIGURATION.md). ``delivery.report.only.error`` means
-            nothing here: every message has its report. With ``max.block.ms``, a full queue is waited for no longer than
-            that; without, until there is room.
-        :param max_workers, executor, batch_size, buffer_timeout: confluent_kafka's; there are no workers here, and
-            batches are the engine's (``batch.size``, ``linger.ms``).
+        Parameters
+        ----------
+        producer_conf : Mapping[str, Any]
+            librdkafka's properties (docs/CONFIGURATION.md). ``delivery.report.only.error`` means
+            nothing here: every message has its report. With ``max.block.ms``, a full queue is
+            waited for no longer than that; without, until there is room.
+        max_workers, executor, batch_size, buffer_timeout : int
+            confluent_kafka's; there are no workers here, and batches are the engine's
+            (``batch.size``, ``linger.ms``).
         """
         conf = dict(producer_conf)
         conf["delivery.report.only.error"] = False
@@ -70,7 +74,6 @@ class AIOProducer(Callbacks, Sending):
         self._on_delivery: OnDelivery | None = conf.get("on_delivery")
         core = _Core(conf)
         self._core = core
-        self._asking = Asking(core._client)
         self._queue = core.produce
         self._exception_of = KafkaException
         self._slow = core.has_partitioner or self._on_delivery is not None
@@ -79,6 +82,38 @@ class AIOProducer(Callbacks, Sending):
         self._closing: asyncio.Task[None] | None = None
 
     # --- producing ---
+
+    @implemented_by(AIOProducerCore.produce)
+    def produce(  # type: ignore[empty-body]
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        callback: OnDelivery | None = None,
+        on_delivery: OnDelivery | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> Coroutine[Any, Any, Delivery]:
+        """Queues one message; the arguments are those of `Producer.produce`. To be awaited: a full queue is waited for.
+
+        Returns
+        -------
+        Delivery
+            Its report, a future: await it for the Message, or for KafkaException.
+
+        Raises
+        ------
+        BufferError
+            No room within ``max.block.ms``, or never.
+        KafkaException
+            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _FATAL. The future's error is _UNKNOWN_PARTITION
+            when there is no such partition.
+        RuntimeError
+            The producer is closed.
+        TypeError
+            A value, key or header of another type.
+        """
 
     async def _produce_slowly(
         self,
@@ -101,16 +136,22 @@ class AIOProducer(Callbacks, Sending):
             report = partial(_report, weakref.ref(self), wanted, delivery)
         message = (topic, value, key, partition, None, report, timestamp, headers)
         try:
-            if self._core.has_partitioner:  # which has to know how many partitions there are
-                await self._asking.ask(self._queue, *message)
-            else:
-                self._queue(*message)
+            await self._queue_knowing_partitions(*message)
         except BufferError:
             await self._queue_later(*message)
         if self._turns.is_over():  # afterwards, so that tasks queue in the order in which they call
             await asyncio.sleep(0)
             self._turns.begin()
         return delivery
+
+    async def _queue_knowing_partitions(self, *message: Any) -> None:
+        """Queues a message. Where partitioner_cb has to know a topic's partitions, they are waited for first."""
+        while True:
+            try:
+                self._queue(*message)
+                return
+            except PartitionsUnknownError as error:
+                await self._core.learn_partitions(error.topic)
 
     async def _queue_later(self, *message: Any) -> None:
         """Queues a message when there is room, which every report makes."""
@@ -121,7 +162,7 @@ class AIOProducer(Callbacks, Sending):
         try:
             while True:
                 try:
-                    self._queue(*message)
+                    await self._queue_knowing_partitions(*message)
                     return
                 except BufferError:
                     if not in_time or len(core) == 0:
@@ -134,9 +175,20 @@ class AIOProducer(Callbacks, Sending):
     async def poll(self, timeout: float = 0) -> int:
         """Waits until callbacks or reports were served; the loop does that by itself.
 
-        :param timeout: Seconds; 0 only lets other tasks run, negative waits for ever.
-        :return: How many were since the last call.
-        :raises RuntimeError: The producer is closed.
+        Parameters
+        ----------
+        timeout : float
+            Seconds; 0 only lets other tasks run, negative waits for ever.
+
+        Returns
+        -------
+        int
+            How many were since the last call.
+
+        Raises
+        ------
+        RuntimeError
+            The producer is closed.
         """
         self._core._client.check_open(CLOSED_TEXT)
         deadline = deadline_of(timeout)
@@ -152,8 +204,15 @@ class AIOProducer(Callbacks, Sending):
     async def flush(self, timeout: float = -1) -> int:
         """Sends everything that is queued without lingering, and waits until nothing is outstanding.
 
-        :param timeout: Seconds; negative waits for ever.
-        :return: Messages still queued or in flight.
+        Parameters
+        ----------
+        timeout : float
+            Seconds; negative waits for ever.
+
+        Returns
+        -------
+        int
+            Messages still queued or in flight.
         """
         core = self._core
         core._client.check_open(CLOSED_TEXT)
@@ -175,11 +234,11 @@ class AIOProducer(Callbacks, Sending):
 
     async def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Gives up messages that are not delivered yet; their reports fail. See `Producer.purge`."""
-        await self._asking.ask(self._core.purge, in_queue, in_flight, blocking)
+        await wait_for(self._core._begin_purge(in_queue, in_flight, blocking))
 
     async def metrics(self) -> ClientMetrics:
         """What this client has counted; see `Producer.metrics`."""
-        return await self._asking.ask(self._core.metrics)
+        return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
         """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
@@ -187,31 +246,31 @@ class AIOProducer(Callbacks, Sending):
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """The cluster's brokers, topics and partitions; see `Producer.list_topics`."""
-        return await self._asking.ask(self._core.list_topics, topic, timeout)
+        return await wait_for(self._core._client.begin_list_topics(topic, timeout))
 
     async def cluster_id(self, timeout: float = -1) -> str | None:
         """The cluster's id; see `Producer.cluster_id`."""
-        return await self._asking.ask(self._core.cluster_id, timeout)
+        return await wait_for(self._core._client.begin_cluster_id(timeout))
 
     async def client_instance_id(self, timeout: float = -1) -> Uuid:
         """The id under which this client's metrics are pushed; see `Producer.client_instance_id`."""
-        return await self._asking.ask(self._core.client_instance_id, timeout)
+        return await wait_for(self._core._client.begin_client_instance_id(timeout))
 
     # --- transactions ---
 
     async def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
         """Gets the transactional id, once, before anything else; see `Producer.init_transactions`."""
-        await self._asking.ask(self._core.init_transactions, timeout, keep_prepared_txn=keep_prepared_txn)
+        await wait_for(self._core._begin_init(timeout, keep_prepared_txn))
 
     async def begin_transaction(self) -> None:
         """A transaction begins; see `Producer.begin_transaction`."""
-        await self._asking.ask(self._core.begin_transaction)
+        await wait_for(self._core._begin_new_transaction())
 
     async def send_offsets_to_transaction(
         self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
     ) -> None:
         """A consumer's offsets are committed if the transaction is; see `Producer.send_offsets_to_transaction`."""
-        await self._asking.ask(self._core.send_offsets_to_transaction, positions, group_metadata, timeout)
+        await wait_for(self._core._begin_send_offsets(positions, group_metadata, timeout))
 
     async def commit_transaction(self, timeout: float = -1) -> None:
         """Delivers what was produced, then commits; see `Producer.commit_transaction`."""
@@ -224,29 +283,29 @@ class AIOProducer(Callbacks, Sending):
     async def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
         """Delivers what was produced; somebody else decides on the end; see `Producer.prepare_transaction`."""
         core, deadline = self._core, deadline_of(timeout)
-        while (found := await self._asking.ask(core._prepare_at_once, left_s(deadline))) is None:
+        while (found := await wait_for(core._begin_prepare_at_once(left_s(deadline)))) is None:
             core._awaits(await self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
     async def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
         """Commits the prepared transaction if it is this one, else aborts; see `Producer.complete_transaction`."""
         deadline = deadline_of(timeout)
-        kind = await self._asking.ask(self._core._complete_at_once, prepared_state, timeout)
+        kind = await wait_for(self._core._begin_complete_at_once(prepared_state, timeout))
         if kind is not None:
             await self._end_transaction(left_s(deadline), abort=kind is Kind.ABORT)
 
     async def _end_transaction(self, timeout: float, *, abort: bool) -> None:
-        core, ask = self._core, self._asking.ask
+        core = self._core
         deadline = deadline_of(timeout)
         if abort:
-            await ask(core._stop_taking)
-            await ask(core.purge, True, False)
-        elif await ask(core._commit_at_once, timeout):
+            await wait_for(core._begin_stop_taking())
+            await self.purge(in_queue=True, in_flight=False)
+        elif await wait_for(core._begin_commit_at_once(timeout)):
             return
         while (left := await self.flush(wait_s(deadline))) and core._awaits(left, deadline, abort=abort):
             if abort:
-                await ask(core.purge, True, False)
-        await ask(core._end, left_s(deadline), abort=abort)
+                await self.purge(in_queue=True, in_flight=False)
+        await wait_for(core._begin_end(left_s(deadline), abort=abort))
 
     @asynccontextmanager
     async def transaction(self, consumer: AIOConsumer | None = None, timeout: float = -1) -> AsyncIterator[None]:
@@ -260,7 +319,7 @@ class AIOProducer(Callbacks, Sending):
                 await self.send_offsets_to_transaction(positions, metadata, timeout)
             await self.commit_transaction(timeout)
         except BaseException as error:
-            if await self._asking.ask(self._core._may_abort, error):
+            if await wait_for(self._core._begin_may_abort(error)):
                 await self.abort_transaction(timeout)
             raise
 
@@ -305,7 +364,7 @@ class AIOProducer(Callbacks, Sending):
             self._watch.detach()
             try:
                 if not core._client.closed:
-                    await self._asking.end(partial(core._client.push_last, left_s(deadline)))
+                    await end_threads(core._client, core._client.begin_push_last(left_s(deadline)))
             finally:
                 core._report_the_rest()
                 core._shut()  # makes the last reports
@@ -352,13 +411,36 @@ class _Core(Producer):
     ) -> None:
         self.block_s = block_s
         self.has_partitioner = partitioner is not None
-        super()._open(engine, on_delivery, exception_of, 0.0, partitioner, partitions_of)
+        self._partition_counts: dict[str, int] = {}
+        known = partial(_known_partitions, self._partition_counts)
+        super()._open(engine, on_delivery, exception_of, 0.0, partitioner, known)
+
+    async def learn_partitions(self, topic: str) -> None:
+        """Waits until the control thread knows how many partitions a topic has; the next `produce()` does then."""
+        asked = begin_partitions_of(self._client, self.block_s or PARTITIONS_WAIT_S, topic)
+        self._partition_counts[topic] = await wait_for(asked)
 
     def report_last(self) -> None:
         """Event loop: the client was dropped, and has stopped; those who await reports hear of it."""
         self._serve_last()
         self._drain()
         self._client.release()
+
+
+class PartitionsUnknownError(Exception):
+    """`produce()` has to know the topic's partitions, and a coroutine has to wait for them."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.topic = topic
+
+
+def _known_partitions(counts: dict[str, int], topic: str) -> int:
+    """How many partitions a topic has that was asked for just now."""
+    count = counts.pop(topic, None)
+    if count is None:
+        raise PartitionsUnknownError(topic)
+    return count
 
 
 def _refuse(*_: Any) -> None:

@@ -26,12 +26,12 @@ from kafka_native import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.config import parse
 from kafka_native.control.producer.transactions import Shared
+from kafka_native.producer import adopt, share, trouble
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.properties import common_properties
-from kafka_native.transacting import adopt, share, trouble
 from kafka_native.types import ConsumerGroupMetadata, ConsumerGroupTopicPartitions
 
 __all__ = ["ExactlyOnceError", "Turn", "Writing", "abort", "begin", "check", "close_idle", "commit", "writing"]

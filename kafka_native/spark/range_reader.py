@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka_native._native.arrow_consuming import UnfitError
-from kafka_native._native.relaying import FetchedBatches, take_batches
+from kafka_native._native.arrow_consumer import UnfitError
+from kafka_native._native.relay import FetchedBatches, take_batches
 from kafka_native.arrow import ArrowBatch
 from kafka_native.spark.client_pool import Pool, admitted, settle
 from kafka_native.spark.errors import DataLossError

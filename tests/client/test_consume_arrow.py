@@ -19,7 +19,7 @@ from kafka_native import (
     Message,
     TopicPartition,
 )
-from kafka_native._native.arrow_consuming import take_columns
+from kafka_native._native.arrow_consumer import take_columns
 from kafka_native._native.engine import live_objects
 from kafka_native.arrow import COLUMNS, ArrowBatch
 from kafka_native.mock import MockCluster

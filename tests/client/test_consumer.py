@@ -140,7 +140,7 @@ def test_the_leader_epoch_of_the_position_is_known(cluster: MockCluster, client:
     with client.consumer() as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         message = take(consumer, 10)[-1]
-        [cursor] = [cursor for cursor in consumer.engine.cursors if cursor is not None]
+        [cursor] = [cursor for cursor in consumer._client.engine.cursors if cursor is not None]
         assert cursor.position == 10
         assert cursor.position_epoch == message.leader_epoch()
 

@@ -145,7 +145,7 @@ def test_what_consume_has_in_hand_is_not_committed_before_it_returns(client: Cli
         outcome: list[Any] = []
         thread = threading.Thread(target=lambda: outcome.extend(consumer.consume(100, 60)))
         thread.start()
-        wait_for(lambda: consumer.holding)
+        wait_for(lambda: consumer._poll_counts()[2])
         started = time.monotonic()
         while time.monotonic() - started < 0.5:
             assert consumer.committed(where, 10)[0].offset == OFFSET_INVALID

@@ -61,7 +61,7 @@ def reading(client: Client, topic: str, **conf: Any) -> Iterator[Consumer]:
 
 
 def pinned_bytes(consumer: Consumer | Producer) -> int:
-    return consumer.engine.pins.size_bytes
+    return consumer._client.engine.pins.size_bytes
 
 
 def take(consumer: Consumer, count: int) -> Iterator[Message]:

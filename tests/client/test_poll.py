@@ -20,8 +20,18 @@ from .test_consumer import take, values
 
 def call_back(consumer: Consumer, callback: Callable[[], object]) -> None:
     """As the control thread has things called by poll()."""
-    consumer.engine.callbacks.append(callback)
-    consumer.engine.kick()
+    consumer._client.engine.callbacks.append(callback)
+    consumer._client.engine.kick()
+
+
+def polls(consumer: Consumer) -> int:
+    """How often the application has polled."""
+    return consumer._poll_counts()[0]
+
+
+def polling(consumer: Consumer) -> int:
+    """How many of its threads poll now."""
+    return consumer._poll_counts()[1]
 
 
 @pytest.fixture
@@ -59,7 +69,7 @@ def test_wakeup_ends_the_wait_that_is_on_or_the_next(client: Client, begin, outc
             thread.start()
         else:
             thread.start()
-            wait_for(lambda: consumer.polling)
+            wait_for(lambda: polling(consumer))
             consumer.wakeup()
         thread.join(20)
         assert not thread.is_alive()
@@ -243,7 +253,7 @@ def test_what_a_callback_raises_comes_out_and_nothing_is_lost(client: Client, be
         if waiting:
 
             def later() -> None:
-                wait_for(lambda: consumer.polling)
+                wait_for(lambda: polling(consumer))
                 call_back(consumer, broken)
 
             thread = threading.Thread(target=later)
@@ -256,7 +266,7 @@ def test_what_a_callback_raises_comes_out_and_nothing_is_lost(client: Client, be
         call_back(consumer, lambda: None)
         with pytest.raises(ZeroDivisionError):
             begin(consumer)
-        assert consumer.polling == 0
+        assert polling(consumer) == 0
         if waiting:
             thread.join()
             consumer.assign([TopicPartition(topic, 0, 0)])
@@ -352,14 +362,14 @@ def test_a_callback_is_no_poll(client: Client):
     """max.poll.interval.ms: an application that is stuck in a callback doesn't poll."""
     with client.consumer() as consumer:
         seen = []
-        call_back(consumer, lambda: seen.append((consumer.polls, consumer.polling)))
+        call_back(consumer, lambda: seen.append((polls(consumer), polling(consumer))))
         consumer.poll(0)
         assert [polling for _, polling in seen] == [0]
-        assert consumer.polls > seen[0][0] > 0
-        before = consumer.polls
+        assert polls(consumer) > seen[0][0] > 0
+        before = polls(consumer)
         consumer.consume(1, 0)
-        assert consumer.polls > before
-        assert consumer.polling == 0
+        assert polls(consumer) > before
+        assert polling(consumer) == 0
 
 
 # --- threads and signals ---
@@ -382,7 +392,7 @@ def test_no_message_is_taken_while_another_thread_is_in_a_callback(full: Consume
     assert full.consume(3, 0) == []
     second = threading.Thread(target=lambda: outcomes.append(full.poll(1)))
     second.start()
-    wait_for(lambda: full.polling)
+    wait_for(lambda: polling(full))
     leave.set()
     first.join(20)
     second.join(20)

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native._native.records import batch_headers
-from kafka_native._native.relaying import FetchedBatches, Relay, take_batches
+from kafka_native._native.relay import FetchedBatches, Relay, take_batches
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S

@@ -68,7 +68,7 @@ def test_clients_that_are_not_initialised_say_so(kind: type[Any]) -> None:
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_clients_cannot_be_copied(duplicate: Callable[[Any], Any]) -> None:
     with Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": print}) as producer:
-        for each in (producer, producer.engine, producer.engine.topic("t")):
+        for each in (producer, producer._client.engine, producer._client.engine.topic("t")):
             with pytest.raises(TypeError, match="cannot pickle"):
                 duplicate(each)
 

@@ -23,7 +23,7 @@ from kafka_native import (
     ShareConsumer,
     TopicPartition,
 )
-from kafka_native._native.relaying import take_batches
+from kafka_native._native.relay import take_batches
 from kafka_native.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import CLOSE_CONNECTION, ListenerSecurity, MockCluster

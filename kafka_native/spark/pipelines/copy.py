@@ -11,7 +11,7 @@ from itertools import starmap
 from typing import Any, Final
 
 from kafka_native import KafkaError, KafkaException, Producer
-from kafka_native._native.relaying import Relay
+from kafka_native._native.relay import Relay
 from kafka_native.spark import exactly_once, producers
 from kafka_native.spark.exactly_once import Turn, Writing
 from kafka_native.spark.options import SinkOptions, SourceOptions

@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=False
-"""produce_arrow(): Arrow columns of anybody's, by the PyCapsule interface, to the producer's batches; what becomes of the rows is delivering.pyx.
+"""produce_arrow(): Arrow columns of anybody's, by the PyCapsule interface, to the producer's batches; what becomes of the rows is delivery_core.pyx.
 
 Thread: any. Chunks are fetched, checked, hashed, encoded and appended without the interpreter lock, and so is the waiting for room; it is taken every
 65536 rows for signals, and for what only Python can do: errors of rows, topics that are named for the first time.
@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset, strcmp
 
 from kafka_native._native.arrow_report cimport ArrowReport
-from kafka_native._native.delivering cimport DeliveryCore
+from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *

@@ -14,8 +14,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 
 from libc.stdint cimport int64_t
 
-from kafka_native._native.consuming cimport ConsumerCore
-from kafka_native._native.delivering cimport DeliveryCore
+from kafka_native._native.consumer_core cimport ConsumerCore
+from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport *
 
@@ -97,7 +97,7 @@ cdef class WakeupFd:
 
 
 @cython.final
-cdef class Taking:
+cdef class MessageSource:
     """A consumer's messages, without waiting for any."""
 
     cdef ConsumerCore core
@@ -254,10 +254,10 @@ cdef class Delivery:
                 self.loop.call_soon(function, self, context=context)
 
     def __await__(self):
-        cdef Outcome told
+        cdef DeliveryOutcome told
         if self.state == PENDING:
             return self._wait().__await__()
-        told = Outcome.__new__(Outcome)
+        told = DeliveryOutcome.__new__(DeliveryOutcome)
         told.delivery = self
         return told
 
@@ -340,7 +340,7 @@ cdef class Delivery:
 
 @cython.final
 @cython.freelist(8)
-cdef class Outcome:
+cdef class DeliveryOutcome:
     """What awaiting a Delivery with an outcome iterates over: nothing."""
 
     cdef Delivery delivery
@@ -356,21 +356,21 @@ cdef class Outcome:
 
 
 cdef int _outcome_send(object told, object value, PyObject **result) except -1:
-    outcome = (<Outcome>told).delivery.result()
+    outcome = (<DeliveryOutcome>told).delivery.result()
     Py_INCREF(outcome)
     result[0] = <PyObject *>outcome
     return SEND_RETURN
 
 
 cdef PyObject *_outcome_next(object told) except? NULL:
-    PyErr_SetObject(StopIteration, (<Outcome>told).delivery.result())
+    PyErr_SetObject(StopIteration, (<DeliveryOutcome>told).delivery.result())
     return NULL
 
 
-kn_set_send(<PyTypeObject *>Outcome, <void *>_outcome_send, <void *>_outcome_next)
+kn_set_send(<PyTypeObject *>DeliveryOutcome, <void *>_outcome_send, <void *>_outcome_next)
 
 
-cdef class Sending:
+cdef class AIOProducerCore:
     """The compiled half of `kafka_native.aio.AIOProducer`."""
 
     cdef public object _queue  # Producer.produce
@@ -383,47 +383,29 @@ cdef class Sending:
         self._turns = Turns()
 
     def produce(self, topic, value=None, key=None, partition=-1, callback=None, on_delivery=None, timestamp=0, headers=None):
-        """Queues one message; the arguments are those of `Producer.produce`. To be awaited: a full queue is waited for.
-
-        Returns
-        -------
-        Delivery
-            Its report, a future: await it for the Message, or for KafkaException.
-
-        Raises
-        ------
-        BufferError
-            No room within ``max.block.ms``, or never.
-        KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``), _FATAL. The future's error is _UNKNOWN_PARTITION when there is no such partition.
-        RuntimeError
-            The producer is closed.
-        TypeError
-            A value, key or header of another type.
-        """
-        cdef Sent sent = Sent.__new__(Sent)
-        sent.sending = self
-        sent.topic = topic
-        sent.value = value
-        sent.key = key
-        sent.partition = partition
-        sent.callback = on_delivery if callback is None else callback
-        sent.timestamp = timestamp
-        sent.headers = headers
-        return sent
+        cdef ProduceCall call = ProduceCall.__new__(ProduceCall)
+        call.core = self
+        call.topic = topic
+        call.value = value
+        call.key = key
+        call.partition = partition
+        call.callback = on_delivery if callback is None else callback
+        call.timestamp = timestamp
+        call.headers = headers
+        return call
 
     @cython.final
-    cdef Delivery _at_once(self, Sent sent):
+    cdef Delivery _at_once(self, ProduceCall call):
         # The message's report, if nothing has to be awaited for it to be queued; else None.
         cdef Delivery delivery
-        if self._slow or sent.callback is not None or self._turns.over() or get_running_loop() is not self._loop:
+        if self._slow or call.callback is not None or self._turns.over() or get_running_loop() is not self._loop:
             return None
         delivery = Delivery.__new__(Delivery)
         delivery.loop = self._loop
         delivery.exception_of = self._exception_of
         delivery._asyncio_future_blocking = False
         try:
-            self._queue(sent.topic, sent.value, sent.key, sent.partition, None, delivery, sent.timestamp, sent.headers)
+            self._queue(call.topic, call.value, call.key, call.partition, None, delivery, call.timestamp, call.headers)
         except BufferError:
             return None
         return delivery
@@ -431,10 +413,10 @@ cdef class Sending:
 
 @cython.final
 @cython.freelist(64)
-cdef class Sent:
+cdef class ProduceCall:
     """A call of produce(), which has all that a coroutine has: begun when it is awaited, over at once if there is room."""
 
-    cdef Sending sending
+    cdef AIOProducerCore core
     cdef object topic
     cdef object value
     cdef object key
@@ -456,12 +438,12 @@ cdef class Sent:
             if self.begun:
                 raise RuntimeError("cannot reuse already awaited coroutine")
             self.begun = True
-            delivery = self.sending._at_once(self)
+            delivery = self.core._at_once(self)
             if delivery is not None:
                 Py_INCREF(delivery)
                 result[0] = <PyObject *>delivery
                 return SEND_RETURN
-            self.waiting = self.sending._produce_slowly(
+            self.waiting = self.core._produce_slowly(
                 self.topic, self.value, self.key, self.partition, self.callback, self.timestamp, self.headers)
         return PyIter_Send(self.waiting, value, result)
 
@@ -471,7 +453,7 @@ cdef class Sent:
     def __iter__(self):
         return self
 
-    def __next__(self):  # kn_set_send() puts _sent_next() in its place
+    def __next__(self):  # kn_set_send() puts _call_next() in its place
         return self.send(None)
 
     def send(self, value):
@@ -505,16 +487,16 @@ cdef object _owned(PyObject *reference):
     return outcome
 
 
-cdef int _sent_send(object sent, object value, PyObject **result) except -1:
-    return (<Sent>sent).advance(value, result)
+cdef int _call_send(object call, object value, PyObject **result) except -1:
+    return (<ProduceCall>call).advance(value, result)
 
 
-cdef PyObject *_sent_next(object sent) except? NULL:
+cdef PyObject *_call_next(object call) except? NULL:
     cdef PyObject *result
-    if (<Sent>sent).advance(None, &result) == SEND_NEXT:
+    if (<ProduceCall>call).advance(None, &result) == SEND_NEXT:
         return result
     PyErr_SetObject(StopIteration, _owned(result))
     return NULL
 
 
-kn_set_send(<PyTypeObject *>Sent, <void *>_sent_send, <void *>_sent_next)
+kn_set_send(<PyTypeObject *>ProduceCall, <void *>_call_send, <void *>_call_next)

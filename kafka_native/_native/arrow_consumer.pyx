@@ -1,7 +1,7 @@
 # cython: freethreading_compatible=False
 """Consuming as Arrow columns: `kafka_native.arrow` has the public classes, csrc/arrow does the work.
 
-Thread: the application's, as consuming.pyx says. Columns are filled without the interpreter lock; meanwhile this thread keeps the others from taking
+Thread: the application's, as consumer_core.pyx says. Columns are filled without the interpreter lock; meanwhile this thread keeps the others from taking
 messages (ConsumerCore._acquire), as it does while it makes callbacks. What was filled counts as handed out only once the positions are settled, under the
 interpreter lock again: a segment that a seek() or pause() has made stale meanwhile is taken out of the columns.
 """
@@ -14,7 +14,7 @@ from libc.errno cimport EINTR, EIO, ENOMEM
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
-from kafka_native._native.consuming cimport ConsumerCore, PositionTaker
+from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.engine cimport Cursor, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *

@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=False
-"""DeliveryCore: poll(), flush() and delivery reports; `producing.ProducerCore` derives from it.
+"""DeliveryCore: poll(), flush() and delivery reports; `producer_core.ProducerCore` derives from it.
 
 Thread: any, under the interpreter lock; waiting releases it.
 """
@@ -375,30 +375,6 @@ cdef class DeliveryCore:
         return 0
 
     def poll(self, double timeout=-1):
-        """Serves delivery reports and other callbacks; returns as soon as it has served anything.
-
-        A batch that the broker has acknowledged, or that has failed, ends the wait even if nobody is called for its messages. After a `BufferError`, `poll(1)`
-        therefore returns as soon as there may be room. While it waits then, what is queued doesn't linger (``linger.ms``).
-
-        Parameters
-        ----------
-        timeout : float
-            Seconds to wait for the first event; 0 doesn't wait, negative or more than a year waits for ever.
-
-        Returns
-        -------
-        int
-            How many events were served: batches of messages with an outcome, and calls of ``error_cb``, ``stats_cb`` and other callbacks.
-
-        Raises
-        ------
-        Exception
-            What a callback raises. The remaining reports wait for the next call.
-        RuntimeError
-            The producer is closed.
-        ValueError
-            The timeout is NaN.
-        """
         cdef int served
         self._check_open()
         seconds(timeout)
@@ -427,23 +403,6 @@ cdef class DeliveryCore:
                     kn_engine_flush_end(self.engine.engine)
 
     def flush(self, double timeout=-1):
-        """Sends everything that is queued without lingering, and serves callbacks until nothing is outstanding.
-
-        Parameters
-        ----------
-        timeout : float
-            Seconds; negative or more than a year waits for ever.
-
-        Returns
-        -------
-        int
-            Messages still queued or in flight.
-
-        Raises
-        ------
-        ValueError
-            The timeout is NaN.
-        """
         cdef int64_t deadline = kn_deadline_us(seconds(timeout))
         self._check_open()
         kn_engine_flush_begin(self.engine.engine)
@@ -526,7 +485,6 @@ cdef class DeliveryCore:
         self._callbacks.clear()
 
     def __len__(self):
-        """Messages queued or in flight, and delivery reports not served yet."""
         return 0 if self.engine is None else self.engine.outstanding
 
     def __bool__(self):

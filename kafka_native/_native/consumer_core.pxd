@@ -8,7 +8,7 @@ from kafka_native._native.message cimport Batch, Message
 
 
 cdef class Taker:
-    # What a call collects: Messages here, columns in arrow_consuming. ConsumerCore._gather() asks it again and again.
+    # What a call collects: Messages here, columns in arrow_consumer. ConsumerCore._gather() asks it again and again.
     cdef bint in_hand  # something has been taken, which must neither be lost nor wait for ever
     cdef bint enough  # no more is wanted by this call
     cdef bint ended  # the call was ended by wakeup() or close()
@@ -28,10 +28,10 @@ cdef class PositionTaker(Taker):
 
 
 cdef class ConsumerCore:
-    cdef readonly Engine engine
-    cdef readonly int64_t polls  # how often the application has asked for messages, or come back from a callback
-    cdef readonly int polling  # how many of its threads are asking now, and not inside a callback
-    cdef readonly int holding  # how many of these wait for more with messages in hand
+    cdef Engine engine
+    cdef int64_t polls  # how often the application has asked for messages, or come back from a callback
+    cdef int polling  # how many of its threads are asking now, and not inside a callback
+    cdef int holding  # how many of these wait for more with messages in hand
     cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
     cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, None to go on
     cdef object _check_usable  # raises when closed or forked
@@ -39,7 +39,7 @@ cdef class ConsumerCore:
     cdef object _give_back  # (messages): they were taken, but couldn't be handed out
     cdef object _later  # what to do once the callback that runs now has returned, None
     cdef Py_ssize_t _max  # max.poll.records
-    cdef bint _keeps_batches  # they aren't opened: only relaying.take_batches() can have them
+    cdef bint _keeps_batches  # they aren't opened: only relay.take_batches() can have them
     cdef bint _closed
     cdef bint _woken  # wakeup() has been called, and nothing has returned for it yet
     cdef unsigned long _server  # the thread that makes callbacks, NOBODY

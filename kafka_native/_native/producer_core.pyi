@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from kafka_native._native.delivering import DeliveryCore
+from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import Engine
 
 @final

@@ -1,7 +1,7 @@
 # cython: nonecheck=False
 # produce() is hot; what may be None here (`engine` of a producer that was never initialised) is checked by hand: tests/native/test_uninitialised.py
 # cython: freethreading_compatible=False
-"""ProducerCore: produce() and its kin over the engine. The public `kafka_native.Producer` derives from it; what becomes of messages is delivering.pyx.
+"""ProducerCore: produce() and its kin over the engine. The public `kafka_native.Producer` derives from it; what becomes of messages is delivery_core.pyx.
 
 Thread: any, under the interpreter lock; waiting for room releases it. produce() takes one leaf lock of the engine, whose other holders never block.
 """
@@ -17,7 +17,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 
-from kafka_native._native.delivering cimport DeliveryCore
+from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *
@@ -292,37 +292,9 @@ cdef class ProducerCore(DeliveryCore):
         DeliveryCore._mark_closed(self)
         self._forget_names()
 
-    # --- produce ---
+    # --- produce: producer.py has the texts ---
 
     def produce(self, topic, value=None, key=None, partition=-1, callback=None, on_delivery=None, timestamp=0, headers=None):
-        """Queues one message and returns at once.
-
-        Parameters
-        ----------
-        topic : str
-        value, key : bytes, str (encoded as UTF-8), any contiguous buffer, or None for a null.
-        partition : int
-            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message for a partition that isn't known (yet) waits for it, and is
-            reported with _UNKNOWN_PARTITION if it isn't there after ``topic.metadata.propagation.max.ms``.
-        callback, on_delivery : callable, optional
-            ``f(error, message)``, called from `poll()` or `flush()` with None or a KafkaError, and the Message as it was delivered.
-        timestamp : int
-            Milliseconds since 1970 (CreateTime), 0 for now.
-        headers : list of (str, bytes | str | None), or dict
-
-        Raises
-        ------
-        BufferError
-            The queue is full (``queue.buffering.max.messages`` or ``.max.kbytes``), also after ``max.block.ms``: call `poll()` and try again.
-        KafkaException
-            MSG_SIZE_TOO_LARGE (over ``message.max.bytes``). With ``partitioner_cb`` also why the topic's partitions aren't known.
-        RuntimeError
-            The producer is closed.
-        TypeError
-            A value, key or header of another type; ``partitioner_cb`` returned no int.
-        ValueError
-            ``partitioner_cb`` returned no partition of the topic.
-        """
         cdef kn_topic *target = self._target(topic)
         cdef PyObject *opaque
         cdef int status
@@ -340,43 +312,6 @@ cdef class ProducerCore(DeliveryCore):
                 raise self._refused(status, topic, number)
 
     def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
-        """Queues many messages for one topic in one call, at a fraction of what as many calls of `produce()` cost.
-
-        Parameters
-        ----------
-        topic : str
-        values : sequence of bytes, str, any contiguous buffer, or None
-        keys : sequence of the same, optional
-            One key a value.
-        partition : int or sequence of int
-            One for all, or one a value; -1 leaves the choice to the ``partitioner``.
-        headers : sequence, optional
-            One item a value, each what ``produce(headers=)`` takes, or None.
-        timestamps : int or sequence of int, optional
-            Milliseconds since 1970, one for all, or one a value; 0 and None for now.
-        on_delivery : callable, optional
-            Called for each message, as with `produce()`.
-
-        Returns
-        -------
-        int
-            How many were queued, always the first ones. Fewer than there are values means that the queue is full, and that no room has come
-            within ``max.block.ms``: call `poll()` and go on with ``values[n:]``.
-
-        Raises
-        ------
-        BufferError
-            The queue is full and nothing was queued.
-        KafkaException
-            MSG_SIZE_TOO_LARGE. Everything before the message that the text names is queued, nothing after it.
-        RuntimeError
-            The producer is closed.
-        TypeError, ValueError, OverflowError
-            Arguments of another type or length: nothing is queued. An item of another type, or out of range: the text names the message, and
-            what came before it is queued.
-
-        Other Python threads wait meanwhile, so call it with thousands of messages rather than millions.
-        """
         cdef kn_topic *target = self._target(topic)
         cdef kn_message messages[KN_PRODUCE_RUN_MAX]
         cdef Columns columns = Columns.of(values, keys, headers, partition, timestamps, on_delivery)
@@ -425,32 +360,6 @@ cdef class ProducerCore(DeliveryCore):
         return self._append(target, value, key, headers, number, timestamp, columns.opaque, 0)
 
     def produce_batch(self, topic, messages, int32_t partition=-1, callback=None, on_delivery=None):
-        """Queues messages for one topic that come as dicts, confluent_kafka's way. `produce_many()` is faster.
-
-        Parameters
-        ----------
-        topic : str
-        messages : list of dict
-            Each with any of ``value``, ``key``, ``headers``, ``partition``, ``timestamp``, ``callback`` and ``on_delivery``, as the arguments of
-            `produce()`. A message that can't be queued (queue full, too large, no such partition) gets its KafkaError as ``_error``, and the rest
-            go on; one that is queued loses the ``_error`` of an earlier try.
-        partition : int
-            For messages that have none.
-        callback, on_delivery : callable, optional
-            For messages that have none.
-
-        Returns
-        -------
-        int
-            How many were queued.
-
-        Raises
-        ------
-        RuntimeError
-            The producer is closed.
-        TypeError, ValueError, OverflowError
-            Not a list of dicts, an unknown key, or a value of another type: the text names the message's index. Nothing is queued.
-        """
         cdef kn_topic *target = self._target(topic)
         cdef list rows
         cdef tuple row

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, final
 
-from kafka_native._native.consuming import ConsumerCore
+from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 
 @final

@@ -49,7 +49,7 @@ cdef class Report:
 
 
 cdef class DeliveryCore:
-    cdef readonly Engine engine
+    cdef Engine engine
     cdef CallbackTable _callbacks  # of single messages, and reports of many
     cdef object _on_delivery  # client-wide callback or None
     cdef object _exception_of  # (status, text, where) -> the exception of what the engine refuses; _refusal() asks it

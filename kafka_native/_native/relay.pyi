@@ -3,8 +3,8 @@ from typing import final
 
 from typing_extensions import Self
 
-from kafka_native._native.consuming import ConsumerCore
-from kafka_native._native.delivering import DeliveryCore
+from kafka_native._native.consumer_core import ConsumerCore
+from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native.errors import KafkaError
 
 @final

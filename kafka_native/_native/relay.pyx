@@ -8,8 +8,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
 from kafka_native._native.arrow_report cimport ArrowReport
-from kafka_native._native.consuming cimport ConsumerCore, PositionTaker
-from kafka_native._native.delivering cimport DeliveryCore, list_of_runs
+from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
+from kafka_native._native.delivery_core cimport DeliveryCore, list_of_runs
 from kafka_native._native.engine cimport Topic, seconds
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_records cimport *

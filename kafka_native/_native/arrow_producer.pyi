@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 from kafka_native._native.arrow_report import ArrowReport
-from kafka_native._native.delivering import DeliveryCore
+from kafka_native._native.delivery_core import DeliveryCore
 
 @final
 class Source: ...

@@ -5,8 +5,8 @@ from typing import Any, final
 
 from typing_extensions import Self
 
-from kafka_native._native.consuming import ConsumerCore
-from kafka_native._native.delivering import DeliveryCore
+from kafka_native._native.consumer_core import ConsumerCore
+from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import Engine
 from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError
@@ -26,7 +26,7 @@ class WakeupFd:
     def gone(self) -> bool: ...
 
 @final
-class Taking:
+class MessageSource:
     turns: Turns
     held: bool
     def __init__(self, core: ConsumerCore) -> None: ...
@@ -67,11 +67,11 @@ class Delivery:
     def get_loop(self) -> asyncio.AbstractEventLoop: ...
 
 @final
-class Outcome:
+class DeliveryOutcome:
     def __await__(self) -> Generator[Any]: ...
     def __next__(self) -> Any: ...
 
-class Sending:
+class AIOProducerCore:
     _queue: Callable[..., None]
     _loop: asyncio.AbstractEventLoop | None
     _exception_of: Callable[[KafkaError], BaseException]
@@ -90,7 +90,7 @@ class Sending:
     ) -> Coroutine[Any, Any, Delivery]: ...
 
 @final
-class Sent:
+class ProduceCall:
     def __await__(self) -> Generator[Any, None, Delivery]: ...
     def __iter__(self) -> Generator[Any, None, Delivery]: ...
     def __next__(self) -> Any: ...

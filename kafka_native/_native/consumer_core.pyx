@@ -34,7 +34,7 @@ cdef unsigned long NOBODY = 0
 
 
 cdef class Taker:
-    """See consuming.pxd."""
+    """See consumer_core.pxd."""
 
     cdef int take(self, ConsumerCore core) except -1:
         raise NotImplementedError
@@ -44,7 +44,7 @@ cdef class Taker:
 
 
 cdef class PositionTaker(Taker):
-    """See consuming.pxd."""
+    """See consumer_core.pxd."""
 
     def __cinit__(self):
         self.positions = {}
@@ -101,7 +101,7 @@ cdef class MessageTaker(Taker):
 
 @cython.no_gc_clear  # the end takes the engine
 cdef class ConsumerCore:
-    """The compiled half of `kafka_native.Consumer`; its fields are in consuming.pxd."""
+    """The compiled half of `kafka_native.Consumer`; its fields are in consumer_core.pxd."""
 
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
               Py_ssize_t most):
@@ -208,7 +208,7 @@ cdef class ConsumerCore:
         return made
 
     def _keep_batches(self):
-        """Before anything is assigned: batches stay as they are fetched, for relaying.take_batches(). Nothing else can be had from this consumer then."""
+        """Before anything is assigned: batches stay as they are fetched, for relay.take_batches(). Nothing else can be had from this consumer then."""
         self._check_open()
         self._keeps_batches = True
         self.engine.engine.keeps_batches = 1
@@ -468,31 +468,9 @@ cdef class ConsumerCore:
         self._gather(taker, timeout, first_will_do)
         return taker.messages
 
-    # --- the public methods ---
+    # --- the public methods: consumer.py has their texts ---
 
     def poll(self, timeout=None):
-        """The next message.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds to wait for it; None, negative or more than a year waits for ever, 0 doesn't wait.
-
-        Returns
-        -------
-        Message or None
-            None when the time is up, after `wakeup()` and when the consumer is closed meanwhile. Check `Message.error()`: ends of partition
-            (``enable.partition.eof``), fetch errors and a fatal error come as Messages, too.
-
-        Raises
-        ------
-        RuntimeError
-            The consumer is closed.
-        ValueError
-            The timeout is NaN.
-
-        What a callback raises comes out of here, too; no message is lost by it.
-        """
         cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
         cdef Message message = self._quick()
         if message is not None:
@@ -500,27 +478,6 @@ cdef class ConsumerCore:
         return self._next_message(timeout_s, False)
 
     def consume(self, num_messages=1, timeout=-1):
-        """Several messages at once.
-
-        Parameters
-        ----------
-        num_messages : int, optional
-            How many at most, 0 to 1,000,000. None: ``max.poll.records``, and what is there is returned as soon as there is any.
-        timeout : float, optional
-            Seconds to wait until there are that many; None, negative or more than a year waits for ever, 0 doesn't wait.
-
-        Returns
-        -------
-        list of Message
-            Fewer, or none, when the time is up, after `wakeup()`, and when a callback is due: it is made by the next call, before messages are taken.
-
-        Raises
-        ------
-        ValueError
-            ``num_messages`` isn't in its range, or the timeout is NaN.
-        RuntimeError
-            The consumer is closed.
-        """
         cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
         if num_messages is None:
             return self._collect(self._max, timeout_s, True)
@@ -559,10 +516,6 @@ cdef class ConsumerCore:
         return self
 
     def __next__(self):
-        """Waits for the next message that is no error. An error is raised as KafkaException; a fatal one each time.
-
-        Ends when the consumer is closed, and after `wakeup()`: then it can be taken up again.
-        """
         cdef Message message = self._quick()
         if message is not None:
             return message
@@ -578,14 +531,13 @@ cdef class ConsumerCore:
         raise StopIteration
 
     def wakeup(self):
-        """Ends the wait of `poll()`, `consume()` or an iteration, or else keeps the next one from beginning.
-
-        poll() returns None, consume() and consume_callback() what they have, and an iteration ends, even if messages are queued: they come when it is taken
-        up again. From any thread, and from a signal handler. One call ends one wait. Harmless once the consumer is closed.
-        """
         self._woken = True
         if self.engine is not None:
             self.engine.kick()
+
+    def _poll_counts(self):
+        """How often the application has polled, how many threads poll now, and how many of these wait with messages in hand."""
+        return self.polls, self.polling, self.holding
 
     # --- the end ---
 

@@ -1,0 +1,108 @@
+"""What a consumer's threads report to the application: errors as Messages, and callbacks that poll() makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from kafka_native._native.engine import Cursor
+from kafka_native._native.message import Message
+from kafka_native.client import Client
+from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.pending_call import PendingCall, ReadyCall
+from kafka_native.types import OFFSET_INVALID, TopicPartition
+
+OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
+
+_CAUSES = {
+    -4: "checksum mismatch (CRC32C)",
+    STATUS_TOO_LARGE: "a batch is larger than decompressed.batch.max.bytes when decompressed",
+    -6: "compressed data that can't be decompressed",
+    -3: "malformed records",
+    -7: "a codec or format that this build doesn't know",
+}
+
+
+class ConsumerCallbacks:
+    """What the control thread reports to the application. It keeps the consumer alive in no way."""
+
+    def __init__(self, client: Client, on_commit: OnCommit | None) -> None:
+        self._engine = client.engine
+        self.on_commit = on_commit
+        self.intercepted: OnCommit | None = None
+
+    def add(self, callback: Callable[[], object]) -> None:
+        """Control thread: called by the next poll(), or one that waits already."""
+        self._engine.callbacks.append(callback)
+        self._engine.kick()
+
+    def on_error(self, topic: str | None, partition: int | None, offset: int, error: KafkaError) -> None:
+        """Control thread: comes out of poll() as a Message."""
+        if error.code() == KafkaError._DESTROY:
+            return  # the client is being closed, which calls say themselves
+        self._engine.notices.append((topic, partition, offset, error))
+        self._engine.kick()
+
+    def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """Control thread: a commit has ended."""
+        for callback in (self.intercepted, self.on_commit):
+            if callback is not None:
+                self.add(partial(callback, error, partitions))
+
+    def had_nothing(self, outcome: list[TopicPartition] | KafkaError) -> None:
+        """The outcome of an asynchronous commit(): that nothing was to be committed isn't told otherwise."""
+        if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._NO_OFFSET:
+            self.committed(outcome, [])
+
+
+def error_for(eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int) -> KafkaError:
+    """The error of a Message that stands for an end of partition or for a batch that can't be used."""
+    if eof:
+        return KafkaError(KafkaError._PARTITION_EOF)
+    if error_code:
+        return KafkaError(error_code)
+    code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else from_status(status).code()
+    cause = _CAUSES.get(status, from_status(status).str())
+    text = f"{cause} in {cursor.topic} [{cursor.partition}] at offset {offset}"
+    return KafkaError(code, f"{text}; it is fetched again, or seek to {next_offset} to skip it")
+
+
+def exception_of(error: KafkaError) -> KafkaException | None:
+    """Iteration goes on at the end of a partition, and raises any other error."""
+    return None if error.code() == KafkaError._PARTITION_EOF else KafkaException(error)
+
+
+def fatal_of(client: Client) -> KafkaException | None:
+    """What an iteration raises for ever once the consumer can't go on."""
+    return None if client.fatal is None else KafkaException(client.fatal_error())
+
+
+def give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> None:
+    """A signal handler has raised in consume(): what it had taken comes again, and doesn't count as handed out."""
+    begin_give_back(client, fetches, messages).result()
+
+
+def begin_give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> PendingCall[None]:
+    """Has messages come again that were taken, and couldn't be handed out."""
+    if client.closed:
+        return ReadyCall(None)
+    first: dict[Any, Any] = {}
+    for message in messages:
+        if message.error() is None:
+            first.setdefault((message.topic(), message.partition()), message.offset())
+    for message in reversed(messages):
+        if (error := message.error()) is not None:
+            at = message.offset()
+            notice = (message.topic(), message.partition(), OFFSET_INVALID if at is None else at, error)
+            client.engine.notices.appendleft(notice)
+
+    def work() -> None:
+        for (topic, partition), offset in first.items():
+            fetches.seek(topic, partition, offset)
+            assigned = fetches.assigned.get((topic, partition))
+            if assigned is not None and assigned.cursor is not None:
+                assigned.cursor.position = offset
+
+    return PendingCall.run(client.main, work)
