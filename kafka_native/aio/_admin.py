@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from kafka_native.admin import AdminClient
-from kafka_native.admin._calls import Handle
+from kafka_native.admin.base import Handle
 from kafka_native.aio._admin_calls import AIOAdminCalls
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer

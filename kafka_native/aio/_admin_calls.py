@@ -7,43 +7,53 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future as ThreadFuture
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from kafka_native.admin import AdminClient
-from kafka_native.admin._acl import AclBinding, AclBindingFilter
-from kafka_native.admin._cluster import DescribeClusterResult
-from kafka_native.admin._config import ConfigEntry, ConfigResource
-from kafka_native.admin._group import ConsumerGroupDescription, ListConsumerGroupsResult
-from kafka_native.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
-from kafka_native.admin._metadata import GroupMetadata
-from kafka_native.admin._partition_calls import TopicPartitionsPages
-from kafka_native.admin._partitions import (
+from kafka_native.admin import (
+    AbortTransactionSpec,
+    AclBinding,
+    AclBindingFilter,
+    AdminClient,
+    ClientQuotaAlteration,
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    ConfigEntry,
+    ConfigResource,
+    ConsumerGroupDescription,
+    DelegationToken,
+    DeletedRecords,
+    DescribeClusterResult,
+    FeatureMetadata,
+    FeatureUpdate,
+    FindHangingTransactionsResult,
+    GroupMetadata,
+    KafkaPrincipal,
+    ListConsumerGroupsResult,
+    ListOffsetsResultInfo,
+    ListTransactionsResult,
     LogDirDescription,
     NewPartitionReassignment,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
     PartitionReassignment,
+    ProducerIdAndEpoch,
+    ProducerState,
+    QuorumInfo,
+    RaftVoterEndpoint,
     ReplicaLogDirInfo,
-    TopicPartitionReplica,
-)
-from kafka_native.admin._quorum import FeatureMetadata, FeatureUpdate, QuorumInfo, RaftVoterEndpoint
-from kafka_native.admin._quotas import ClientQuotaAlteration, ClientQuotaEntity, ClientQuotaFilter
-from kafka_native.admin._records import DeletedRecords
-from kafka_native.admin._resource import ResourceType
-from kafka_native.admin._scram import UserScramCredentialAlteration, UserScramCredentialsDescription
-from kafka_native.admin._shared_groups import (
+    ResourceType,
     ShareGroupDescription,
     SharePartitionOffsetInfo,
     StreamsGroupDescription,
-)
-from kafka_native.admin._tokens import DelegationToken, KafkaPrincipal
-from kafka_native.admin._topic import NewPartitions, NewTopic, TopicDescription, TopicMetadataAndConfig
-from kafka_native.admin._transaction_calls import LONGEST_TIMEOUT_MS
-from kafka_native.admin._transactions import (
-    AbortTransactionSpec,
-    FindHangingTransactionsResult,
-    ListTransactionsResult,
-    ProducerIdAndEpoch,
-    ProducerState,
+    TopicDescription,
+    TopicMetadataAndConfig,
+    TopicPartitionReplica,
+    TopicPartitionsPages,
     TransactionDescription,
     TransactionState,
+    UserScramCredentialAlteration,
+    UserScramCredentialsDescription,
 )
+from kafka_native.admin.transactions import TRANSACTION_TIMEOUT_MAX_MS
 from kafka_native.aio._loop import Asking, in_loop
 from kafka_native.errors import KafkaError
 from kafka_native.types import (
@@ -121,7 +131,7 @@ class AIOAdminCalls:
         include_metadata: bool = False,
         request_timeout: float = -1,
         operation_timeout: float = -1,
-    ) -> Any:
+    ) -> dict[str, Future[None]] | dict[str, Future[TopicMetadataAndConfig]]:
         """Makes topics; see `AdminClient.create_topics`."""
         call: Any = self._core.create_topics  # of two kinds
         return self._begin(
@@ -510,7 +520,7 @@ class AIOAdminCalls:
 
     def remove_members_from_consumer_group(
         self, group_id: str, members: list[str] | None = None, *, reason: str | None = None, request_timeout: float = -1
-    ) -> Any:
+    ) -> Future[dict[str, KafkaError | None]] | dict[str, Future[None]]:
         """As `AdminClient.remove_members_from_consumer_group`."""
         call: Any = self._core.remove_members_from_consumer_group  # of two kinds
         return self._begin(call, group_id, members, reason=reason, request_timeout=request_timeout)
@@ -593,7 +603,9 @@ class AIOAdminCalls:
         self, users: list[str], *, request_timeout: float = -1
     ) -> dict[str, Future[UserScramCredentialsDescription]]: ...
 
-    def describe_user_scram_credentials(self, users: list[str] | None = None, *, request_timeout: float = -1) -> Any:
+    def describe_user_scram_credentials(
+        self, users: list[str] | None = None, *, request_timeout: float = -1
+    ) -> Future[dict[str, UserScramCredentialsDescription]] | dict[str, Future[UserScramCredentialsDescription]]:
         """As `AdminClient.describe_user_scram_credentials`."""
         call: Any = self._core.describe_user_scram_credentials  # of two kinds
         return self._begin(call, users, request_timeout=request_timeout)
@@ -693,7 +705,7 @@ class AIOAdminCalls:
         partitions: list[TopicPartition] | None = None,
         *,
         broker: int = -1,
-        max_transaction_timeout_ms: int = LONGEST_TIMEOUT_MS,
+        max_transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MAX_MS,
         request_timeout: float = -1,
     ) -> Future[FindHangingTransactionsResult]:
         """As `AdminClient.find_hanging_transactions`."""
