@@ -274,7 +274,7 @@ def _entry_of(config: DescribeConfigsResponse.Resource.Config) -> ConfigEntry:
 # --- altering ---
 
 AlteredResource: TypeAlias = "AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource"
-Outcome: TypeAlias = "AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource"
+AlteredOutcome: TypeAlias = "AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource"
 
 
 def _replaced_resource(resource: ConfigResource) -> AlterConfigsRequest.Resource | KafkaError:
@@ -336,7 +336,7 @@ def _incremental_alter_configs(
 
 
 def _altered(
-    results: Iterable[Outcome], items: Mapping[ConfigResource, AlteredResource]
+    results: Iterable[AlteredOutcome], items: Mapping[ConfigResource, AlteredResource]
 ) -> dict[ConfigResource, KafkaError | None]:
     keys = {(item.resource_type, item.resource_name): key for key, item in items.items()}
     return {

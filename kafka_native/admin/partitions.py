@@ -272,8 +272,6 @@ class EarliestSpec(OffsetSpec):
 OffsetSpec._max_timestamp = MaxTimestampSpec()
 OffsetSpec._earliest = EarliestSpec()
 OffsetSpec._latest = LatestSpec()
-
-
 OffsetSpec._values.update(
     {MAX_TIMESTAMP: OffsetSpec._max_timestamp, EARLIEST: OffsetSpec._earliest, LATEST: OffsetSpec._latest}
 )
@@ -371,10 +369,10 @@ def _alter_reassignments(
     def request(moves: list[Move]) -> AlterPartitionReassignmentsRequest:
         kind = AlterPartitionReassignmentsRequest.Topic
         topics: dict[str, AlterPartitionReassignmentsRequest.Topic] = {}
-        for place, new in moves:
+        for partition, new in moves:
             replicas = None if new is None else list(new.target_replicas)
-            topics.setdefault(place.topic, kind(name=place.topic)).partitions.append(
-                kind.Partition(partition_index=place.partition, replicas=replicas)
+            topics.setdefault(partition.topic, kind(name=partition.topic)).partitions.append(
+                kind.Partition(partition_index=partition.partition, replicas=replicas)
             )
         return AlterPartitionReassignmentsRequest(
             topics=list(topics.values()),
