@@ -209,7 +209,7 @@ class Client:
         """Waits for the id that a broker has given this client for its metrics; see `Producer.client_instance_id`."""
         return self.begin_client_instance_id(timeout).result()
 
-    def begin_client_instance_id(self, timeout: float) -> PendingCall[Uuid]:
+    def begin_client_instance_id(self, timeout: float = -1) -> PendingCall[Uuid]:
         """See `client_instance_id()`."""
         self.check_open(HANDLE_CLOSED_TEXT)
         if self.telemetry is None:
@@ -440,7 +440,7 @@ class Client:
         """Asks any broker for the cluster's metadata, of one topic or of all."""
         return self.begin_list_topics(topic, timeout).result()
 
-    def begin_list_topics(self, topic: str | None, timeout: float) -> PendingCall[ClusterMetadata]:
+    def begin_list_topics(self, topic: str | None = None, timeout: float = -1) -> PendingCall[ClusterMetadata]:
         """See `list_topics()`."""
         self.check_open(HANDLE_CLOSED_TEXT)
         if topic is not None and not isinstance(topic, str):
@@ -460,7 +460,7 @@ class Client:
         """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
         return self.begin_cluster_id(timeout).result()
 
-    def begin_cluster_id(self, timeout: float) -> PendingCall[str | None]:
+    def begin_cluster_id(self, timeout: float = -1) -> PendingCall[str | None]:
         """See `cluster_id()`."""
         self.check_open(HANDLE_CLOSED_TEXT)
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)

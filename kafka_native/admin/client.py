@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from kafka_native.admin._cluster_calls import ClusterCalls
-from kafka_native.admin._partition_calls import PartitionCalls
-from kafka_native.admin._quorum_calls import QuorumCalls
-from kafka_native.admin._quota_calls import QuotaCalls
-from kafka_native.admin._security_calls import SecurityCalls
-from kafka_native.admin._shared_group_calls import SharedGroupCalls
-from kafka_native.admin._token_calls import TokenCalls
-from kafka_native.admin._topic_calls import TopicCalls
-from kafka_native.admin._transaction_calls import TransactionCalls
+from kafka_native.admin.acls import AclsAdmin
+from kafka_native.admin.configs import ConfigsAdmin
+from kafka_native.admin.partitions import PartitionsAdmin
+from kafka_native.admin.quorum import QuorumAdmin
+from kafka_native.admin.quotas import QuotasAdmin
+from kafka_native.admin.share_groups import ShareGroupsAdmin
+from kafka_native.admin.tokens import TokensAdmin
+from kafka_native.admin.topics import TopicsAdmin
+from kafka_native.admin.transactions import TransactionsAdmin
+from kafka_native.admin.users import UsersAdmin
 
 
 class AdminClient(
-    TopicCalls,
-    PartitionCalls,
-    ClusterCalls,
-    QuorumCalls,
-    SharedGroupCalls,
-    SecurityCalls,
-    TokenCalls,
-    TransactionCalls,
-    QuotaCalls,
+    TopicsAdmin,
+    PartitionsAdmin,
+    ConfigsAdmin,
+    AclsAdmin,
+    UsersAdmin,
+    ShareGroupsAdmin,
+    TransactionsAdmin,
+    QuorumAdmin,
+    QuotasAdmin,
+    TokensAdmin,
 ):
     """Manages a cluster: topics, settings, groups, offsets.
 

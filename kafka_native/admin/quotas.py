@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import ClassVar
+
+from kafka_native.admin.base import AdminBase, error_or_none, flag, list_of
+from kafka_native.control.operations import AdminOperation, Operation
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.protocol.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +148,97 @@ def _components(given: Sequence[ClientQuotaFilterComponent]) -> tuple[ClientQuot
         if not isinstance(each, ClientQuotaFilterComponent):
             raise TypeError(f"expected ClientQuotaFilterComponents, one is {type(each).__name__}")
     return found
+
+
+# --- requests ---
+
+
+def _describe_request(filters: list[ClientQuotaFilter]) -> DescribeClientQuotasRequest:
+    (wanted,) = filters
+    components = [
+        DescribeClientQuotasRequest.Component(
+            entity_type=each.entity_type, match_type=each.match_type, match=each.match
+        )
+        for each in wanted.components
+    ]
+    return DescribeClientQuotasRequest(components=components, strict=wanted.strict)
+
+
+def _quotas_of(response: DescribeClientQuotasResponse) -> dict[ClientQuotaEntity, dict[str, float]] | KafkaError:
+    found = {_entity(entry): {each.key: each.value for each in entry.values} for entry in response.entries or ()}
+    return error_or_none(response.error_code, response.error_message) or found
+
+
+def _entity(entry: DescribeClientQuotasResponse.Entry | AlterClientQuotasResponse.Entry) -> ClientQuotaEntity:
+    try:
+        return ClientQuotaEntity({each.entity_type: each.entity_name for each in entry.entity})
+    except ValueError as error:
+        raise KafkaException(KafkaError(KafkaError._BAD_MSG, f"the broker's answer: {error}")) from None
+
+
+DESCRIBE_QUOTAS: AdminOperation[
+    None, ClientQuotaFilter, DescribeClientQuotasResponse, dict[ClientQuotaEntity, dict[str, float]]
+] = AdminOperation(
+    destination=Operation.anywhere,
+    request=_describe_request,
+    outcomes=lambda response, portion: {None: _quotas_of(response)},
+    change=False,
+)
+
+
+def _alter_quotas(
+    validate_only: bool,
+) -> AdminOperation[ClientQuotaEntity, ClientQuotaAlteration, AlterClientQuotasResponse, None]:
+    entry = AlterClientQuotasRequest.Entry
+
+    def request(alterations: list[ClientQuotaAlteration]) -> AlterClientQuotasRequest:
+        return AlterClientQuotasRequest(
+            entries=[
+                entry(
+                    entity=[entry.Entity(entity_type=of, entity_name=name) for of, name in each.entity.entries.items()],
+                    ops=[
+                        entry.Op(key=key, value=0.0 if value is None else float(value), remove=value is None)
+                        for key, value in each.ops.items()
+                    ],
+                )
+                for each in alterations
+            ],
+            validate_only=validate_only,
+        )
+
+    return AdminOperation(
+        destination=Operation.controller,
+        request=request,
+        outcomes=lambda response, portion: {
+            _entity(each): error_or_none(each.error_code, each.error_message) for each in response.entries
+        },
+        change=True,
+    )
+
+
+class QuotasAdmin(AdminBase):
+    """Calls about client quotas."""
+
+    def describe_client_quotas(
+        self, quota_filter: ClientQuotaFilter, *, request_timeout: float = -1
+    ) -> Future[dict[ClientQuotaEntity, dict[str, float]]]:
+        """Tells the quotas of users, clients and addresses (KIP-546).
+
+        :param quota_filter: Whose.
+        :return: One future: quotas by key, for each entity that has some.
+        """
+        if not isinstance(quota_filter, ClientQuotaFilter):
+            raise TypeError(f"expected a ClientQuotaFilter, not {type(quota_filter).__name__}")
+        return self._start_one(DESCRIBE_QUOTAS, quota_filter, self._request_timeout(request_timeout))
+
+    def alter_client_quotas(
+        self, alterations: list[ClientQuotaAlteration], *, validate_only: bool = False, request_timeout: float = -1
+    ) -> dict[ClientQuotaEntity, Future[None]]:
+        """Sets and removes quotas of users, clients and addresses (KIP-546).
+
+        :param alterations: The changes of each entity.
+        :return: A future an entity: None when it is done; KafkaException, for instance INVALID_REQUEST.
+        """
+        items = [(each.entity, each) for each in list_of(alterations, ClientQuotaAlteration)]
+        kind = _alter_quotas(flag("validate_only", validate_only))
+        return self._start(kind, items, self._request_timeout(request_timeout))
