@@ -38,7 +38,7 @@ UP_TIMEOUT_SECONDS = 240
 # A tag can be moved to another image, a digest can't.
 DIGEST = "sha256:77e3df9054047a88b520d0cc46e16696d3b22022e1d580aeccd2632df6532837"
 IMAGE = f"apache/kafka:{java.KAFKA_VERSION}@{DIGEST}"
-GUARD = Path(__file__).parent / "guard.py"
+GUARD = Path(__file__).parents[1] / "harness" / "guard.py"
 # A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and more memory.
 TEST_OPTIONS = [*LEAN, "-Xms128m", "-Xmx512m"]
 BENCH_OPTIONS = ["-Xms1g", "-Xmx1g"]

@@ -19,9 +19,9 @@ from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.broker.cluster import NoBroker
-from tests.broker.spark_once.processes import ancestors, descendants, name_of, owner
 from tests.broker.spark_once.run import Options, Result, Run, violations
-from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
+from tests.harness.processes import ancestors, descendants, name_of, owner
+from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 from tests.waiting import wait_for
 
 

@@ -14,7 +14,7 @@ from kafka_native import KafkaError
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener, quiet
 from tests.broker.support import TopicMaker, read, running
-from tests.tunnels import HttpConnect, Socks5, Tunnels
+from tests.harness.tunnels import HttpConnect, Socks5, Tunnels
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.broker.cluster import GUARD
-from tests.broker.spark_once.processes import PROC, ancestors, descendants, kill_all, name_of, owner
+from tests.harness.processes import PROC, ancestors, descendants, kill_all, name_of, owner
 from tests.spark.conftest import ROOT
 from tests.spark.streams import WAIT_S, wait_for
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import kafka_native
-from tests.broker.bank import reading
 from tests.broker.bank.processor import Settings
 from tests.broker.bank.verify import Result
 from tests.broker.chaos.run import in_sync
 from tests.broker.cluster import GUARD, Broker, Cluster, Listener, quiet, start
 from tests.broker.support import create, delete
-from tests.proxy import Chaos, Proxy
+from tests.harness import readers
+from tests.harness.proxy import Chaos, Proxy
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -221,12 +221,12 @@ class Run:
         return self.result
 
     def _read(self) -> None:
-        readers = {"kafka_native": reading.by_ours, "confluent_kafka": reading.by_theirs, "Java": reading.by_java}
+        by_reader = {"kafka_native": readers.by_ours, "confluent_kafka": readers.by_theirs, "Java": readers.by_java}
         count = 0
-        for name, read in readers.items():
+        for name, read in by_reader.items():
             self.result.readings[name] = read(self._cluster, self._entries_topic, PARTITIONS, count)
             count = len(self.result.readings[name])
-        self.result.open_transactions = reading.open_transactions(self._cluster, self._entries_topic, self._group)
+        self.result.open_transactions = readers.open_transactions(self._cluster, self._entries_topic, self._group)
 
     # --- processes ---
 
@@ -285,7 +285,7 @@ class Run:
     def _all_is_committed(self) -> bool:
         died = {slot: process.code() for slot, process in self._slots.items() if process.code() is not None}
         assert not died, f"processors ended by themselves: {died}, see {self.directory}"
-        return reading.is_committed(self._cluster, self._orders_topic, PARTITIONS, self._group)
+        return readers.is_committed(self._cluster, self._orders_topic, PARTITIONS, self._group)
 
     def _all_gone(self) -> bool:
         codes = [process.code() for process in self._slots.values()]

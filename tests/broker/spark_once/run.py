@@ -20,11 +20,11 @@ from pathlib import Path
 import kafka_native
 from kafka_native.control.transactions import TRANSACTION_VERSION
 from kafka_native.protocol import ApiKey
-from tests.broker.bank.reading import by_ours, by_theirs, open_transactions
 from tests.broker.cluster import GUARD, Cluster, Listener, quiet, start
-from tests.broker.spark_once.processes import ancestors, descendants, kill_all, name_of, owner
-from tests.broker.spark_once.steps import AFTER, ANSWERED, BEFORE, StepProxy
 from tests.broker.support import create, lower
+from tests.harness.processes import ancestors, descendants, kill_all, name_of, owner
+from tests.harness.readers import by_ours, by_theirs, open_transactions
+from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 3
