@@ -13,6 +13,7 @@ from tests.broker.bank.verify import RULES, Result, violations
 from tests.broker.cluster import NoBroker, quiet
 from tests.broker.support import create, end_of, their_consumer
 from tests.harness import readers
+from tests.harness.runs import each_break
 from tests.waiting import wait_for
 
 DUMPED = """Dumping /data/entries-0/00000000000000000000.log
@@ -74,11 +75,7 @@ BREAKS: dict[str, list[Callable[[Result], None]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("rule", "break_it"),
-    [(rule, each) for rule, breaks in BREAKS.items() for each in breaks],
-    ids=lambda value: getattr(value, "__name__", value),
-)
+@each_break(BREAKS)
 def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:
     result = good()
     break_it(result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -15,9 +14,10 @@ import pytest
 
 from kafka_native import Producer
 from tests.broker import java
-from tests.broker.cluster import GUARD, Cluster, quiet
+from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker
 from tests.harness import readers
+from tests.harness.processes import started
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 4
@@ -56,9 +56,7 @@ class Copiers:
         for name, command in self._commands.items():
             process = self._processes.get(name)
             if process is None or process.poll() is not None:
-                guarded = [sys.executable, "-S", str(GUARD), str(os.getpid()), *command]
-                with (self._directory / f"{name}.out").open("ab") as output:
-                    self._processes[name] = subprocess.Popen(guarded, cwd=ROOT, stdout=output, stderr=output)
+                self._processes[name] = started(*command, output=self._directory / f"{name}.out", cwd=ROOT)
                 self.starts[name] += 1
 
     def kill(self, name: str) -> None:

@@ -6,7 +6,6 @@ is prepared is completed by its identity. Processes are killed between prepare a
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -21,9 +20,10 @@ from kafka_native import KafkaError, KafkaException, PreparedTxnState, Producer
 from kafka_native.admin import AdminClient, TransactionState
 from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
-from tests.broker.cluster import GUARD, Cluster, quiet
+from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, running
 from tests.harness import readers
+from tests.harness.processes import guarded
 from tests.mock.wire import Wire
 from tests.waiting import WAIT_S, wait_for
 
@@ -49,8 +49,7 @@ def of(cluster: Cluster, name: str) -> Producer:
 def prepared_and_killed(cluster: Cluster, topic: str, *values: str) -> PreparedTxnState:
     """By a process that is no more."""
     command = [sys.executable, "-m", "tests.broker.preparer", cluster.bootstrap, topic, topic, *values]
-    guarded = [sys.executable, "-S", str(GUARD), str(os.getpid()), *command]
-    with subprocess.Popen(guarded, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(guarded(*command), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = process.stdout.readline().strip()
         process.send_signal(signal.SIGKILL)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+
+from tests.harness.proxy import Fate, Link, Proxy
 
 BEFORE, ANSWERED, AFTER = "before", "answered", "after"
 
@@ -30,59 +30,20 @@ def _frames(source: socket.socket) -> Iterator[bytes]:
         yield head + _exactly(source, struct.unpack(">i", head)[0])
 
 
-class StepProxy:
-    """Listens on a port of its own and carries whole requests and answers to and from ``target``."""
+class StepProxy(Proxy):
+    """Carries whole requests and answers to and from ``target``, which is to be set before anybody connects."""
 
     def __init__(self, watch: Watch) -> None:
-        """``target`` is to be set before anybody connects."""
-        self.target = ""
+        """``watch`` sees each step."""
         self._watch = watch
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(None)
 
-    def close(self) -> None:
-        """No more connections; those that there are end with their clients."""
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    def _pass_on(self, link: Link, source: socket.socket, sink: socket.socket, fate: Fate) -> None:
+        port = link.near.getpeername()[1]
+        carry = self._requests if source is link.near else self._answers
+        carry(source, sink, link.asked, port)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            host, _, port = self.target.rpartition(":")
-            try:
-                far = socket.create_connection((host, int(port)), 5)
-            except OSError:
-                near.close()
-                continue
-            far.settimeout(None)
-            asked: dict[int, int] = {}  # the API of a request whose answer is to come, by its number
-            for carry, source, sink in ((self._requests, near, far), (self._answers, far, near)):
-                threading.Thread(target=self._guarded, args=(carry, source, sink, asked), daemon=True).start()
-
-    def _guarded(
-        self,
-        carry: Callable[[socket.socket, socket.socket, dict[int, int]], None],
-        source: socket.socket,
-        sink: socket.socket,
-        asked: dict[int, int],
-    ) -> None:
-        try:
-            carry(source, sink, asked)
-        except OSError:
-            pass  # one of the ends is gone, and takes the other one with it
-        finally:
-            for end in (source, sink):
-                with suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
-
-    def _requests(self, near: socket.socket, far: socket.socket, asked: dict[int, int]) -> None:
-        port = near.getpeername()[1]
+    def _requests(self, near: socket.socket, far: socket.socket, asked: dict[int, int], port: int) -> None:
         for frame in _frames(near):
             api, _, number = struct.unpack_from(">hhi", frame, 4)
             asked[number] = api
@@ -90,8 +51,7 @@ class StepProxy:
                 return
             far.sendall(frame)
 
-    def _answers(self, far: socket.socket, near: socket.socket, asked: dict[int, int]) -> None:
-        port = near.getpeername()[1]
+    def _answers(self, far: socket.socket, near: socket.socket, asked: dict[int, int], port: int) -> None:
         for frame in _frames(far):
             api = asked.pop(struct.unpack_from(">i", frame, 4)[0])
             if not self._watch(api, ANSWERED, port):
