@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,11 +21,7 @@ from tests.waiting import wait_for
 
 from .support import Client, fill, read_all
 
-
-@pytest.fixture(autouse=True)
-def _mended(cluster: MockCluster) -> Iterator[None]:
-    yield
-    cluster.faults.clear()
+pytestmark = pytest.mark.usefixtures("mended")
 
 
 class Asked:

@@ -17,7 +17,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
 from .log_support import Plain
-from .support import Client, fill
+from .support import Client, code_of, fill
 
 GROUPS = iter(range(1000))
 
@@ -720,11 +720,3 @@ def test_rebalance_on_demand(client: Client):
         assert client.cluster.group("demand").generation == generation + 1
     with group(client, **{"group.protocol": "consumer"}) as consumer:
         assert code_of(consumer.enforce_rebalance) == KafkaError._UNSUPPORTED_FEATURE
-
-
-def code_of(call: Any) -> int:
-    """The code of the KafkaException that this raises."""
-    with pytest.raises(KafkaException) as caught:
-        call()
-    code: int = caught.value.args[0].code()
-    return code

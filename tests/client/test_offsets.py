@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,13 @@ from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, fill
 
+pytestmark = pytest.mark.usefixtures("mended")
+
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest) -> str:
     """A group id of this test's own."""
     return f"group-{request.node.name}-{time.monotonic_ns()}"
-
-
-@pytest.fixture(autouse=True)
-def _mended(cluster: MockCluster) -> Iterator[None]:
-    yield
-    cluster.faults.clear()
-    for broker in cluster.broker_ids:
-        cluster.set_rack(broker, None)
 
 
 def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> None:
