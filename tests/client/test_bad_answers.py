@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +11,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.produce import ProduceResponse
+from tests.waiting import poll_until
 
 from .support import Client, Reports, stored
 
@@ -163,9 +163,7 @@ def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_
         cluster.push_request_errors(ApiKey.PRODUCE, [code])
         reports.send("b")
         assert producer.flush(15) == 0
-        deadline = time.monotonic() + 10
-        while (fatal := producer.fatal_error()) is None and time.monotonic() < deadline:
-            producer.poll(0.01)
+        fatal = poll_until(producer.fatal_error, producer)
         assert fatal is not None
         assert fatal.code() == code
         with pytest.raises(KafkaException, match=r"fatal_error\(\)"):
