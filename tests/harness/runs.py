@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import click
 import pytest
+
+from tests.harness.processes import Child
 
 T = TypeVar("T")
 Rule = Callable[[T], Iterator[str]]
@@ -29,6 +33,29 @@ class Deck(Generic[T]):
             self._left = list(self._cards)
             self._random.shuffle(self._left)
         return self._left.pop()
+
+
+class FaultRun:
+    """A run with faults: each is a method ``_fault_NAME()`` of a subclass, which says whether it could be made."""
+
+    def __init__(self, name: str, seed: int, faults: Sequence[str]) -> None:
+        """``faults``: the deck of names, which the seed shuffles."""
+        self._random = random.Random(seed)
+        self._deck = Deck(faults, self._random)
+        self.directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        self.faults: Counter[str] = Counter()
+
+    def _fault(self) -> None:
+        """Makes the next one."""
+        kind = self._deck.draw()
+        if getattr(self, f"_fault_{kind}")():
+            self.faults[kind] += 1
+
+    def _freeze(self, victim: Child | None, share: tuple[float, float], of_s: float) -> bool:
+        """Stops a process, if there is one, for a share of some time."""
+        if victim is not None:
+            victim.stop(self._random.uniform(*share) * of_s)
+        return victim is not None
 
 
 def broken(rules: Iterable[Rule[T]], result: T, examples: int | None = None) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 import time
 import uuid
 from collections import Counter
@@ -22,7 +21,7 @@ from tests.harness import readers
 from tests.harness.load import Load
 from tests.harness.processes import Child, said
 from tests.harness.proxy import Chaos, Proxy
-from tests.harness.runs import Deck, counted
+from tests.harness.runs import FaultRun, counted
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -97,27 +96,24 @@ class Orders(Load):
         self._acked[number] = self._sent.pop(number)
 
 
-class Run:
+class Run(FaultRun):
     """Use `Run(rig, options).run()`."""
 
     def __init__(self, rig: Rig, options: Options) -> None:
         self._cluster, self._proxies, self._fates = rig
         self._options = options
-        self._random = random.Random(options.seed)
+        super().__init__("bank", options.seed, options.faults)
         mark = uuid.uuid4().hex[:8]
         self._orders_topic, self._entries_topic, self._group = (
             f"bank-{mark}-{it}" for it in ("orders", "entries", "g")
         )
-        self.directory = Path(tempfile.mkdtemp(prefix="bank-"))
         self.result = Result()
-        self.faults: Counter[str] = Counter()
         self._orders = Orders(self._cluster, self._orders_topic, options, self.result.orders)
         self._slots: dict[int, Child] = {}
         self._start_at: dict[int, float] = {}  # slots whose process was killed
         self._open_at: dict[Proxy, tuple[float, str]] = {}  # proxies that refuse, and where they led to
         self._away: tuple[Broker, float] | None = None
         self._lives = 0
-        self._deck = Deck(options.faults, self._random)
 
     def run(self) -> Result:
         """Everything; the processes are gone at the end, however it ends."""
@@ -230,14 +226,14 @@ class Run:
 
     # --- faults ---
 
-    def _fault(self) -> None:
-        kind = self._deck.draw()
-        self.faults[kind] += bool(getattr(self, f"_fault_{kind}")())
-
     def _victim(self) -> int | None:
         """A processor that is well, if there is another one."""
         well = [slot for slot, each in self._slots.items() if slot not in self._start_at and each.resume_at is None]
         return self._random.choice(well) if len(well) > 1 else None
+
+    def _well(self) -> Child | None:
+        slot = self._victim()
+        return None if slot is None else self._slots[slot]
 
     def _fault_kill(self) -> bool:
         slot = self._victim()
@@ -248,17 +244,11 @@ class Run:
 
     def _fault_pause(self) -> bool:
         """Shorter than a transaction may take."""
-        return self._stop(self._random.uniform(0.1, 0.7) * self._options.timeout_s)
+        return self._freeze(self._well(), (0.1, 0.7), self._options.timeout_s)
 
     def _fault_freeze(self) -> bool:
         """Longer than that: somebody else has its partitions, and its transaction is aborted."""
-        return self._stop(self._random.uniform(1.3, 1.7) * self._options.timeout_s)
-
-    def _stop(self, seconds: float) -> bool:
-        slot = self._victim()
-        if slot is not None:
-            self._slots[slot].stop(seconds)
-        return slot is not None
+        return self._freeze(self._well(), (1.3, 1.7), self._options.timeout_s)
 
     def _fault_cut(self) -> bool:
         """Every connection of a broker is cut; what was on its way is lost."""

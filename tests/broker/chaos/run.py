@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import queue
-import random
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -26,7 +24,7 @@ from tests.broker.cluster import Broker, Cluster
 from tests.broker.support import create, in_sync, leaders
 from tests.harness.load import Load
 from tests.harness.processes import Child
-from tests.harness.runs import Deck
+from tests.harness.runs import FaultRun
 from tests.waiting import wait_for
 
 SLOTS = 6
@@ -144,14 +142,14 @@ class Values(Load):
         self.ends[key] = max(self.ends.get(key, 0), message.offset() + 1)
 
 
-class Run:
+class Run(FaultRun):
     """Use `Run(cluster, options).run()`."""
 
     def __init__(self, cluster: Cluster, options: Options, say: Callable[[str], None] = print) -> None:
         self._cluster, self._options, self._say = cluster, options, say
-        self._random = random.Random(options.seed)
+        super().__init__("chaos", options.seed, options.faults)
         self.history = History(options.session_s, options.max_poll_s, options.settle_s)
-        self.directory = Path(tempfile.mkdtemp(prefix="chaos-"))
+        self.history.faults = self.faults
         mark = uuid.uuid4().hex[:8]
         self._group = f"chaos-{mark}"
         self._topics = [f"chaos-{mark}-{letter}" for letter in "ab"]
@@ -160,7 +158,6 @@ class Run:
         self._slots: dict[int, Process | None] = dict.fromkeys(range(SLOTS))
         self._free_at: dict[int, float] = {}  # when a slot's group.instance.id may be used again
         self._lives = itertools.count()
-        self._deck = Deck(options.faults, self._random)
         self._cluster_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
         # A broker ends with the thread that has started it (guard.py): only the run's own does.
@@ -300,11 +297,6 @@ class Run:
 
     # --- faults ---
 
-    def _fault(self) -> None:
-        kind = self._deck.draw()
-        if getattr(self, f"_fault_{kind}")():
-            self.history.faults[kind] = self.history.faults.get(kind, 0) + 1
-
     def _victim(self, keep: int, *clients: str) -> Process | None:
         """A member that is well and was there long enough to subscribe, if more than some are left."""
         free = [process for process in self._living() if process.free and process.life.ready is not None]
@@ -336,17 +328,11 @@ class Run:
 
     def _fault_pause(self) -> bool:
         """Shorter than the session."""
-        return self._stop(self._random.uniform(0.1, 0.5) * self._options.session_s)
+        return self._freeze(self._victim(1), (0.1, 0.5), self._options.session_s)
 
     def _fault_freeze(self) -> bool:
         """Longer than the session."""
-        return self._stop(self._random.uniform(1.1, 1.8) * self._options.session_s)
-
-    def _stop(self, seconds: float) -> bool:
-        victim = self._victim(1)
-        if victim is not None:
-            victim.stop(seconds)
-        return victim is not None
+        return self._freeze(self._victim(1), (1.1, 1.8), self._options.session_s)
 
     def _fault_stall(self) -> bool:
         """The application doesn't poll for longer than it may.
