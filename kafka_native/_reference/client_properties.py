@@ -427,7 +427,6 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         minimum=0,
         maximum=86_400_000,
         state=State.EFFECTIVE,
-        note="control.statistics; latencies and sizes: csrc/engine/counting",
         doc="How often stats_cb is called; 0: never, and latencies and sizes aren't recorded, for metrics() either.",
     ),
     Property(

@@ -6,8 +6,8 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from kafka_native.mock import Identity, ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.versions import ApiVersionsResponse
 from tests.cli.running import invoke, run
+from tests.harness.servers import answering
 from tests.security.certificates import issued, revocation_list
 
 LIMIT_S = "30"
@@ -58,30 +59,6 @@ class Found:
         failed = [step for step in self.document["steps"] if step["status"] == "failed"]
         assert {step["kind"] for step in failed} == {kind}
         return failed[0]  # type: ignore[no-any-return]
-
-
-@contextmanager
-def answering(handle: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that does the same with each connection; its address."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection:
-                handle(connection)
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(10)
 
 
 def tls_options(cluster: MockCluster, tmp_path: Path) -> list[str]:

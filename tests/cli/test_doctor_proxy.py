@@ -8,7 +8,7 @@ import pytest
 
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.cli.test_doctor import SHORT_S, Found
-from tests.tunnels import Canned, HttpConnect, Socks5, Tunnels
+from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
 
 LOGIN = (b"alice", b"s3cret@word")
 QUOTED = "s3cret%40word"

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2) as running:
-        yield running
 
 
 def run(*arguments: str) -> tuple[int, str]:

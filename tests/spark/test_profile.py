@@ -7,7 +7,6 @@ import json
 import random
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
-from kafka_native.spark import range_reader
 from kafka_native.spark.commands import cli
 from kafka_native.spark.pipelines import measurements
 from kafka_native.spark.pipelines.measurements import KeyCounts, Measured, Sizes, Timeline, floor_of, width_of
@@ -27,13 +25,6 @@ from kafka_native.spark.pipelines.profile_report import html_of
 
 _numbers = itertools.count()
 NASTY = '<script>alert("x")</script> & $\\frac{1}{0}$ \x00\u202e --> '
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=1, auto_create_topics=False) as running:
-        yield running
-        range_reader.close_idle()
 
 
 def sizes_of(values: list[int]) -> Sizes:

@@ -13,8 +13,10 @@ import confluent_kafka
 
 import kafka_native
 from tests.broker import java
-from tests.broker.bank.verify import Place
 from tests.broker.cluster import Cluster, ProcessBroker, quiet
+
+Place = tuple[int, int]
+"""Partition and offset."""
 
 WAIT_S = 120.0
 BATCH = re.compile(r"producerId: (\d+) producerEpoch: \d+ .*isTransactional: (\w+) isControl: (\w+)")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_native.mock.cluster import MockCluster
     from kafka_native.mock.server import Broker
-    from kafka_native.mock.topics import Partition, Topic
-    from kafka_native.mock.transactions import Transactions
 
 
-class LogVerbs:
-    """The part of ``MockCluster`` that is about logs and the replicas that have them."""
+class Logs:
+    """The logs of the cluster and the replicas that have them, as ``cluster.logs``."""
 
-    lock: threading.RLock
-    topics: dict[str, Topic]
-    transactions: Transactions
-    _brokers: dict[int, Broker]
-
-    def begin_at(self, partition: Partition, offset: int) -> None:
-        """Let a partition begin at an offset; called under the lock."""
-        raise NotImplementedError
+    def __init__(self, cluster: MockCluster, brokers: Mapping[int, Broker]) -> None:
+        """Act on the cluster's topics and transactions, under its lock."""
+        self._cluster = cluster
+        self._brokers = brokers
 
     def truncate(self, topic: str, partition: int, offset: int, broker: int | None = None) -> None:
         """Lose the records of a partition from an offset on, as by an unclean election: a new leader epoch begins.
@@ -33,8 +29,8 @@ class LogVerbs:
         """
         if broker is not None and broker not in self._brokers:
             raise ValueError(f"there is no broker {broker}")
-        with self.lock:
-            found = self.topics[topic].partitions[partition]
+        with self._cluster.lock:
+            found = self._cluster.topics[topic].partitions[partition]
             if not found.log.start_offset <= offset <= found.log.end_offset:
                 raise ValueError(f"the log has offsets {found.log.start_offset} to {found.log.end_offset}")
             found.log.truncate_from(offset)
@@ -45,12 +41,12 @@ class LogVerbs:
 
         An offset beyond the end leaves the log empty, beginning there.
         """
-        with self.lock:
-            found = self.topics[topic].partitions[partition]
+        with self._cluster.lock:
+            found = self._cluster.topics[topic].partitions[partition]
             if offset < found.log.start_offset:
                 raise ValueError(f"the log begins at {found.log.start_offset} already")
             found.log.reach(offset)
-            self.begin_at(found, offset)
+            self._cluster.begin_at(found, offset)
             found.wake()
 
     def hang_transaction(self, transactional_id: str) -> None:
@@ -59,8 +55,8 @@ class LogVerbs:
         That is what a lost marker, or a batch that came after it, leaves on brokers without KIP-890. KeyError: nothing
         is known of the id.
         """
-        with self.lock:
-            self.transactions.forget(transactional_id)
+        with self._cluster.lock:
+            self._cluster.transactions.forget(transactional_id)
 
     def set_rack(self, broker: int, rack: str | None) -> None:
         """Let a broker stand in a rack; None for nowhere.
@@ -72,8 +68,8 @@ class LogVerbs:
 
     def set_follower_lag(self, topic: str, partition: int, broker: int, records: int) -> None:
         """Let a follower lack the last records of a partition: it answers OFFSET_OUT_OF_RANGE beyond what it has."""
-        with self.lock:
-            found = self.topics[topic].partitions[partition]
+        with self._cluster.lock:
+            found = self._cluster.topics[topic].partitions[partition]
             if broker not in found.replicas:
                 raise ValueError(f"broker {broker} has no replica of {topic} [{partition}]")
             found.lags[broker] = records

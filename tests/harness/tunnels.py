@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
-from tests.proxy import Fates, Proxy, harmless
+from tests.harness.proxy import Fates, Proxy, harmless
 
 PATIENCE_S = 10.0
 LINE_MAX = 4096

@@ -68,11 +68,13 @@ class Chaos:
         return Fates(answers=Fate(answers_at, mute_s if kind == 2 else 0.0, delay_s))
 
 
-class _Link:
+class Link:
     """One client's connection and the one behind it."""
 
     def __init__(self, near: socket.socket, far: socket.socket) -> None:
         self.near, self.far = near, far
+        self.asked: dict[int, int] = {}
+        """For proxies that know requests: the API of each whose answer is to come, by its number."""
 
     def cut(self) -> None:
         for end in (self.near, self.far):
@@ -98,7 +100,7 @@ class Proxy:
         self.target = target
         self.cuts = 0
         self._fates = fates
-        self._links: set[_Link] = set()
+        self._links: set[Link] = set()
         self._lock = threading.Lock()
         self._listener = socket.create_server((host, port), family=family)
         self.port: int = self._listener.getsockname()[1]
@@ -149,9 +151,9 @@ class Proxy:
         far.settimeout(None)
         for end in (near, far):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._start(_Link(near, far))
+        self._start(Link(near, far))
 
-    def _start(self, link: _Link) -> None:
+    def _start(self, link: Link) -> None:
         fates = self._fates()
         with self._lock:
             self._links.add(link)
@@ -160,7 +162,7 @@ class Proxy:
             threading.Thread(target=self._carry, args=(link, one, other, fate, left), daemon=True).start()
         threading.Thread(target=self._bury, args=(link, left), daemon=True).start()
 
-    def _bury(self, link: _Link, left: threading.Semaphore) -> None:
+    def _bury(self, link: Link, left: threading.Semaphore) -> None:
         """Closes the sockets once neither direction uses them."""
         left.acquire()
         left.acquire()
@@ -170,26 +172,30 @@ class Proxy:
         link.far.close()
 
     def _carry(
-        self, link: _Link, source: socket.socket, sink: socket.socket, fate: Fate, left: threading.Semaphore
+        self, link: Link, source: socket.socket, sink: socket.socket, fate: Fate, left: threading.Semaphore
     ) -> None:
-        carried = 0
         try:
-            while data := source.recv(PIECE_BYTES):
-                if fate.delay_s:
-                    time.sleep(fate.delay_s)
-                if carried <= fate.flip_at < carried + len(data):
-                    at = fate.flip_at - carried
-                    data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-                if carried + len(data) >= fate.cut_after:
-                    self._end(source, sink, data[: fate.cut_after - carried], fate.mute_s)
-                    break
-                sink.sendall(data)
-                carried += len(data)
+            self._pass_on(link, source, sink, fate)
         except OSError:
             pass  # the other direction, or cut_all(), has ended it
         finally:
             link.cut()
             left.release()
+
+    def _pass_on(self, link: Link, source: socket.socket, sink: socket.socket, fate: Fate) -> None:
+        """One direction of a connection, to its end."""
+        carried = 0
+        while data := source.recv(PIECE_BYTES):
+            if fate.delay_s:
+                time.sleep(fate.delay_s)
+            if carried <= fate.flip_at < carried + len(data):
+                at = fate.flip_at - carried
+                data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+            if carried + len(data) >= fate.cut_after:
+                self._end(source, sink, data[: fate.cut_after - carried], fate.mute_s)
+                return
+            sink.sendall(data)
+            carried += len(data)
 
     def _end(self, source: socket.socket, sink: socket.socket, last: bytes, mute_s: float) -> None:
         with self._lock:
