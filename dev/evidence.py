@@ -236,7 +236,8 @@ _OF_BOTH: Final = {
     ),
     "throttle_cb": _at("tests/client/test_purge.py::test_throttled_producer_waits_and_tells", "kafka_native/client.py"),
     "api.version.request": _at(
-        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to", "kafka_native/control/brokers/versions.py::ask"
+        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
+        "kafka_native/control/brokers/versions.py::ask",
     ),
     "api.version.request.timeout.ms": _at(
         f"{_TIME}test_question_for_versions_is_asked_again_when_its_time_is_over",
@@ -396,7 +397,8 @@ _OF_CONSUMERS: Final = {
         "kafka_native/control/group/classic_membership.py::protocol_type",
     ),
     "group.protocol": _at(
-        f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor", "kafka_native/control/consumer/consumer_control.py"
+        f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "group.remote.assignor": _at(
         f"{_WIRE}test_member_of_a_consumer_group_names_its_assignor",
@@ -441,7 +443,8 @@ _OF_CONSUMERS: Final = {
         "csrc/engine/fetcher.c::fetch_error_backoff_ms",
     ),
     "offset.store.method": _at(
-        "tests/client/test_offsets.py::test_offsets_in_files_need_no_group", "kafka_native/control/consumer/consumer_control.py"
+        "tests/client/test_offsets.py::test_offsets_in_files_need_no_group",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "isolation.level": _at(
         f"{_WIRE}test_isolation_level_is_the_brokers_matter_too",
@@ -465,10 +468,12 @@ _OF_CONSUMERS: Final = {
         "kafka_native/share_consumer.py",
     ),
     "auto.offset.reset": _at(
-        "tests/client/test_offsets.py::test_offset_that_is_gone_is_reset", "kafka_native/control/consumer/fetches.py::reset"
+        "tests/client/test_offsets.py::test_offset_that_is_gone_is_reset",
+        "kafka_native/control/consumer/fetches.py::reset",
     ),
     "offset.store.path": _at(
-        "tests/client/test_offsets.py::test_offsets_in_files_need_no_group", "kafka_native/control/consumer/consumer_control.py"
+        "tests/client/test_offsets.py::test_offsets_in_files_need_no_group",
+        "kafka_native/control/consumer/consumer_control.py",
     ),
     "offset.store.sync.interval.ms": _at(
         f"{_TIME}test_offset_files_are_synced_as_told",
