@@ -61,8 +61,14 @@ def plan_of(columns: Columns) -> ColumnPlan:
     if columns is None:
         columns = DEFAULT_COLUMNS
     if isinstance(columns, (str, bytes)) or not isinstance(columns, (Mapping, Sequence)):
-        raise TypeError(f"columns: names, or a mapping from names to types, are expected, not {columns!r}")
-    pairs = list(columns.items()) if isinstance(columns, Mapping) else [(name, None) for name in columns]
+        raise TypeError(
+            f"columns: names, or a mapping from names to types, are expected, not {columns!r}"
+        )
+    pairs = (
+        list(columns.items())
+        if isinstance(columns, Mapping)
+        else [(name, None) for name in columns]
+    )
     if not pairs:
         raise ValueError("columns: at least one is needed")
     wanted = []
@@ -73,7 +79,9 @@ def plan_of(columns: Columns) -> ColumnPlan:
             raise ValueError(f"columns: there is no {name!r}, only {', '.join(COLUMNS)}")
         chosen = COLUMNS[name][0] if kind is None else kind
         if chosen not in COLUMNS[name]:
-            raise ValueError(f"columns: {name} can't be {chosen!r}, only {', '.join(COLUMNS[name])}")
+            raise ValueError(
+                f"columns: {name} can't be {chosen!r}, only {', '.join(COLUMNS[name])}"
+            )
         wanted.append((name, chosen))
     names = [name for name, _ in wanted]
     if len(set(names)) < len(names):

@@ -25,7 +25,11 @@ STEP_S: Final = 1.0
 """The longest that one wait of `CompactedTopic.scan` takes, so that new partitions are noticed meanwhile."""
 FIRST_S: Final = 10.0
 """How long the first `CompactedTopic.poll` may look for the topic, however short its own timeout is."""
-OWN_SETTINGS: Final = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True}
+OWN_SETTINGS: Final = {
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+}
 """What `CompactedTopic` sets, whatever the application's configuration says."""
 
 
@@ -317,7 +321,10 @@ class CompactedTopic:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Closes."""
         self.close()
@@ -332,7 +339,9 @@ class CompactedTopic:
     def _begin(self, deadline: float | None) -> None:
         """Finds out what has to be read until this is caught up; assigns the partitions if that wasn't done yet."""
         if not self._partitions:
-            described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[self._topic]
+            described = self._consumer.list_topics(self._topic, left_s(deadline)).topics[
+                self._topic
+            ]
             if described.error is not None:
                 raise KafkaException(described.error)
             ends = self._ends(len(described.partitions), deadline)
@@ -394,7 +403,9 @@ class CompactedTopic:
         behind = self._behind or {}
         for number in [number for number, end in behind.items() if end is None]:
             # What the first fetch has told
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), cached=True)
+            first, end = self._consumer.get_watermark_offsets(
+                TopicPartition(self._topic, number), cached=True
+            )
             if end >= 0:
                 behind[number] = end if end > first else 0
         for message in messages:
@@ -412,7 +423,9 @@ class CompactedTopic:
     def _drop_read(self) -> None:
         """Takes the partitions out whose positions have reached their ends."""
         behind = self._behind or {}
-        for place in self._consumer.position([TopicPartition(self._topic, number) for number in behind]):
+        for place in self._consumer.position(
+            [TopicPartition(self._topic, number) for number in behind]
+        ):
             if self._is_read(place.partition, place.offset):
                 del behind[place.partition]
 

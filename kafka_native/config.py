@@ -32,7 +32,15 @@ from .logs import LEVELS, Sink, callback_sink, default_sink, given_sink, root_of
 from .partitioners import PARTITIONERS
 from .protocol import releases
 
-__all__ = ["PROPERTIES", "Config", "Property", "State", "parse", "parse_bootstrap", "read_properties"]
+__all__ = [
+    "PROPERTIES",
+    "Config",
+    "Property",
+    "State",
+    "parse",
+    "parse_bootstrap",
+    "read_properties",
+]
 
 Role = Literal["producer", "consumer"]
 Remark = tuple[int, str]  # what is logged about a configuration: logging's level and the text
@@ -67,7 +75,12 @@ _CLASSIC_ONLY: Final = {
 }
 _KIND_NAMES: Final = {"integer": "Integer", "float": "Float", "boolean": "Bool"}
 _STRATEGY: Final = "partition.assignment.strategy"
-_STRATEGIES: Final = {"range": "EAGER", "roundrobin": "EAGER", "sticky": "EAGER", "cooperative-sticky": "COOPERATIVE"}
+_STRATEGIES: Final = {
+    "range": "EAGER",
+    "roundrobin": "EAGER",
+    "sticky": "EAGER",
+    "cooperative-sticky": "COOPERATIVE",
+}
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 
@@ -169,7 +182,9 @@ class Config(Mapping[str, object]):
         if log_cb is not None:
             log_cb("", severity, "CONFWARN", text)
         else:
-            target: Any = logging.getLogger(root_of(self.text("client.id"))) if logger is None else logger
+            target: Any = (
+                logging.getLogger(root_of(self.text("client.id"))) if logger is None else logger
+            )
             target.log(level, "%s", text)
 
     def __getitem__(self, name: str) -> object:
@@ -218,14 +233,18 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     """
     if not isinstance(conf, Mapping):
         raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
-    values = {name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"}
+    values = {
+        name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"
+    }
     given: set[str] = set()
     remarks: list[Remark] = []
     if conf.get("default.topic.config") is not None:
         _check_state(PROPERTIES["default.topic.config"], None, remarks)
     for key, raw in _merged(conf).items():
         declared = _find(str(key), role)
-        value = _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
+        value = (
+            _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
+        )
         if not _belongs(declared, role):
             owner = "consumer" if declared.scope == CONSUMER else "producer"
             name = declared.alias_of or declared.name
@@ -239,7 +258,9 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     _reconcile(values, given, role, remarks)
     config = Config(role, values, frozenset(given))
     if not config.bootstrap and not values["test.mock.num.brokers"]:
-        text = "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
+        text = (
+            "No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster"
+        )
         remarks.append((logging.WARNING, text))
     for level, text in remarks:
         config._remark(level, text)
@@ -308,20 +329,31 @@ def _find(name: str, role: Role) -> Property:
     ):
         return declared
     close = difflib.get_close_matches(name.lower(), PROPERTIES, n=1, cutoff=0.75)
-    _fail(f'No such configuration property: "{name}"', f'did you mean "{close[0]}"?' if close else None)
+    _fail(
+        f'No such configuration property: "{name}"',
+        f'did you mean "{close[0]}"?' if close else None,
+    )
 
 
 def _check_state(declared: Property, value: object, remarks: list[Remark]) -> None:
     """Refuse what this version may not ignore; remark, once a process, on what is deprecated or does nothing."""
     name = declared.name
     if declared.state is State.REFUSED and value != declared.default:
-        shown = "" if declared.sensitive or declared.kind == "callable" else f' value "{declared.shown(value)}"'
+        shown = (
+            ""
+            if declared.sensitive or declared.kind == "callable"
+            else f' value "{declared.shown(value)}"'
+        )
         _fail(
             f'Configuration property "{name}"{shown} is not supported by this version',
             f"{declared.note}; remove it to go on without it" if declared.note else None,
             KafkaError._NOT_IMPLEMENTED,
         )
-    idle = declared.state is State.INERT and value != declared.default and value not in declared.harmless
+    idle = (
+        declared.state is State.INERT
+        and value != declared.default
+        and value not in declared.harmless
+    )
     if name in _warned or not (declared.deprecated or idle):
         return
     _warned.add(name)
@@ -329,13 +361,17 @@ def _check_state(declared: Property, value: object, remarks: list[Remark]) -> No
     if declared.deprecated:
         text = f"Configuration property {name} is deprecated: {declared.doc}{reason}"
     else:
-        text = f"Configuration property {name} is accepted but has no effect in this version{reason}"
+        text = (
+            f"Configuration property {name} is accepted but has no effect in this version{reason}"
+        )
     remarks.append((logging.WARNING, text))
 
 
 def _convert(declared: Property, raw: object) -> object:
     """Turn a user's value into the property's type, or raise."""
-    name = declared.alias_of or declared.name  # librdkafka's errors name the property behind an alias
+    name = (
+        declared.alias_of or declared.name
+    )  # librdkafka's errors name the property behind an alias
     kind = declared.kind
     if kind == "internal":
         _fail(f'Property "{name}" must be set through dedicated .._set_..() function', declared.doc)
@@ -347,12 +383,18 @@ def _convert(declared: Property, raw: object) -> object:
         return _convert_strategies(raw)
     if raw is None or raw == "":
         if kind in _KIND_NAMES:
-            _fail(f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value')
+            _fail(
+                f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value'
+            )
         if kind == "enum":
             _fail(f'Configuration property "{name}" cannot be set to empty value')
         return declared.default if raw is None else ""
     if not isinstance(raw, (str, int, float)):
-        hint = "pass a comma-separated string" if isinstance(raw, (list, tuple, set)) and kind == "string" else None
+        hint = (
+            "pass a comma-separated string"
+            if isinstance(raw, (list, tuple, set)) and kind == "string"
+            else None
+        )
         _fail(f'Invalid value for configuration property "{name}"', hint)
     if kind == "boolean":
         return _convert_boolean(name, raw)
@@ -380,7 +422,9 @@ def _convert_interceptors(raw: object, role: Role) -> object:
     """A list of interceptors of this kind of client; None where there are none."""
     kind = ProducerInterceptor if role == "producer" else ConsumerInterceptor
     if raw is not None and not isinstance(raw, (list, tuple)):
-        _fail('Configuration property "interceptors" requires a list', f"of {kind.__name__} objects")
+        _fail(
+            'Configuration property "interceptors" requires a list', f"of {kind.__name__} objects"
+        )
     for each in raw or ():
         if not isinstance(each, kind):
             shown = each.__name__ if isinstance(each, type) else type(each).__name__
@@ -392,7 +436,9 @@ def _convert_strategies(raw: object) -> tuple[object, ...]:
     """A list of names and assignors, or one assignor."""
     given = tuple(raw) if isinstance(raw, (list, tuple)) else (raw,)
     for each in given:
-        named = isinstance(getattr(each, "name", None), str) and callable(getattr(each, "assign", None))
+        named = isinstance(getattr(each, "name", None), str) and callable(
+            getattr(each, "assign", None)
+        )
         if not isinstance(each, str) and (isinstance(each, type) or not named):
             hint = "names, Assignor objects, or a list of them"
             _fail(f'Invalid value for configuration property "{_STRATEGY}"', hint)
@@ -460,7 +506,10 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
     if name == "broker.version.fallback":
         _check_broker_version(name, text)
     if name == "partitioner" and text not in PARTITIONERS:
-        _fail(f'Invalid value for configuration property "partitioner": {text}', _suggest(text, tuple(PARTITIONERS)))
+        _fail(
+            f'Invalid value for configuration property "partitioner": {text}',
+            _suggest(text, tuple(PARTITIONERS)),
+        )
     return text
 
 
@@ -468,7 +517,10 @@ def _check_broker_version(name: str, text: str) -> None:
     try:
         releases.unasked(text)
     except ValueError:
-        _fail(f'Invalid value for configuration property "{name}": {text}', "brokers from 0.8.0 on are supported")
+        _fail(
+            f'Invalid value for configuration property "{name}": {text}',
+            "brokers from 0.8.0 on are supported",
+        )
 
 
 def _check_pattern(pattern: str) -> None:
@@ -489,7 +541,10 @@ def _convert_enum(declared: Property, name: str, text: str) -> str:
             )
         return declared.duration_prefix + duration
     if value not in (choice.lower() for choice in declared.choices):
-        _fail(f'Invalid value "{text}" for configuration property "{name}"', _suggest(text, declared.choices))
+        _fail(
+            f'Invalid value "{text}" for configuration property "{name}"',
+            _suggest(text, declared.choices),
+        )
     value = next(choice for choice in declared.choices if choice.lower() == value)
     return str(dict(declared.synonyms).get(value, value))
 
@@ -509,7 +564,9 @@ def duration_ms(text: str) -> int | None:
     match = _DURATION.fullmatch(text)
     if match is None or match.lastgroup is None:
         return None
-    days, hours, minutes, seconds = (int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
+    days, hours, minutes, seconds = (
+        int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")
+    )
     fraction_ms = int((match["fraction"] or "").ljust(3, "0")[:3])
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
@@ -545,10 +602,15 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
 def _reconcile_security(values: dict[str, Any], given: set[str], remarks: list[Remark]) -> None:
     """Nothing that somebody wanted protected goes out unprotected."""
     protocol = values["security.protocol"]
-    for prefix, is_used in (("sasl.", protocol.startswith("sasl_")), ("ssl.", protocol.endswith("ssl"))):
+    for prefix, is_used in (
+        ("sasl.", protocol.startswith("sasl_")),
+        ("ssl.", protocol.endswith("ssl")),
+    ):
         idle = sorted(name for name in given if name.startswith(prefix))
         if idle and not is_used:
-            text = f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+            text = (
+                f"Configuration property {idle[0]} has no effect with security.protocol={protocol}"
+            )
             remarks.append((logging.WARNING, text))
 
 
@@ -567,7 +629,9 @@ def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None]
     return None
 
 
-def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+def _reconcile_idempotence(
+    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+) -> None:
     """Refuse what was set against idempotence; where it is only the default, that gives way and says so."""
     conflict = _conflict(values, given)
     if conflict is None:
@@ -575,7 +639,11 @@ def _reconcile_idempotence(values: dict[str, Any], given: set[str], prefix: str,
         values["max.in.flight.requests.per.connection"] = most
         return
     text, hint = conflict
-    if "enable.idempotence" in given or values["enable.gapless.guarantee"] or values["transactional.id"]:
+    if (
+        "enable.idempotence" in given
+        or values["enable.gapless.guarantee"]
+        or values["transactional.id"]
+    ):
         _fail(f"{prefix}{text} when `enable.idempotence` is true", hint)
     values["enable.idempotence"] = False
     remarks.append((logging.INFO, f"enable.idempotence is off: for it, {text}"))
@@ -589,7 +657,10 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
         _fail(f"{prefix}`transactional.id` is longer than {TRANSACTIONAL_ID_BYTES_MAX} bytes")
     if values["transaction.two.phase.commit.enable"]:
         if "transaction.timeout.ms" in given:
-            _fail(prefix + "`transaction.timeout.ms` means nothing with `transaction.two.phase.commit.enable`")
+            _fail(
+                prefix
+                + "`transaction.timeout.ms` means nothing with `transaction.two.phase.commit.enable`"
+            )
         return
     most = values["transaction.timeout.ms"]
     if not 0 < values["message.timeout.ms"] <= most:
@@ -598,7 +669,9 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
         values["message.timeout.ms"] = most
 
 
-def _reconcile_producer(values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]) -> None:
+def _reconcile_producer(
+    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+) -> None:
     if values["transaction.two.phase.commit.enable"] and not values["transactional.id"]:
         _fail(prefix + "`transaction.two.phase.commit.enable` requires `transactional.id`")
     if values["transactional.id"]:
@@ -623,7 +696,9 @@ def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) ->
     elif fetch_max < message_max:
         _fail(prefix + "`fetch.max.bytes` must be >= `message.max.bytes`")
     if "receive.message.max.bytes" not in given:
-        values["receive.message.max.bytes"] = max(values["receive.message.max.bytes"], fetch_max + 512)
+        values["receive.message.max.bytes"] = max(
+            values["receive.message.max.bytes"], fetch_max + 512
+        )
     elif values["receive.message.max.bytes"] < fetch_max + 512:
         _fail(prefix + "`receive.message.max.bytes` must be >= `fetch.max.bytes` + 512")
     if values["group.protocol"] == "consumer":
@@ -649,7 +724,8 @@ def _check_strategies(value: str | tuple[Any, ...], prefix: str) -> None:
                 protocols[name] = _STRATEGIES[name]
     if len(set(protocols.values())) > 1:
         _fail(
-            prefix + f"All {_STRATEGY} ({','.join(protocols)}) assignors must have the same protocol type, "
+            prefix
+            + f"All {_STRATEGY} ({','.join(protocols)}) assignors must have the same protocol type, "
             "online migration between assignors with different protocol types is not supported"
         )
 
@@ -666,15 +742,23 @@ def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
     """Read one bootstrap server."""
     if "@" in entry:  # the entry isn't shown: there may be a password in it
         text = "Invalid bootstrap server: it has a user or a password before its host"
-        _fail(text, "a server is host:port; sasl.username and sasl.password are properties of their own")
+        _fail(
+            text,
+            "a server is host:port; sasl.username and sasl.password are properties of their own",
+        )
     if _is_ipv6(entry):
         return entry, DEFAULT_PORT
     match = _SERVER.fullmatch(entry)
     if match is None:
-        _fail(f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port")
+        _fail(
+            f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port"
+        )
     named = (match["protocol"] or protocol).lower()
     if named not in PROPERTIES["security.protocol"].choices:
-        _fail(f'Bootstrap server "{entry}": unsupported protocol "{match["protocol"]}"', f"write {protocol.upper()}://")
+        _fail(
+            f'Bootstrap server "{entry}": unsupported protocol "{match["protocol"]}"',
+            f"write {protocol.upper()}://",
+        )
     if named != protocol:
         text = f'Bootstrap server "{entry}": its protocol isn\'t that of security.protocol, which is {protocol}'
         _fail(text, "leave it out, or set security.protocol")
@@ -688,7 +772,10 @@ def _parse_port(entry: str, text: str | None) -> int:
     if text is None:
         return DEFAULT_PORT
     if not (text.isascii() and text.isdigit()) or not 0 < int(text[:6]) < 65536 or len(text) > 5:
-        _fail(f'Bootstrap server "{entry}": "{text}" is not a port', "a port is a number from 1 to 65535")
+        _fail(
+            f'Bootstrap server "{entry}": "{text}" is not a port',
+            "a port is a number from 1 to 65535",
+        )
     return int(text)
 
 

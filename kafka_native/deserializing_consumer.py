@@ -56,7 +56,9 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
 
     def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
         """Not here, as in confluent_kafka: a message among others that can't be deserialized would end the call."""
-        raise NotImplementedError("DeserializingConsumer has poll() and iteration; consume() is Consumer's")
+        raise NotImplementedError(
+            "DeserializingConsumer has poll() and iteration; consume() is Consumer's"
+        )
 
     def close(self, timeout: float = CLOSE_S) -> None:
         """Closes as `Consumer.close()` does, then closes the deserializers that builders have made."""

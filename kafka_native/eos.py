@@ -93,7 +93,12 @@ def process(
 
 def rewind(consumer: Consumer) -> None:
     """Goes back to what is committed, or where ``auto.offset.reset`` says, on all that is assigned."""
-    consumer.seek([TopicPartition(each.topic, each.partition, OFFSET_STORED) for each in consumer.assignment()])
+    consumer.seek(
+        [
+            TopicPartition(each.topic, each.partition, OFFSET_STORED)
+            for each in consumer.assignment()
+        ]
+    )
 
 
 def _is_message(message: Message) -> bool:
@@ -118,7 +123,9 @@ def _behind(taken: list[Message]) -> list[TopicPartition]:
     """The next offset of each partition that these are of."""
     last = {(each.topic(), each.partition()): each for each in taken}
     return [
-        TopicPartition(topic or "", partition or 0, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch())
+        TopicPartition(
+            topic or "", partition or 0, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch()
+        )
         for (topic, partition), each in last.items()
     ]
 

@@ -30,7 +30,10 @@ class _KafkaClientError(KafkaException):
     """
 
     def __init__(
-        self, kafka_error: KafkaError, exception: Exception | None = None, kafka_message: Message | None = None
+        self,
+        kafka_error: KafkaError,
+        exception: Exception | None = None,
+        kafka_message: Message | None = None,
     ) -> None:
         super().__init__(kafka_error)
         self.exception = exception
@@ -52,7 +55,9 @@ class _KafkaClientError(KafkaException):
         return (_rebuild, (type(self), self.args[0], dict(self.__dict__)))
 
 
-def _rebuild(kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, Any]) -> _KafkaClientError:
+def _rebuild(
+    kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, Any]
+) -> _KafkaClientError:
     """Unpickle an error: those of a key or a value don't take the KafkaError that they make."""
     made = kind.__new__(kind, error)
     _KafkaClientError.__init__(made, error)
@@ -72,17 +77,25 @@ class ConsumeError(_KafkaClientError):
 class KeyDeserializationError(ConsumeError, SerializationError):
     """The deserializer of keys has raised ``exception``; ``kafka_message`` has the bytes."""
 
-    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
+    def __init__(
+        self, exception: Exception | None = None, kafka_message: Message | None = None
+    ) -> None:
         """Make one; its code is _KEY_DESERIALIZATION."""
-        super().__init__(KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception)), exception, kafka_message)
+        super().__init__(
+            KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception)), exception, kafka_message
+        )
 
 
 class ValueDeserializationError(ConsumeError, SerializationError):
     """The deserializer of values has raised ``exception``; ``kafka_message`` has the bytes."""
 
-    def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
+    def __init__(
+        self, exception: Exception | None = None, kafka_message: Message | None = None
+    ) -> None:
         """Make one; its code is _VALUE_DESERIALIZATION."""
-        super().__init__(KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message)
+        super().__init__(
+            KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message
+        )
 
 
 class ProduceError(_KafkaClientError):

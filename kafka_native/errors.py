@@ -26,7 +26,9 @@ __all__ = [
     "is_retriable",
 ]
 
-_Text: TypeAlias = str  # KafkaError has a method called str, which hides the type in its annotations
+_Text: TypeAlias = (
+    str  # KafkaError has a method called str, which hides the type in its annotations
+)
 _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
 
@@ -281,7 +283,9 @@ class KafkaError:
 
     def __repr__(self) -> _Text:
         fatal = "FATAL," if self._fatal else ""
-        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{escaped(self.str())}"}}'
+        return (
+            f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{escaped(self.str())}"}}'
+        )
 
     __str__ = __repr__
 
@@ -316,7 +320,10 @@ class KafkaError:
         return NotImplemented if code is None else self._code >= code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self._code, self._reason, self._fatal, self._retriable, self._txn_requires_abort))
+        return (
+            type(self),
+            (self._code, self._reason, self._fatal, self._retriable, self._txn_requires_abort),
+        )
 
 
 class KafkaException(Exception):
@@ -421,5 +428,7 @@ def from_status(status: int, text: str | None = None) -> KafkaError:
     """
     code = _STATUS_CODES.get(status)
     if code is None:
-        return KafkaError(KafkaError._FAIL, f"status {status}" if text is None else f"{text} (status {status})")
+        return KafkaError(
+            KafkaError._FAIL, f"status {status}" if text is None else f"{text} (status {status})"
+        )
     return KafkaError(code, text)

@@ -112,7 +112,9 @@ def _call(logger: Logger | None, interceptor: object, method: str, *args: Any) -
         return getattr(interceptor, method)(*args)
     except Exception:
         log = logging.getLogger("kafka_native") if logger is None else logger
-        log.warning("interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True)
+        log.warning(
+            "interceptor %s: %s() raised", type(interceptor).__name__, method, exc_info=True
+        )
         return None
 
 
@@ -123,8 +125,12 @@ class Chain:
         """``interceptors``: in the order in which they are called."""
         self.interceptors = tuple(interceptors)
         self._logger = logger
-        self._open = [True]  # whoever takes it out closes; no lock, which a forked child might find held
-        logger.debug("called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors))
+        self._open = [
+            True
+        ]  # whoever takes it out closes; no lock, which a forked child might find held
+        logger.debug(
+            "called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors)
+        )
 
     def on_send(self, record: ProducerRecord, *, fixed_topic: bool = False) -> ProducerRecord:
         """What the interceptors make of the message. One that fails has changed nothing."""
@@ -133,13 +139,19 @@ class Chain:
                 given = replace(record)
                 returned = each.on_send(given)
                 if returned is not None and not isinstance(returned, ProducerRecord):
-                    raise TypeError(f"a ProducerRecord or None is expected, not {type(returned).__name__}")
+                    raise TypeError(
+                        f"a ProducerRecord or None is expected, not {type(returned).__name__}"
+                    )
                 changed = given if returned is None else returned
                 if fixed_topic and changed.topic != record.topic:
-                    raise ValueError("the topic can't be changed in produce_many() and produce_batch()")
+                    raise ValueError(
+                        "the topic can't be changed in produce_many() and produce_batch()"
+                    )
                 record = changed
             except Exception:
-                self._logger.warning("interceptor %s: on_send() raised", type(each).__name__, exc_info=True)
+                self._logger.warning(
+                    "interceptor %s: on_send() raised", type(each).__name__, exc_info=True
+                )
         return record
 
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
@@ -197,13 +209,20 @@ def intercept(client: Any, mixin: type, chain: Chain) -> None:
 
 @cache
 def _with(mixin: type, cls: type) -> type:
-    body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__slots__": ()}
+    body = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "__slots__": (),
+    }
     return type(cls.__name__, (mixin, cls), body)
 
 
 def _column(source: Any) -> Any:
     """A list of one item a message; what isn't a sequence as it is."""
-    is_column = hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, bytearray, dict))
+    is_column = hasattr(source, "__getitem__") and not isinstance(
+        source, (str, bytes, bytearray, dict)
+    )
     return list(source) if is_column else source
 
 
@@ -274,13 +293,16 @@ class ProducerHooks:
         columns = [_column(each) for each in given]
         whole = _column(values)
         if not isinstance(whole, list) or not all(
-            _fits(each, len(whole), one_for_all=number in (1, 3)) for number, each in enumerate(columns)
+            _fits(each, len(whole), one_for_all=number in (1, 3))
+            for number, each in enumerate(columns)
         ):
             # What makes no sense is refused as ever
             return int(super().produce_many(topic, values, *given, on_delivery))  # type: ignore[misc]
         rows = []
         for number, value in enumerate(whole):
-            key, chosen, own, moment = (each[number] if isinstance(each, list) else each for each in columns)
+            key, chosen, own, moment = (
+                each[number] if isinstance(each, list) else each for each in columns
+            )
             rows.append(ProducerRecord(topic, value, key, chosen, own, moment or 0))
         sent = [self._chain.on_send(row, fixed_topic=True) for row in rows]
         return int(
@@ -333,10 +355,14 @@ class ProducerHooks:
             )
             sent.append(record)
             reports: dict[str, Any] = {
-                name: self._report(message[name]) for name in ("callback", "on_delivery") if name in message
+                name: self._report(message[name])
+                for name in ("callback", "on_delivery")
+                if name in message
             }
             row: dict[str, Any] = {**message, **reports, "value": record.value, "key": record.key}
-            row.update(partition=record.partition, headers=record.headers, timestamp=record.timestamp)
+            row.update(
+                partition=record.partition, headers=record.headers, timestamp=record.timestamp
+            )
             rows.append(row)
         report = self._report(on_delivery if callback is None else callback)
         queued = int(super().produce_batch(topic, rows, partition, None, report))  # type: ignore[misc]
@@ -373,7 +399,9 @@ class ConsumerHooks:
         self._chain.on_consume(messages)
         return messages
 
-    def _consume_each(self, callback: Callable[[Message], object], most: int, timeout: float) -> int:
+    def _consume_each(
+        self, callback: Callable[[Message], object], most: int, timeout: float
+    ) -> int:
         def each(message: Message) -> None:
             self._chain.on_consume((message,))
             callback(message)

@@ -141,7 +141,9 @@ class Logs:
         self._lines: _Queue = SimpleQueue()  # its put() may be called from a finaliser
         self._lock = RLock()  # likewise: guards what is below
         self._thread: Thread | None = None
-        self._reporting = RLock()  # held by the log thread while it is in a handler, which may fork itself
+        self._reporting = (
+            RLock()
+        )  # held by the log thread while it is in a handler, which may fork itself
         self._announced = False
         self._ended = False
         self._fork_count = fork_count()
@@ -215,7 +217,9 @@ class Logs:
                     self._start()
 
     def _start(self) -> None:
-        thread = Thread(partial(_report_each, self._lines, self._reporting), f"kafka-native log {self.name}")
+        thread = Thread(
+            partial(_report_each, self._lines, self._reporting), f"kafka-native log {self.name}"
+        )
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending, or there can't be another thread
@@ -248,7 +252,9 @@ class Logs:
             self._failing = False
         except BaseException:
             if not self._failing and logging.raiseExceptions and sys.stderr:
-                sys.stderr.write(f"--- {self.name}: the logger has raised; told once until it works again ---\n")
+                sys.stderr.write(
+                    f"--- {self.name}: the logger has raised; told once until it works again ---\n"
+                )
                 traceback.print_exc(file=sys.stderr)
             self._failing = True
 
@@ -306,7 +312,9 @@ def _before_fork() -> None:
     deadline = time.monotonic() + FORK_S
     locks = list(_reporting)  # at once: log threads come and go
     locks.sort(key=id)  # in one order: two threads may fork at once
-    taken.extend(lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic())))
+    taken.extend(
+        lock for lock in locks if lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    )
 
 
 def _after_fork() -> None:
@@ -319,7 +327,9 @@ def _after_fork_in_child() -> None:
     _reporting.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+)
 
 
 _Queue = SimpleQueue[tuple[Logs, Line] | None]
@@ -377,7 +387,9 @@ def default_sink(client_id: str, contexts: Collection[str], *, thread_names: boo
             return
         error = line.error
         cause = None if error is None else (type(error), error, error.__traceback__)
-        record = logger.makeRecord(logger.name, level, __file__, 0, "%s: %s", (name, line.text), cause)
+        record = logger.makeRecord(
+            logger.name, level, __file__, 0, "%s: %s", (name, line.text), cause
+        )
         record.relativeCreated += (line.created - record.created) * 1000
         record.created = line.created
         record.msecs = int(line.created % 1 * 1000) + 0.0
@@ -400,7 +412,9 @@ def given_sink(logger: Any, *, thread_names: bool) -> Sink:
     """The user's ``logger``, called as confluent_kafka calls it."""
 
     def sink(name: str, line: Line) -> None:
-        logger.log(LEVELS[line.level], "%s [%s] %s", line.context.upper(), name, _whole(line, thread_names))
+        logger.log(
+            LEVELS[line.level], "%s [%s] %s", line.context.upper(), name, _whole(line, thread_names)
+        )
 
     return sink
 

@@ -67,26 +67,56 @@ def _specs(level: str, kind: str, unit: str, **texts: str) -> list[Spec]:
 
 
 def _windows(level: str, unit: str, scale: float, **texts: str) -> list[Spec]:
-    return [Spec(level, field, GAUGE, unit, text, scale, ("stat",)) for field, text in texts.items()]
+    return [
+        Spec(level, field, GAUGE, unit, text, scale, ("stat",)) for field, text in texts.items()
+    ]
 
 
 _ALL = [
     *_specs("client", GAUGE, NUMBER, replyq="What waits for poll(), flush() or consume()"),
-    *_specs("client", GAUGE, MESSAGES, msg_cnt="Messages queued or in flight", msg_max="How many may be"),
-    *_specs("client", GAUGE, BYTES, msg_size="Bytes of messages queued or in flight", msg_size_max="How many may be"),
     *_specs(
-        "client", GAUGE, NUMBER, metadata_cache_cnt="Topics whose metadata are known", fatal="1 after a fatal error"
+        "client", GAUGE, MESSAGES, msg_cnt="Messages queued or in flight", msg_max="How many may be"
+    ),
+    *_specs(
+        "client",
+        GAUGE,
+        BYTES,
+        msg_size="Bytes of messages queued or in flight",
+        msg_size_max="How many may be",
+    ),
+    *_specs(
+        "client",
+        GAUGE,
+        NUMBER,
+        metadata_cache_cnt="Topics whose metadata are known",
+        fatal="1 after a fatal error",
     ),
     *_specs("client", COUNTER, REQUESTS, tx="Requests written", rx="Responses read"),
     *_specs("client", COUNTER, BYTES, tx_bytes="Bytes written", rx_bytes="Bytes read"),
     *_specs("client", COUNTER, MESSAGES, txmsgs="Messages delivered", rxmsgs="Messages fetched"),
     *_specs(
-        "client", COUNTER, BYTES, txmsg_bytes="Bytes of messages delivered", rxmsg_bytes="Bytes of messages fetched"
+        "client",
+        COUNTER,
+        BYTES,
+        txmsg_bytes="Bytes of messages delivered",
+        rxmsg_bytes="Bytes of messages fetched",
     ),
-    *_specs("group", GAUGE, NUMBER, assignment_size="Partitions assigned", joined="1: a member of its group, at rest"),
+    *_specs(
+        "group",
+        GAUGE,
+        NUMBER,
+        assignment_size="Partitions assigned",
+        joined="1: a member of its group, at rest",
+    ),
     *_specs("group", COUNTER, NUMBER, rebalance_cnt="Assignments and revocations"),
     *_specs("broker", GAUGE, NUMBER, up="1: connected, and ready for requests"),
-    *_specs("broker", GAUGE, REQUESTS, outbuf_cnt="Requests to be written", waitresp_cnt="Requests without a response"),
+    *_specs(
+        "broker",
+        GAUGE,
+        REQUESTS,
+        outbuf_cnt="Requests to be written",
+        waitresp_cnt="Requests without a response",
+    ),
     *_specs(
         "broker",
         GAUGE,
@@ -111,7 +141,9 @@ _ALL = [
         connects="Attempts to connect",
         disconnects="Connections that ended",
     ),
-    Spec("broker", "req", COUNTER, REQUESTS, "Requests written, by their kind", labels=("request",)),
+    Spec(
+        "broker", "req", COUNTER, REQUESTS, "Requests written, by their kind", labels=("request",)
+    ),
     *_windows(
         "broker",
         SECONDS,
@@ -161,7 +193,13 @@ _ALL = [
         rxmsgs="Messages fetched since it was assigned",
         rx_ver_drops="Messages dropped because of a seek or the like",
     ),
-    *_specs("partition", COUNTER, BYTES, txbytes="Bytes of messages delivered", rxbytes="Bytes of messages fetched"),
+    *_specs(
+        "partition",
+        COUNTER,
+        BYTES,
+        txbytes="Bytes of messages delivered",
+        rxbytes="Bytes of messages fetched",
+    ),
 ]
 SPECS: Mapping[str, Spec] = {spec.name: spec for spec in _ALL}
 """Everything that can be measured, by its name."""
@@ -173,7 +211,9 @@ def measurements(metrics: ClientMetrics, *, partitions: bool = True) -> Iterator
     own = {"fatal": int(metrics.fatal is not None)}
     yield from _level("client", client, metrics, own)
     if metrics.cgrp is not None:
-        yield from _level("group", client, metrics.cgrp, {"joined": int(metrics.cgrp.join_state == "steady")})
+        yield from _level(
+            "group", client, metrics.cgrp, {"joined": int(metrics.cgrp.join_state == "steady")}
+        )
     for broker in metrics.brokers.values():
         yield from _broker({**client, "broker": broker.name}, broker)
     for topic in metrics.topics.values():
@@ -190,10 +230,14 @@ def _broker(labels: dict[str, str], broker: BrokerMetrics) -> Iterator[Measureme
 def _topic(labels: dict[str, str], topic: TopicMetrics, partitions: bool) -> Iterator[Measurement]:
     yield from _level("topic", labels, topic, {})
     for partition in topic.partitions.values() if partitions else ():
-        yield from _level("partition", {**labels, "partition": str(partition.partition)}, partition, {})
+        yield from _level(
+            "partition", {**labels, "partition": str(partition.partition)}, partition, {}
+        )
 
 
-def _level(level: str, labels: dict[str, str], source: Any, own: dict[str, int]) -> Iterator[Measurement]:
+def _level(
+    level: str, labels: dict[str, str], source: Any, own: dict[str, int]
+) -> Iterator[Measurement]:
     for spec in _ALL:
         if spec.level != level or spec.field == "req":
             continue

@@ -53,8 +53,13 @@ class _Headers(Getter[Any]):
     """Reads a message's headers as a propagator wants to."""
 
     def get(self, carrier: Any, key: str) -> list[str] | None:
-        found = [value for name, value in carrier if name.lower() == key.lower() and value is not None]
-        return [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in found] or None
+        found = [
+            value for name, value in carrier if name.lower() == key.lower() and value is not None
+        ]
+        return [
+            value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            for value in found
+        ] or None
 
     def keys(self, carrier: Any) -> list[str]:
         return [name for name, _ in carrier]
@@ -67,7 +72,11 @@ def _pairs(headers: Any) -> list[tuple[str, Any]]:
     """Headers as produce() takes them and as a Message has them: a mapping, pairs or None."""
     if not headers:
         return []
-    return list(headers.items()) if isinstance(headers, Mapping) else [(name, value) for name, value in headers]
+    return (
+        list(headers.items())
+        if isinstance(headers, Mapping)
+        else [(name, value) for name, value in headers]
+    )
 
 
 def _about(topic: str | None, operation: str, kind: str, extra: Attributes) -> dict[str, Any]:
@@ -105,7 +114,9 @@ class ProducerTracing(ProducerInterceptor):
             attributes["messaging.kafka.message.key"] = record.key
         if record.value is None:
             attributes["messaging.kafka.message.tombstone"] = True
-        span = self._tracer.start_span(f"send {record.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
+        span = self._tracer.start_span(
+            f"send {record.topic}", kind=SpanKind.PRODUCER, attributes=attributes
+        )
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, trace.set_span_in_context(span))
         kept = [(name, value) for name, value in _pairs(record.headers) if name not in carrier]
@@ -166,7 +177,9 @@ class ConsumerTracing(ConsumerInterceptor):
         contexts = (_sender(message, self._propagator) for message in messages[:LINKS_MAX])
         links = [Link(context) for context in contexts if context.is_valid]
         name = "poll" if topic is None else f"poll {topic}"
-        self._tracer.start_span(name, kind=SpanKind.CONSUMER, attributes=attributes, links=links).end()
+        self._tracer.start_span(
+            name, kind=SpanKind.CONSUMER, attributes=attributes, links=links
+        ).end()
 
 
 def _place(message: Message) -> dict[str, Any]:
@@ -238,7 +251,10 @@ class _Snapshot:
 
 
 def observe(
-    *clients: object, meter_provider: MeterProvider | None = None, partitions: bool = True, max_age_s: float = 1.0
+    *clients: object,
+    meter_provider: MeterProvider | None = None,
+    partitions: bool = True,
+    max_age_s: float = 1.0,
 ) -> Callable[[object], None]:
     """Has statistics of these clients collected as observable counters and gauges, ``kafka_native.<level>_<field>``.
 
@@ -254,11 +270,17 @@ def observe(
     snapshot = _Snapshot(observed, partitions, max_age_s)
     meter = otel_metrics.get_meter(SCOPE, version(), meter_provider=meter_provider)
     for spec in SPECS.values():
-        make = meter.create_observable_counter if spec.kind == COUNTER else meter.create_observable_gauge
+        make = (
+            meter.create_observable_counter
+            if spec.kind == COUNTER
+            else meter.create_observable_gauge
+        )
         callback = partial(_observations, snapshot, spec.name)
         make(f"{SCOPE}.{spec.name}", callbacks=[callback], unit=spec.unit, description=spec.text)
     return observed.add
 
 
-def _observations(snapshot: _Snapshot, name: str, options: CallbackOptions) -> Iterable[Observation]:
+def _observations(
+    snapshot: _Snapshot, name: str, options: CallbackOptions
+) -> Iterable[Observation]:
     return [Observation(each.value, each.labels) for each in snapshot.of(name)]

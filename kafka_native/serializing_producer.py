@@ -10,7 +10,13 @@ from kafka_native._native.message import Message
 from kafka_native.error import KeySerializationError, ValueSerializationError
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
-from kafka_native.serialization import CLUSTER_ID_S, HeadersType, MessageField, Serdes, SerializationContext
+from kafka_native.serialization import (
+    CLUSTER_ID_S,
+    HeadersType,
+    MessageField,
+    Serdes,
+    SerializationContext,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -308,7 +308,9 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
-    found = {name: each for name in value.__match_args__ if (each := getattr(value, name)) is not None}
+    found = {
+        name: each for name in value.__match_args__ if (each := getattr(value, name)) is not None
+    }
     if isinstance(value, PartitionMetrics):
         found["commited_offset"] = value.committed_offset  # a misspelling that old readers look for
         return found

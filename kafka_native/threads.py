@@ -23,7 +23,17 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["Condition", "Empty", "Event", "Lock", "RLock", "SimpleQueue", "Thread", "current_name", "new_future"]
+__all__ = [
+    "Condition",
+    "Empty",
+    "Event",
+    "Lock",
+    "RLock",
+    "SimpleQueue",
+    "Thread",
+    "current_name",
+    "new_future",
+]
 
 
 def _unpatched() -> Any:
@@ -150,7 +160,10 @@ class Condition:
         return bool(self._lock.acquire())
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Gives it back."""
         self._lock.release()

@@ -174,7 +174,9 @@ class TopicPartition:
 
     def with_error(self, error: KafkaError | None) -> TopicPartition:
         """Return a copy that carries an error: how a call reports about a single partition."""
-        twin = TopicPartition(self._topic, self._partition, self._offset, self._metadata, self._leader_epoch)
+        twin = TopicPartition(
+            self._topic, self._partition, self._offset, self._metadata, self._leader_epoch
+        )
         twin._error = error
         return twin
 
@@ -213,12 +215,24 @@ class TopicPartition:
         return (self._topic, self._partition) >= (other._topic, other._partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        args = (self._topic, self._partition, self._offset, self._metadata, self._leader_epoch, self._error)
+        args = (
+            self._topic,
+            self._partition,
+            self._offset,
+            self._metadata,
+            self._leader_epoch,
+            self._error,
+        )
         return (_rebuild_topic_partition, args)
 
 
 def _rebuild_topic_partition(
-    topic: str, partition: int, offset: int, metadata: str | None, leader_epoch: int | None, error: KafkaError | None
+    topic: str,
+    partition: int,
+    offset: int,
+    metadata: str | None,
+    leader_epoch: int | None,
+    error: KafkaError | None,
 ) -> TopicPartition:
     """Unpickle a TopicPartition together with its error, which the constructor doesn't take."""
     return TopicPartition(topic, partition, offset, metadata, leader_epoch).with_error(error)
@@ -318,7 +332,9 @@ class TopicMetadata:
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
-        return f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
+        return (
+            f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
+        )
 
     def __str__(self) -> str:
         return str(self.topic)
@@ -371,7 +387,11 @@ class PartitionMetadata:
         return PartitionMetadata, (), (None, vars(self))
 
     def __repr__(self) -> str:
-        return f"PartitionMetadata({self.id})" if self.error is None else f"PartitionMetadata({self.id}, {self.error})"
+        return (
+            f"PartitionMetadata({self.id})"
+            if self.error is None
+            else f"PartitionMetadata({self.id}, {self.error})"
+        )
 
     def __str__(self) -> str:
         return str(self.id)
@@ -424,10 +444,14 @@ class Uuid:
         """Make a Uuid from the sixteen bytes of the protocol."""
         if len(raw) != 16:
             raise ValueError(f"a uuid has 16 bytes, not {len(raw)}")
-        return cls(int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True))
+        return cls(
+            int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True)
+        )
 
     def __bytes__(self) -> bytes:
-        return self._max.to_bytes(8, "big", signed=True) + self._least.to_bytes(8, "big", signed=True)
+        return self._max.to_bytes(8, "big", signed=True) + self._least.to_bytes(
+            8, "big", signed=True
+        )
 
     def get_most_significant_bits(self) -> int:
         """Return the first half as a signed number."""
@@ -469,7 +493,11 @@ class ConsumerGroupMetadata:
     __slots__ = ("generation", "group_id", "instance_id", "member_id")
 
     def __init__(
-        self, group_id: str, generation: int = -1, member_id: str = "", instance_id: str | None = None
+        self,
+        group_id: str,
+        generation: int = -1,
+        member_id: str = "",
+        instance_id: str | None = None,
     ) -> None:
         """Make one; see the class for the arguments."""
         self.group_id = group_id
@@ -521,8 +549,14 @@ class PreparedTxnState:
         if not serialized_state:
             return
         found = _PREPARED.fullmatch(serialized_state)
-        if found is None or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63 or numbers[1] >= 2**15:
-            raise ValueError(f"no state of a prepared transaction, PRODUCER_ID:EPOCH: {serialized_state[:80]!r}")
+        if (
+            found is None
+            or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63
+            or numbers[1] >= 2**15
+        ):
+            raise ValueError(
+                f"no state of a prepared transaction, PRODUCER_ID:EPOCH: {serialized_state[:80]!r}"
+            )
         self.producer_id, self.epoch = numbers
 
     def has_transaction(self) -> bool:
@@ -683,7 +717,9 @@ class Messages:
     def __getitem__(self, index: slice) -> Messages: ...
 
     def __getitem__(self, index: int | slice) -> Message | Messages:
-        return Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+        return (
+            Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+        )
 
     def __repr__(self) -> str:
         return f"Messages({self._messages!r})"
@@ -753,5 +789,8 @@ def libversion() -> tuple[str, int]:
     first byte is the major, the second the minor, the third the patch version, the last one is zero.
     """
     text = version()
-    numbers = [int(part) if part.isdigit() else 0 for part in [*text.split("+")[0].split("."), "0", "0", "0"][:3]]
+    numbers = [
+        int(part) if part.isdigit() else 0
+        for part in [*text.split("+")[0].split("."), "0", "0", "0"][:3]
+    ]
     return text, numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8

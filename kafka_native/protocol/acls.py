@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, error_text, int8, int16, int32, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    error_text,
+    int8,
+    int16,
+    int32,
+    string,
+)
 
 LITERAL = 3
 """As a pattern type: the name is the resource's own, as it always was in version 0."""

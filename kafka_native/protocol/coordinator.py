@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, error_text, int8, int16, int32, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    error_text,
+    int8,
+    int16,
+    int32,
+    string,
+)
 
 
-class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+class FindCoordinatorRequest(
+    Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
+):
     """Ask for the coordinator of groups or transactions: one key up to version 3, several from 4 on."""
 
     key: str = string("0-3")
@@ -14,7 +26,9 @@ class FindCoordinatorRequest(Request, api_key=ApiKey.FIND_COORDINATOR, versions=
     coordinator_keys: list[str] = array(string(), "4+")
 
 
-class FindCoordinatorResponse(Response, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
+class FindCoordinatorResponse(
+    Response, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
+):
     """The coordinators."""
 
     class Coordinator(Struct):

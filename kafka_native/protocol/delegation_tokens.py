@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.protocol.schema import Request, Response, Struct, array, data, int16, int32, int64, string
+from kafka_native.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    data,
+    int16,
+    int32,
+    int64,
+    string,
+)
 
 
-class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+class CreateDelegationTokenRequest(
+    Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
     """Ask for a token of one's own, or, from version 3 on, for somebody else (KIP-373)."""
 
     class Renewer(Struct):
@@ -21,7 +33,9 @@ class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOK
     max_lifetime_ms: int = int64("0+")  # -1: the broker's default
 
 
-class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+class CreateDelegationTokenResponse(
+    Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
     """The token."""
 
     error_code: int = int16("0+")
@@ -40,7 +54,9 @@ class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_T
         return f"CreateDelegationTokenResponse(error_code={self.error_code}, token_id={self.token_id!r})"
 
 
-class RenewDelegationTokenRequest(Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class RenewDelegationTokenRequest(
+    Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """Let a token live on for a while."""
 
     hmac: bytes = data("0+")
@@ -50,7 +66,9 @@ class RenewDelegationTokenRequest(Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN
         return f"RenewDelegationTokenRequest(renew_period_ms={self.renew_period_ms})"
 
 
-class RenewDelegationTokenResponse(Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class RenewDelegationTokenResponse(
+    Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """Until when."""
 
     error_code: int = int16("0+")
@@ -58,7 +76,9 @@ class RenewDelegationTokenResponse(Response, api_key=ApiKey.RENEW_DELEGATION_TOK
     throttle_time_ms: int = int32("0+")
 
 
-class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class ExpireDelegationTokenRequest(
+    Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """Let a token end soon, or now."""
 
     hmac: bytes = data("0+")
@@ -68,7 +88,9 @@ class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOK
         return f"ExpireDelegationTokenRequest(expiry_time_period_ms={self.expiry_time_period_ms})"
 
 
-class ExpireDelegationTokenResponse(Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+class ExpireDelegationTokenResponse(
+    Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
+):
     """When."""
 
     error_code: int = int16("0+")
@@ -76,7 +98,9 @@ class ExpireDelegationTokenResponse(Response, api_key=ApiKey.EXPIRE_DELEGATION_T
     throttle_time_ms: int = int32("0+")
 
 
-class DescribeDelegationTokenRequest(Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
+class DescribeDelegationTokenRequest(
+    Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
+):
     """Ask for the tokens of owners; ``owners=None`` for all that one may know of."""
 
     class Owner(Struct):

@@ -133,7 +133,9 @@ class LeaveGroupResponse(Response, api_key=ApiKey.LEAVE_GROUP, versions="0-5", f
     members: list[Member] = array(Member, "3+")
 
 
-class ConsumerGroupHeartbeatRequest(Request, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(
+    Request, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
+):
     """Join, stay in or leave a group of the consumer protocol. Fields that have not changed stay None or -1."""
 
     class TopicPartitions(Struct):
@@ -150,11 +152,17 @@ class ConsumerGroupHeartbeatRequest(Request, api_key=ApiKey.CONSUMER_GROUP_HEART
     rebalance_timeout_ms: int = int32("0+", default=-1)
     subscribed_topic_names: list[str] | None = array(string(), "0+", nullable="0+", default=None)
     subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
-    server_assignor: str | None = string("0+", nullable="0+", default=None)  # None: the group's choice
-    topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, "0+", nullable="0+", default=None)
+    server_assignor: str | None = string(
+        "0+", nullable="0+", default=None
+    )  # None: the group's choice
+    topic_partitions: list[TopicPartitions] | None = array(
+        TopicPartitions, "0+", nullable="0+", default=None
+    )
 
 
-class ConsumerGroupHeartbeatResponse(Response, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatResponse(
+    Response, api_key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
+):
     """The member's epoch, and its assignment when there is a new one."""
 
     class Assignment(Struct):

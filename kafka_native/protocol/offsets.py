@@ -30,7 +30,9 @@ class ListOffsetsRequest(Request, api_key=ApiKey.LIST_OFFSETS, versions="0-11", 
             partition_index: int = int32("0+")
             current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
             timestamp: int = int64("0+")
-            max_num_offsets: int = int32("0", default=1, ignorable=True)  # version 0 lists segment starts
+            max_num_offsets: int = int32(
+                "0", default=1, ignorable=True
+            )  # version 0 lists segment starts
 
         name: str = string("0+")
         partitions: list[Partition] = array(Partition, "0+")
@@ -64,7 +66,9 @@ class ListOffsetsResponse(Response, api_key=ApiKey.LIST_OFFSETS, versions="0-11"
     topics: list[Topic] = array(Topic, "0+")
 
 
-class OffsetForLeaderEpochRequest(Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(
+    Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"
+):
     """Ask where leader epochs ended, to notice that a log was truncated."""
 
     class Topic(Struct):
@@ -84,7 +88,9 @@ class OffsetForLeaderEpochRequest(Request, api_key=ApiKey.OFFSET_FOR_LEADER_EPOC
     topics: list[Topic] = array(Topic, "0+")
 
 
-class OffsetForLeaderEpochResponse(Response, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(
+    Response, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"
+):
     """Where the epochs ended."""
 
     class Topic(Struct):

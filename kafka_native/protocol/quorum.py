@@ -29,14 +29,18 @@ class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0
         feature: str = string("0+")
         max_version_level: int = int16("0+")
         allow_downgrade: bool = boolean("0")
-        upgrade_type: int = int8("1+", default=1)  # 1 only up, 2 down where nothing is lost, 3 down in any case
+        upgrade_type: int = int8(
+            "1+", default=1
+        )  # 1 only up, 2 down where nothing is lost, 3 down in any case
 
     timeout_ms: int = int32("0+", default=60000)
     feature_updates: list[FeatureUpdate] = array(FeatureUpdate, "0+")
     validate_only: bool = boolean("1+")
 
 
-class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
+class UpdateFeaturesResponse(
+    Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"
+):
     """Which features were changed; from version 2 on all of them or none."""
 
     class Result(Struct):
@@ -52,13 +56,17 @@ class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions=
     results: list[Result] = array(Result, "0-1", ignorable=True)
 
 
-class UnregisterBrokerRequest(Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
+class UnregisterBrokerRequest(
+    Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
+):
     """Forget a broker that doesn't come back."""
 
     broker_id: int = int32("0+")
 
 
-class UnregisterBrokerResponse(Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"):
+class UnregisterBrokerResponse(
+    Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
+):
     """Whether it is forgotten."""
 
     throttle_time_ms: int = int32("0+")
@@ -83,7 +91,9 @@ class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeQuorumResponse(Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
+class DescribeQuorumResponse(
+    Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"
+):
     """Who votes, who only listens, and how far each is."""
 
     class Topic(Struct):
@@ -158,7 +168,9 @@ class AddRaftVoterResponse(Response, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-
     error_message: str | None = error_text("0+", nullable="0+", ignorable=True)
 
 
-class RemoveRaftVoterRequest(Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
+class RemoveRaftVoterRequest(
+    Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
+):
     """Let a controller vote no more (KIP-853)."""
 
     cluster_id: str | None = string("0+", nullable="0+")
@@ -166,7 +178,9 @@ class RemoveRaftVoterRequest(Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions
     voter_directory_id: bytes = uuid("0+")
 
 
-class RemoveRaftVoterResponse(Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"):
+class RemoveRaftVoterResponse(
+    Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
+):
     """Whether it votes no more."""
 
     throttle_time_ms: int = int32("0+")

@@ -27,16 +27,22 @@ class SaslHandshakeResponse(Response, api_key=ApiKey.SASL_HANDSHAKE, versions="0
     mechanisms: list[str] = array(string(), "0+")
 
 
-class SaslAuthenticateRequest(Request, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"):
+class SaslAuthenticateRequest(
+    Request, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"
+):
     """One step of the SASL exchange, from the client."""
 
     auth_bytes: bytes = data("0+")
 
 
-class SaslAuthenticateResponse(Response, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"):
+class SaslAuthenticateResponse(
+    Response, api_key=ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+"
+):
     """One step of the SASL exchange, from the broker."""
 
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")  # may repeat a secret: hidden before it is cut
+    error_message: str | None = string(
+        "0+", nullable="0+"
+    )  # may repeat a secret: hidden before it is cut
     auth_bytes: bytes = data("0+")
     session_lifetime_ms: int = int64("1+", ignorable=True)

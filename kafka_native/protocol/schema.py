@@ -108,7 +108,11 @@ class Field(NamedTuple):
         kind = inner.get(self.kind, "int")
         if self.kind == "array":
             kind = f"list[{inner.get(self.item or '', 'int')}]"
-        return f"{kind} | None" if self.nullable.first <= self.nullable.last or self.default is None else kind
+        return (
+            f"{kind} | None"
+            if self.nullable.first <= self.nullable.last or self.default is None
+            else kind
+        )
 
 
 def _field(
@@ -125,50 +129,74 @@ def _field(
     cleaned: bool = False,
 ) -> Any:
     present, may_be_null = Versions.parse(versions), Versions.parse(nullable)
-    return Field("", kind, item, struct, present, may_be_null, tag, default, ignorable, flexible, cleaned)
+    return Field(
+        "", kind, item, struct, present, may_be_null, tag, default, ignorable, flexible, cleaned
+    )
 
 
-def boolean(versions: str = "0+", *, default: bool = False, tag: int | None = None, ignorable: bool = False) -> Any:
+def boolean(
+    versions: str = "0+", *, default: bool = False, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a boolean, a byte on the wire."""
     return _field("bool", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int8(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int8(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 8-bit integer."""
     return _field("int8", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int16(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int16(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 16-bit integer."""
     return _field("int16", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int32(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int32(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 32-bit integer."""
     return _field("int32", versions, default, tag=tag, ignorable=ignorable)
 
 
-def int64(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def int64(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare a signed 64-bit integer."""
     return _field("int64", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uint16(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def uint16(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an unsigned 16-bit integer."""
     return _field("uint16", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uint32(versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False) -> Any:
+def uint32(
+    versions: str = "0+", *, default: int = 0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an unsigned 32-bit integer."""
     return _field("uint32", versions, default, tag=tag, ignorable=ignorable)
 
 
-def float64(versions: str = "0+", *, default: float = 0.0, tag: int | None = None, ignorable: bool = False) -> Any:
+def float64(
+    versions: str = "0+", *, default: float = 0.0, tag: int | None = None, ignorable: bool = False
+) -> Any:
     """Declare an IEEE 754 double."""
     return _field("float64", versions, default, tag=tag, ignorable=ignorable)
 
 
-def uuid(versions: str = "0+", *, default: bytes = ZERO_UUID, tag: int | None = None, ignorable: bool = False) -> Any:
+def uuid(
+    versions: str = "0+",
+    *,
+    default: bytes = ZERO_UUID,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
     """Declare a UUID: 16 raw bytes, all zero for "none"."""
     return _field("uuid", versions, default, tag=tag, ignorable=ignorable)
 
@@ -183,11 +211,23 @@ def string(
     flexible: bool = True,
 ) -> Any:
     """Declare a UTF-8 string; ``flexible=False`` keeps the old length even in flexible versions."""
-    return _field("string", versions, default, nullable=nullable, tag=tag, ignorable=ignorable, flexible=flexible)
+    return _field(
+        "string",
+        versions,
+        default,
+        nullable=nullable,
+        tag=tag,
+        ignorable=ignorable,
+        flexible=flexible,
+    )
 
 
 def error_text(
-    versions: str = "0+", *, nullable: str = "none", default: str | None = "", ignorable: bool = False
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    default: str | None = "",
+    ignorable: bool = False,
 ) -> Any:
     """Declare a broker's text for an error: a string that is cleaned and cut when it is decoded, sent as it is."""
     return _field("string", versions, default, nullable=nullable, ignorable=ignorable, cleaned=True)
@@ -220,7 +260,9 @@ def struct(
 ) -> Any:
     """Declare a nested struct. Its default is all defaults, or ``None`` where that is allowed."""
     default = cls if nullable == "none" else None
-    return _field("struct", versions, default, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable)
+    return _field(
+        "struct", versions, default, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable
+    )
 
 
 def array(
@@ -237,7 +279,16 @@ def array(
         kind, cls = item.kind, None
     else:
         kind, cls = "struct", item
-    return _field("array", versions, default, item=kind, struct=cls, nullable=nullable, tag=tag, ignorable=ignorable)
+    return _field(
+        "array",
+        versions,
+        default,
+        item=kind,
+        struct=cls,
+        nullable=nullable,
+        tag=tag,
+        ignorable=ignorable,
+    )
 
 
 @dataclass_transform(kw_only_default=True, eq_default=True)
@@ -248,9 +299,13 @@ class StructMeta(type):
     depth: int
     __layout__: Layout
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> StructMeta:
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any
+    ) -> StructMeta:
         """Move the declarations out of the namespace and make room for their values."""
-        fields = tuple(value.with_name(key) for key, value in namespace.items() if isinstance(value, Field))
+        fields = tuple(
+            value.with_name(key) for key, value in namespace.items() if isinstance(value, Field)
+        )
         for field in fields:
             del namespace[field.name]
         namespace["__slots__"] = tuple(field.name for field in fields)
@@ -262,7 +317,9 @@ class StructMeta(type):
         cls.__layout__ = Layout(cls, [(field.name, _layout_default(field)) for field in fields])
         return cls
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any
+    ) -> None:
         """Keywords went to ``__init_subclass__``."""
         super().__init__(name, bases, namespace)
 
@@ -291,7 +348,18 @@ def compile_plan(cls: type[Struct], version: int, flexible: Versions) -> wire.Pl
         compact = is_flexible and field.flexible
         nullable = field.nullable.has(version)
         rows.append(
-            (field.name, field.kind, field.item, sub, tag, compact, nullable, present, field.ignorable, field.cleaned)
+            (
+                field.name,
+                field.kind,
+                field.item,
+                sub,
+                tag,
+                compact,
+                nullable,
+                present,
+                field.ignorable,
+                field.cleaned,
+            )
         )
     return wire.Plan(cls.__layout__, cls.__qualname__, version, is_flexible, rows)
 
@@ -306,7 +374,9 @@ class Versioned(Struct):
     flexible_since: ClassVar[int | None]
     _plans: ClassVar[dict[int, wire.Plan]]
 
-    def __init_subclass__(cls, *, versions: str = "", flexible: str = "none", **keywords: Any) -> None:
+    def __init_subclass__(
+        cls, *, versions: str = "", flexible: str = "none", **keywords: Any
+    ) -> None:
         """Take ``versions="0-13", flexible="9+"`` from the class line; a class without them is only a base."""
         super().__init_subclass__(**keywords)
         if not versions:
@@ -323,7 +393,9 @@ class Versioned(Struct):
         plan = cls._plans.get(version)
         if plan is None:
             if not cls.versions.has(version):
-                raise wire.ProtocolError(f"the versions are {cls.versions}", cls.__qualname__, version)
+                raise wire.ProtocolError(
+                    f"the versions are {cls.versions}", cls.__qualname__, version
+                )
             plan = cls._plans[version] = compile_plan(cls, version, cls.flexible)
         return plan
 
@@ -332,7 +404,14 @@ class Versioned(Struct):
         return wire.encode(self.plan(version), self, prefix)
 
     @classmethod
-    def decode(cls, body: bytes | bytearray | memoryview, version: int, offset: int = 0, *, whole: bool = True) -> Self:
+    def decode(
+        cls,
+        body: bytes | bytearray | memoryview,
+        version: int,
+        offset: int = 0,
+        *,
+        whole: bool = True,
+    ) -> Self:
         """Read the body that begins at ``offset``; ``ProtocolError`` if it is malformed.
 
         It has to end where ``body`` ends; ``whole=False`` lets bytes be left over.

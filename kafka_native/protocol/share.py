@@ -24,7 +24,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class ShareGroupHeartbeatRequest(Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"):
+class ShareGroupHeartbeatRequest(
+    Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"
+):
     """Join, stay in or leave a share group. Fields that have not changed stay None."""
 
     group_id: str = string("0+")
@@ -34,7 +36,9 @@ class ShareGroupHeartbeatRequest(Request, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, 
     subscribed_topic_names: list[str] | None = array(string(), "0+", nullable="0+", default=None)
 
 
-class ShareGroupHeartbeatResponse(Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"):
+class ShareGroupHeartbeatResponse(
+    Response, api_key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1-1", flexible="0+"
+):
     """The member's epoch, and its assignment when there is a new one."""
 
     class Assignment(Struct):
@@ -62,7 +66,9 @@ class AcknowledgementBatch(Struct):
 
     first_offset: int = int64("0+")
     last_offset: int = int64("0+")
-    acknowledge_types: list[int] = array(int8(), "0+")  # 0 gap, 1 accept, 2 release, 3 reject, 4 renew (KIP-1222)
+    acknowledge_types: list[int] = array(
+        int8(), "0+"
+    )  # 0 gap, 1 accept, 2 release, 3 reject, 4 renew (KIP-1222)
 
 
 class ShareFetchRequest(Request, api_key=ApiKey.SHARE_FETCH, versions="1-2", flexible="0+"):
@@ -95,7 +101,9 @@ class ShareFetchRequest(Request, api_key=ApiKey.SHARE_FETCH, versions="1-2", fle
     max_bytes: int = int32("0+", default=0x7FFFFFFF)
     max_records: int = int32("1+")
     batch_size: int = int32("1+")
-    share_acquire_mode: int = int8("2+", ignorable=True)  # 0 whole batches, 1 no more records than asked for (KIP-1206)
+    share_acquire_mode: int = int8(
+        "2+", ignorable=True
+    )  # 0 whole batches, 1 no more records than asked for (KIP-1206)
     is_renew_ack: bool = boolean("2+")
     topics: list[FetchTopic] = array(FetchTopic, "0+")
     forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "0+")
@@ -153,7 +161,9 @@ class ShareFetchResponse(Response, api_key=ApiKey.SHARE_FETCH, versions="1-2", f
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "0+")
 
 
-class ShareAcknowledgeRequest(Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"):
+class ShareAcknowledgeRequest(
+    Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"
+):
     """Tell what became of records, without fetching more."""
 
     class AcknowledgeTopic(Struct):
@@ -175,7 +185,9 @@ class ShareAcknowledgeRequest(Request, api_key=ApiKey.SHARE_ACKNOWLEDGE, version
     topics: list[AcknowledgeTopic] = array(AcknowledgeTopic, "0+")
 
 
-class ShareAcknowledgeResponse(Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"):
+class ShareAcknowledgeResponse(
+    Response, api_key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"
+):
     """Whether the acknowledgements count, by partition."""
 
     class ShareAcknowledgeTopicResponse(Struct):
@@ -254,7 +266,9 @@ class DescribeShareGroupOffsetsResponse(
     groups: list[Group] = array(Group, "0+")
 
 
-class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+class AlterShareGroupOffsetsRequest(
+    Request, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
     """Let a group without members go on elsewhere."""
 
     class Topic(Struct):
@@ -273,7 +287,9 @@ class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OF
     topics: list[Topic] = array(Topic, "0+")
 
 
-class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+class AlterShareGroupOffsetsResponse(
+    Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
     """What came of each partition."""
 
     class Topic(Struct):
@@ -296,7 +312,9 @@ class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_
     responses: list[Topic] = array(Topic, "0+")
 
 
-class DeleteShareGroupOffsetsRequest(Request, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"):
+class DeleteShareGroupOffsetsRequest(
+    Request, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0-0", flexible="0+"
+):
     """Let a group without members forget topics."""
 
     class Topic(Struct):

@@ -61,7 +61,9 @@ class TaskOffset(Struct):
     offset: int = int64("0+")
 
 
-class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(
+    Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+):
     """Join, stay in or leave a streams group. Fields that have not changed stay None."""
 
     class Topology(Struct):
@@ -107,7 +109,9 @@ class StreamsGroupHeartbeatRequest(Request, api_key=ApiKey.STREAMS_GROUP_HEARTBE
     shutdown_application: bool = boolean("0+")
 
 
-class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(
+    Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+):
     """The member's epoch, and its tasks when they are others than before."""
 
     class Status(Struct):
@@ -147,14 +151,18 @@ class StreamsGroupHeartbeatResponse(Response, api_key=ApiKey.STREAMS_GROUP_HEART
     )
 
 
-class StreamsGroupDescribeRequest(Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+class StreamsGroupDescribeRequest(
+    Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+):
     """Ask for the state of streams groups."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
 
 
-class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"):
+class StreamsGroupDescribeResponse(
+    Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+):
     """The state of the groups."""
 
     class Group(Struct):
@@ -173,7 +181,9 @@ class StreamsGroupDescribeResponse(Response, api_key=ApiKey.STREAMS_GROUP_DESCRI
                 repartition_source_topics: list[TopicInfo] = array(TopicInfo, "0+")
 
             epoch: int = int32("0+")
-            subtopologies: list[Subtopology] | None = array(Subtopology, "0+", nullable="0+", default=None)
+            subtopologies: list[Subtopology] | None = array(
+                Subtopology, "0+", nullable="0+", default=None
+            )
 
         class Member(Struct):
             """A member: what it has, and what it is on the way to."""

@@ -18,7 +18,9 @@ from kafka_native.protocol.schema import (
 )
 
 
-class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
+class InitProducerIdRequest(
+    Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
+):
     """Ask for a producer id, or bump the epoch of one and so fence its older instances; from version 6 on, KIP-939."""
 
     transactional_id: str | None = string("0+", nullable="0+")
@@ -29,7 +31,9 @@ class InitProducerIdRequest(Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="
     keep_prepared_txn: bool = boolean("6+")
 
 
-class InitProducerIdResponse(Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"):
+class InitProducerIdResponse(
+    Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
+):
     """The producer id and epoch, and those of the transaction that was kept."""
 
     throttle_time_ms: int = int32("0+", ignorable=True)
@@ -47,7 +51,9 @@ class AddPartitionsToTxnTopic(Struct):
     partitions: list[int] = array(int32(), "0+")
 
 
-class AddPartitionsToTxnRequest(Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnRequest(
+    Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
+):
     """Add partitions to a transaction; versions 4 and up carry a list of transactions."""
 
     class Transaction(Struct):
@@ -77,25 +83,35 @@ class AddPartitionsToTxnTopicResult(Struct):
     """The outcome for one topic."""
 
     name: str = string("0+")
-    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
+        AddPartitionsToTxnPartitionResult, "0+"
+    )
 
 
-class AddPartitionsToTxnResponse(Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnResponse(
+    Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
+):
     """Which partitions were added."""
 
     class Transaction(Struct):
         """The outcome for one transaction."""
 
         transactional_id: str = string("4+")
-        topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
+        topic_results: list[AddPartitionsToTxnTopicResult] = array(
+            AddPartitionsToTxnTopicResult, "4+"
+        )
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[Transaction] = array(Transaction, "4+")
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(
+        AddPartitionsToTxnTopicResult, "0-3"
+    )
 
 
-class AddOffsetsToTxnRequest(Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(
+    Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
+):
     """Let a transaction commit offsets for a group."""
 
     transactional_id: str = string("0+")
@@ -104,7 +120,9 @@ class AddOffsetsToTxnRequest(Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, version
     group_id: str = string("0+")
 
 
-class AddOffsetsToTxnResponse(Response, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnResponse(
+    Response, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
+):
     """Whether it may."""
 
     throttle_time_ms: int = int32("0+")
@@ -129,7 +147,9 @@ class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible=
     producer_epoch: int = int16("5+", default=-1, ignorable=True)
 
 
-class TxnOffsetCommitRequest(Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(
+    Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+):
     """Store offsets for a group when a transaction commits."""
 
     class Topic(Struct):
@@ -156,7 +176,9 @@ class TxnOffsetCommitRequest(Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions
     topics: list[Topic] = array(Topic, "0+")
 
 
-class TxnOffsetCommitResponse(Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(
+    Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+):
     """Which offsets were taken."""
 
     class Topic(Struct):
@@ -175,7 +197,9 @@ class TxnOffsetCommitResponse(Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versio
     topics: list[Topic] = array(Topic, "0+")
 
 
-class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
+class WriteTxnMarkersRequest(
+    Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
+):
     """End transactions in the partitions that a broker leads: what coordinators send, and who aborts one by hand."""
 
     class Marker(Struct):
@@ -197,7 +221,9 @@ class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions
     markers: list[Marker] = array(Marker, "0+")
 
 
-class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
+class WriteTxnMarkersResponse(
+    Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
+):
     """Which markers were written."""
 
     class Marker(Struct):
@@ -221,7 +247,9 @@ class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versio
     markers: list[Marker] = array(Marker, "0+")
 
 
-class DescribeProducersRequest(Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
+class DescribeProducersRequest(
+    Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
+):
     """Ask a broker who writes to partitions of its (KIP-664)."""
 
     class Topic(Struct):
@@ -233,7 +261,9 @@ class DescribeProducersRequest(Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versi
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"):
+class DescribeProducersResponse(
+    Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
+):
     """The producers that the partitions know."""
 
     class Topic(Struct):
@@ -264,13 +294,17 @@ class DescribeProducersResponse(Response, api_key=ApiKey.DESCRIBE_PRODUCERS, ver
     topics: list[Topic] = array(Topic, "0+")
 
 
-class DescribeTransactionsRequest(Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
+class DescribeTransactionsRequest(
+    Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
+):
     """Ask a coordinator for transactional ids of its (KIP-664)."""
 
     transactional_ids: list[str] = array(string(), "0+")
 
 
-class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
+class DescribeTransactionsResponse(
+    Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
+):
     """What the transactional ids are doing."""
 
     class TransactionState(Struct):
@@ -295,16 +329,22 @@ class DescribeTransactionsResponse(Response, api_key=ApiKey.DESCRIBE_TRANSACTION
     transaction_states: list[TransactionState] = array(TransactionState, "0+")
 
 
-class ListTransactionsRequest(Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
+class ListTransactionsRequest(
+    Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"
+):
     """Ask a broker for the transactional ids that it coordinates; what isn't filtered by is empty."""
 
     state_filters: list[str] = array(string(), "0+")
     producer_id_filters: list[int] = array(int64(), "0+")
-    duration_filter: int = int64("1+", default=-1)  # KIP-994: only those that have run longer, in ms
+    duration_filter: int = int64(
+        "1+", default=-1
+    )  # KIP-994: only those that have run longer, in ms
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)  # KIP-1152
 
 
-class ListTransactionsResponse(Response, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
+class ListTransactionsResponse(
+    Response, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"
+):
     """The transactional ids of one coordinator."""
 
     class TransactionState(Struct):

@@ -61,7 +61,9 @@ class Authorities:
     `certifi`'s list if it has nothing. Each one is trusted as it is: an intermediate authority needs no root above it.
     """
 
-    def __init__(self, context: SSL.Context, config: Config, files: Files, *, required: bool) -> None:
+    def __init__(
+        self, context: SSL.Context, config: Config, files: Files, *, required: bool
+    ) -> None:
         """Fill a context's store.
 
         :param files: Which files and directories it was.
@@ -84,7 +86,9 @@ class Authorities:
             self._probe()
         if required and not self.trusted:
             hint = "set ssl.ca.location, install the system's package ca-certificates, or pip install certifi"
-            refuse(f"there are no certificate authorities to verify brokers with: {self.where()}", hint)
+            refuse(
+                f"there are no certificate authorities to verify brokers with: {self.where()}", hint
+            )
 
     def where(self) -> str:
         """Whose authorities they are and where else was looked, for messages."""
@@ -96,7 +100,11 @@ class Authorities:
     def _probe(self) -> None:
         """Take the first place that has authorities."""
         places = [os.environ[name] for name in ENVIRONMENT if os.environ.get(name)]
-        places += [*CA_LOCATIONS, *(CA_LOCATIONS_OF_DARWIN if sys.platform == "darwin" else ()), *_certifi()]
+        places += [
+            *CA_LOCATIONS,
+            *(CA_LOCATIONS_OF_DARWIN if sys.platform == "darwin" else ()),
+            *_certifi(),
+        ]
         for place in places:
             if not os.path.exists(place):
                 self.tried.append(place)
@@ -133,10 +141,17 @@ class Authorities:
         if any(_HASHED.fullmatch(each) for each in names):
             self._context.load_verify_locations(None, path)
             return
-        found = [self._files.read(name, os.path.join(path, each)) for each in names if each.endswith(_SUFFIXES)]
+        found = [
+            self._files.read(name, os.path.join(path, each))
+            for each in names
+            if each.endswith(_SUFFIXES)
+        ]
         found = [each for each in found if blocks_of(each.content, b"CERTIFICATE", _TRUSTED)]
         if not found:
-            refuse(f"{name}={path}: no certificate in PEM form in this directory", f"in *{', *'.join(_SUFFIXES)}")
+            refuse(
+                f"{name}={path}: no certificate in PEM form in this directory",
+                f"in *{', *'.join(_SUFFIXES)}",
+            )
         for each in found:
             self._load_file(each)
 
@@ -148,14 +163,19 @@ class Authorities:
             try:
                 self._store.add_cert(crypto.load_certificate(crypto.FILETYPE_PEM, block))
             except crypto.Error as error:
-                refuse(f"{material}: certificate {number} of {len(blocks)} can't be read: {reasons(error)}")
+                refuse(
+                    f"{material}: certificate {number} of {len(blocks)} can't be read: {reasons(error)}"
+                )
         self.trusted.append(str(material))
 
 
 def reasons(error: SSL.Error | crypto.Error) -> str:
     """What pyOpenSSL took from OpenSSL's error queue."""
     entries = error.args[0] if error.args and isinstance(error.args[0], (list, tuple)) else []
-    return ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each)) or "OpenSSL doesn't say why"
+    return (
+        ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each))
+        or "OpenSSL doesn't say why"
+    )
 
 
 def _certifi() -> list[str]:

@@ -29,8 +29,14 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 VALID_S = 900
 EXPOSED_TEXT = f"sees the signed request, which is good for everybody for {VALID_S // 60} minutes"
 RESPONSE_MAX_BYTES = 65536
-CREDENTIALS_HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
-_SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN")
+CREDENTIALS_HINT = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pip install botocore for the other ways"
+)
+_SECRET_VARIABLES = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+)
 _SECRET_FILES = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
 _FILE_MAX_BYTES = 1 << 20
 _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?", re.ASCII)
@@ -72,7 +78,9 @@ def chain() -> Callable[[], AwsCredentials]:
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> AwsCredentials:
     """Of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."""
-    access_key, secret_key = (environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
+    access_key, secret_key = (
+        environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+    )
     if not access_key or not secret_key:
         raise SaslError(f"there are no AWS credentials: {CREDENTIALS_HINT}")
     return AwsCredentials(access_key, secret_key, environment.get("AWS_SESSION_TOKEN") or None)
@@ -81,9 +89,15 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> AwsCredenti
 def region_of(host: str, environment: Mapping[str, str] = os.environ) -> str:
     """The region in a broker's name, or else the environment's; SaslError if neither says it."""
     match = _HOST.search(host.lower())
-    region = match[1] if match else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    region = (
+        match[1]
+        if match
+        else environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    )
     if not region:
-        raise SaslError(f"the AWS region isn't known: {shown(host)} doesn't say it; set sasl.aws.region or AWS_REGION")
+        raise SaslError(
+            f"the AWS region isn't known: {shown(host)} doesn't say it; set sasl.aws.region or AWS_REGION"
+        )
     return region
 
 
@@ -92,7 +106,10 @@ def environment_secrets(environment: Mapping[str, str] = os.environ) -> list[str
     found = [environment.get(name, "") for name in _SECRET_VARIABLES]
     for name in _SECRET_FILES:
         # botocore says what is wrong with the file
-        with suppress(OSError, ValueError), open(environment.get(name, ""), encoding="utf-8") as file:
+        with (
+            suppress(OSError, ValueError),
+            open(environment.get(name, ""), encoding="utf-8") as file,
+        ):
             found.append(file.read(_FILE_MAX_BYTES).strip())
     return [each for each in found if each]
 
@@ -151,7 +168,9 @@ class AwsMskIamExchange(Exchange):
         ours.remember(*environment_secrets())
         ours.last = ours.credentials()
         payload = signed_payload(ours.last, self._host, region, ours.user_agent, ours.clock())
-        ours.remember(ours.last.secret_key, ours.last.session_token or "", payload["x-amz-signature"])
+        ours.remember(
+            ours.last.secret_key, ours.last.session_token or "", payload["x-amz-signature"]
+        )
         return json.dumps(payload, separators=(",", ":")).encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
@@ -167,7 +186,9 @@ class AwsMskIamExchange(Exchange):
         return None
 
 
-def signed_payload(credentials: AwsCredentials, host: str, region: str, user_agent: str, now: float) -> dict[str, str]:
+def signed_payload(
+    credentials: AwsCredentials, host: str, region: str, user_agent: str, now: float
+) -> dict[str, str]:
     """The fields of a presigned GET for ``kafka-cluster:Connect``; ``now`` in seconds since the epoch."""
     moment = time.gmtime(now)
     day, date = time.strftime("%Y%m%d", moment), time.strftime("%Y%m%dT%H%M%SZ", moment)
@@ -178,7 +199,9 @@ def signed_payload(credentials: AwsCredentials, host: str, region: str, user_age
         "X-Amz-Credential": f"{credentials.access_key}/{scope}",
         "X-Amz-Date": date,
         "X-Amz-Expires": str(VALID_S),
-        **({"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}),
+        **(
+            {"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}
+        ),
         "X-Amz-SignedHeaders": "host",
     }
     listed = "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in query.items())
@@ -189,4 +212,10 @@ def signed_payload(credentials: AwsCredentials, host: str, region: str, user_age
         key = hmac.digest(key, part.encode(), "sha256")
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     fields = {name.lower(): value for name, value in query.items()}
-    return {"version": VERSION, "host": host, "user-agent": user_agent, **fields, "x-amz-signature": signature}
+    return {
+        "version": VERSION,
+        "host": host,
+        "user-agent": user_agent,
+        **fields,
+        "x-amz-signature": signature,
+    }

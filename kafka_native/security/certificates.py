@@ -7,7 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    pkcs12,
+)
 
 from kafka_native.cleaning import clean
 
@@ -93,7 +98,9 @@ def private_key(material: Material, password: str) -> PrivateKey:
         refuse(f"{material}: the key's kind, or its encryption, isn't supported: {error}")
     except (ValueError, TypeError):
         if encrypted:
-            refuse(f"{material}: the key can't be decrypted: wrong ssl.key.password, or a damaged file")
+            refuse(
+                f"{material}: the key can't be decrypted: wrong ssl.key.password, or a damaged file"
+            )
         refuse(f"{material}: the key can't be read: is the file damaged?")
 
 
@@ -106,16 +113,32 @@ def keystore(material: Material, password: str | None) -> Identity:
     if material.content[:1] != bytes([_DER]):
         refuse(f"{material}: not a PKCS#12 keystore", _what_instead(material))
     try:
-        store = pkcs12.load_pkcs12(material.content, None if password is None else password.encode())
+        store = pkcs12.load_pkcs12(
+            material.content, None if password is None else password.encode()
+        )
     except UnsupportedAlgorithm as error:
-        refuse(f"{material}: it is encrypted in a way that isn't supported: {error}", "export it anew, with AES-256")
+        refuse(
+            f"{material}: it is encrypted in a way that isn't supported: {error}",
+            "export it anew, with AES-256",
+        )
     except (ValueError, TypeError):
-        what = "it needs a password: set ssl.keystore.password" if password is None else "wrong ssl.keystore.password"
+        what = (
+            "it needs a password: set ssl.keystore.password"
+            if password is None
+            else "wrong ssl.keystore.password"
+        )
         refuse(f"{material}: it can't be opened: {what}, or a damaged file")
     if store.key is None or store.cert is None:
-        refuse(f"{material}: there is no {'private key' if store.key is None else 'certificate of the key'} in it")
+        refuse(
+            f"{material}: there is no {'private key' if store.key is None else 'certificate of the key'} in it"
+        )
     own = store.cert.certificate
-    return Identity(own, _chain(own, [each.certificate for each in store.additional_certs]), store.key, str(material))
+    return Identity(
+        own,
+        _chain(own, [each.certificate for each in store.additional_certs]),
+        store.key,
+        str(material),
+    )
 
 
 def identity(chain: Material, key: Material, password: str) -> Identity:
@@ -126,8 +149,14 @@ def identity(chain: Material, key: Material, password: str) -> Identity:
     own, *rest = certificates(chain)
     secret = private_key(key, password)
     if not belongs(secret, own):
-        hint = "it has to be the first one of the file" if any(belongs(secret, each) for each in rest) else None
-        refuse(f"the key of {key} isn't the one of the certificate of {chain}, {subject(own)}", hint)
+        hint = (
+            "it has to be the first one of the file"
+            if any(belongs(secret, each) for each in rest)
+            else None
+        )
+        refuse(
+            f"the key of {key} isn't the one of the certificate of {chain}, {subject(own)}", hint
+        )
     return Identity(own, rest, secret, f"{chain} and {key}")
 
 
@@ -135,7 +164,9 @@ def belongs(key: PrivateKey, certificate: x509.Certificate) -> bool:
     """Whether the key is the certificate's."""
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
-        return bool(key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form))
+        return bool(
+            key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form)
+        )
     except (ValueError, UnsupportedAlgorithm):  # a certificate for a kind of key that isn't known
         return False
 

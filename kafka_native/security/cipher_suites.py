@@ -38,7 +38,10 @@ def restrict(context: SSL.Context, suites: str) -> list[str]:
     if suites and not names:
         refuse(f'{PROPERTY}: "{suites}" names no suite')
     if bad := [name for name in names if _is_unsafe(name)]:
-        refuse(f"{PROPERTY}: {_without(bad)}", "name suites that encrypt and authenticate, or leave the property out")
+        refuse(
+            f"{PROPERTY}: {_without(bad)}",
+            "name suites that encrypt and authenticate, or leave the property out",
+        )
     if newer:
         set_list(context._context, _SUITES_13, newer, PROPERTY)
     if older:
@@ -55,7 +58,10 @@ def check_offered(context: SSL.Context) -> None:
     """
     if bad := sorted(_unsafe_suites() & _offered(context)):
         hint = f"set {PROPERTY}, or mend the file that OPENSSL_CONF names"
-        refuse(f"OpenSSL's own configuration file offers suites that aren't allowed: {_without(bad)}", hint)
+        refuse(
+            f"OpenSSL's own configuration file offers suites that aren't allowed: {_without(bad)}",
+            hint,
+        )
 
 
 def _remarks(suites: str, newer: list[str], older: list[str]) -> list[str]:

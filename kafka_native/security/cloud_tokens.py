@@ -26,7 +26,14 @@ AZURE_URL = "http://169.254.169.254/metadata/identity/oauth2/token"
 """Of Azure's Instance Metadata Service, which only the machine itself reaches."""
 AWS_MISSING = "sasl.oauthbearer.metadata.authentication.type=aws_iam needs botocore: pip install 'kafka-native[aws]'"
 AWS_OLD = "this botocore doesn't know STS's GetWebIdentityToken: pip install --upgrade botocore"
-AWS_NAMES = ("region", "audience", "duration_seconds", "signing_algorithm", "sts_endpoint", "aws_debug")
+AWS_NAMES = (
+    "region",
+    "audience",
+    "duration_seconds",
+    "signing_algorithm",
+    "sts_endpoint",
+    "aws_debug",
+)
 DURATIONS_S = range(60, 3601)
 ALGORITHMS = ("ES384", "RS256")
 TAGS_MAX = 50
@@ -51,7 +58,9 @@ def pairs(text: str) -> dict[str, str]:
 def _check_names(found: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
     for name in found:
         if name not in known:
-            raise SaslError(f"sasl.oauthbearer.config: {shown(name)!r} means nothing to {what}, {', '.join(known)} do")
+            raise SaslError(
+                f"sasl.oauthbearer.config: {shown(name)!r} means nothing to {what}, {', '.join(known)} do"
+            )
 
 
 def azure_url(endpoint: str, config: str) -> str:
@@ -79,24 +88,39 @@ def _aws_request(found: Mapping[str, str]) -> dict[str, Any]:
     if missing:
         text = f"{' and '.join(missing)} must be in `sasl.oauthbearer.config` (region=us-east-1,audience=https://...)"
         raise SaslError(f"sasl.oauthbearer.metadata.authentication.type=aws_iam: {text}")
-    seconds, algorithm = found.get("duration_seconds", "300"), found.get("signing_algorithm", "ES384")
+    seconds, algorithm = (
+        found.get("duration_seconds", "300"),
+        found.get("signing_algorithm", "ES384"),
+    )
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:5]) in DURATIONS_S):
-        raise SaslError(f"duration_seconds is {shown(seconds)!r}, not {DURATIONS_S[0]} to {DURATIONS_S[-1]}")
+        raise SaslError(
+            f"duration_seconds is {shown(seconds)!r}, not {DURATIONS_S[0]} to {DURATIONS_S[-1]}"
+        )
     if algorithm not in ALGORITHMS:
         raise SaslError(f"signing_algorithm is {shown(algorithm)!r}, not {' or '.join(ALGORITHMS)}")
     if found.get("aws_debug", "none") not in ("none", "console"):
         raise SaslError("aws_debug is none or console")
     if len(tags) > TAGS_MAX:
         raise SaslError(f"{len(tags)} tags are more than the {TAGS_MAX} that a token may have")
-    request = {"Audience": [found["audience"]], "DurationSeconds": int(seconds), "SigningAlgorithm": algorithm}
-    return request | ({"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {})
+    request = {
+        "Audience": [found["audience"]],
+        "DurationSeconds": int(seconds),
+        "SigningAlgorithm": algorithm,
+    }
+    return request | (
+        {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {}
+    )
 
 
 def aws_remarks(config: str) -> list[str]:
     """Warnings about this configuration; SaslError if the endpoint can't be one."""
     endpoint = pairs(config).get("sts_endpoint", "")
     url = Url("sts_endpoint in sasl.oauthbearer.config", endpoint) if endpoint else None
-    return [readable_by_others("sts_endpoint", url)] if url is not None and url.is_readable_by_others else []
+    return (
+        [readable_by_others("sts_endpoint", url)]
+        if url is not None and url.is_readable_by_others
+        else []
+    )
 
 
 class _Botocore:
@@ -110,7 +134,11 @@ class _Botocore:
                 connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"total_max_attempts": 2}
             )
             failures = load("botocore.exceptions")
-            self.failures = (failures.BotoCoreError, failures.ClientError, load("botocore.parsers").ResponseParserError)
+            self.failures = (
+                failures.BotoCoreError,
+                failures.ClientError,
+                load("botocore.parsers").ResponseParserError,
+            )
             self._environ_proxies = load("botocore.utils").get_environ_proxies
             self._http_class = load("botocore.httpsession").URLLib3Session
             self._response_class = load("botocore.awsrequest").AWSResponse
@@ -119,7 +147,9 @@ class _Botocore:
 
     def client(self, region: str, endpoint: str | None) -> Any:
         """A client of STS that reads no more of an answer than RESPONSE_MAX_BYTES bytes."""
-        client = self.session.create_client("sts", region, endpoint_url=endpoint, config=self.settings)
+        client = self.session.create_client(
+            "sts", region, endpoint_url=endpoint, config=self.settings
+        )
         if hasattr(client, "get_web_identity_token"):  # else somebody is told so
             client.meta.events.register("before-send.sts", self._sender(client.meta.endpoint_url))
         return client
@@ -140,7 +170,9 @@ class _Botocore:
             except SaslError:
                 response.raw.close()
                 raise
-            return self._response_class(request.url, response.status_code, response.headers, _Whole(content))
+            return self._response_class(
+                request.url, response.status_code, response.headers, _Whole(content)
+            )
 
         return send
 
@@ -157,7 +189,10 @@ class _Whole:
 
 
 def aws_iam(
-    config: str, extensions: Mapping[str, str], decode: Callable[[str], tuple[str, float | None]], secrets: Secrets
+    config: str,
+    extensions: Mapping[str, str],
+    decode: Callable[[str], tuple[str, float | None]],
+    secrets: Secrets,
 ) -> Callable[[], Token]:
     """Tokens of AWS's Security Token Service, for the role that this machine or process has; credentials by botocore.
 
@@ -195,6 +230,8 @@ def aws_iam(
         else:
             subject, expires = decode(value)
             return Token(value, expiration if expires is None else expires, subject, extensions)
-        raise SaslError(f"AWS STS gives no token: {text}")  # not within except: the cause's text isn't redacted
+        raise SaslError(
+            f"AWS STS gives no token: {text}"
+        )  # not within except: the cause's text isn't redacted
 
     return source

@@ -84,7 +84,12 @@ class Gssapi(Mechanism):
         """Runs the command."""
         try:
             done = subprocess.run(
-                self._command, shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_S, check=False
+                self._command,
+                shell=True,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=COMMAND_S,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SaslError(f"sasl.kerberos.kinit.cmd: {type(error).__name__}") from None
@@ -95,11 +100,19 @@ class Gssapi(Mechanism):
 
     def credentials(self) -> Any:
         """The tickets to use; None: the library's own choice."""
-        own = bool(self.keytab) and not self._command  # the command's tickets are in the usual place
+        own = (
+            bool(self.keytab) and not self._command
+        )  # the command's tickets are in the usual place
         if not own and not self.principal:
             return None
-        name = self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal) if self.principal else None
-        cache = f"MEMORY:kafka-native-{id(self)}"  # tickets of somebody else may be in the usual one
+        name = (
+            self.gssapi.Name(self.principal, self.gssapi.NameType.kerberos_principal)
+            if self.principal
+            else None
+        )
+        cache = (
+            f"MEMORY:kafka-native-{id(self)}"  # tickets of somebody else may be in the usual one
+        )
         store = {"client_keytab": self.keytab, "ccache": cache} if own else None
         return self.gssapi.Credentials(name=name, usage="initiate", store=store)
 
@@ -118,7 +131,9 @@ class GssapiExchange(Exchange):
         """The first token; the library may ask the KDC for a ticket."""
         gssapi = self._mechanism.gssapi
         try:
-            name = gssapi.Name(f"{self._mechanism.service}@{self._host}", gssapi.NameType.hostbased_service)
+            name = gssapi.Name(
+                f"{self._mechanism.service}@{self._host}", gssapi.NameType.hostbased_service
+            )
             flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
             mech = gssapi.MechType.kerberos
             credentials = self._mechanism.credentials()
@@ -161,4 +176,6 @@ def expanded(command: str, values: Mapping[str, str]) -> str:
 def words_of(command: str) -> list[str]:
     """What a command that fails may repeat of itself, but for kinit, options, and properties by their names."""
     words = _WORD.findall(_VARIABLE.sub(" ", command))
-    return [word for word in words if len(word) >= WORD_MIN and not _PROGRAM_OR_OPTION.fullmatch(word)]
+    return [
+        word for word in words if len(word) >= WORD_MIN and not _PROGRAM_OR_OPTION.fullmatch(word)
+    ]

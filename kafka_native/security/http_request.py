@@ -51,7 +51,9 @@ class Url:
         if parts is None or parts.scheme not in PORTS or not parts.hostname:
             raise SaslError(f"{name} has to be an http or https URL")
         if "@" in parts.netloc or "@" in parts.path:
-            raise SaslError(f"{name} has a user or a password in it: they have properties of their own; or write %40")
+            raise SaslError(
+                f"{name} has a user or a password in it: they have properties of their own; or write %40"
+            )
         self.is_encrypted = parts.scheme == "https"
         self.host: str = parts.hostname
         self.port: int = parts.port or PORTS[parts.scheme]
@@ -81,7 +83,9 @@ def _split(text: str) -> SplitResult | None:
     """The parts of an URL, None for what isn't one."""
     if not text.isascii() or not text.isprintable() or " " in text:
         return None
-    with suppress(ValueError):  # its text repeats what wasn't understood, perhaps of a password: it may not be chained
+    with suppress(
+        ValueError
+    ):  # its text repeats what wasn't understood, perhaps of a password: it may not be chained
         parts = urlsplit(text)
         return parts if parts.port is None or parts.port > 0 else None
     return None
@@ -120,7 +124,9 @@ class HttpClient:
         host, port = self._url.host, self._url.port
         # gevent's would make a hub for each thread that it is called in, and nobody would end it
         look_up = _socket.getaddrinfo if is_patched() else socket.getaddrinfo
-        found = self._look_ups.run(lambda: look_up(host, port, type=socket.SOCK_STREAM), some_left_s(deadline))
+        found = self._look_ups.run(
+            lambda: look_up(host, port, type=socket.SOCK_STREAM), some_left_s(deadline)
+        )
         failure = OSError("the name has no address")
         for family, kind, protocol, _, address in found:
             connection = socket.socket(family, kind, protocol)
@@ -137,10 +143,19 @@ class HttpClient:
 
     def _encrypted(self, plain: socket.socket, deadline: float) -> socket.socket:
         plain.settimeout(some_left_s(deadline))  # of the whole handshake
-        return self._context.wrap_socket(plain, server_hostname=self._url.host) if self._url.is_encrypted else plain
+        return (
+            self._context.wrap_socket(plain, server_hostname=self._url.host)
+            if self._url.is_encrypted
+            else plain
+        )
 
     def _exchange(
-        self, connected: socket.socket, deadline: float, method: str, body: bytes | None, headers: Mapping[str, str]
+        self,
+        connected: socket.socket,
+        deadline: float,
+        method: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
     ) -> Answer:
         connection = http.client.HTTPConnection(self._url.host, self._url.port)
         connection.sock = _TimedSocket(connected, deadline)

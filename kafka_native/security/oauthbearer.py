@@ -46,9 +46,13 @@ class Token:
             raise SaslError("the token is empty or has characters that no token has (RFC 6750)")
         for key, value in self.extensions.items():
             if not _KEY.fullmatch(key) or key == "auth":
-                raise SaslError(f"{shown(key)!r} can't be the name of a SASL extension: letters only, and not auth")
+                raise SaslError(
+                    f"{shown(key)!r} can't be the name of a SASL extension: letters only, and not auth"
+                )
             if not _VALUE.fullmatch(value):
-                raise SaslError(f"the value of the SASL extension {key} is empty or has unprintable characters")
+                raise SaslError(
+                    f"the value of the SASL extension {key} is empty or has unprintable characters"
+                )
 
     def __repr__(self) -> str:
         return f"Token([redacted], expires={self.expires}, principal={self.principal!r})"
@@ -111,7 +115,11 @@ class OAuthBearer(Mechanism):
         now = self._clock()
         try:
             token = self._source()
-            extensions = (value for value in token.extensions.values() if len(value) >= EXTENSION_SECRET_MIN_CHARACTERS)
+            extensions = (
+                value
+                for value in token.extensions.values()
+                if len(value) >= EXTENSION_SECRET_MIN_CHARACTERS
+            )
             self._secrets.add(*extensions, token.value)
             if math.isnan(token.expires):
                 raise SaslError("the token's expiry time isn't a number")
@@ -155,7 +163,10 @@ class OAuthBearerExchange(Exchange):
     def begin(self) -> bytes:
         """No channel binding, the token, the extensions."""
         token = self._mechanism.token()
-        pairs = [f"auth=Bearer {token.value}", *(f"{key}={value}" for key, value in token.extensions.items())]
+        pairs = [
+            f"auth=Bearer {token.value}",
+            *(f"{key}={value}" for key, value in token.extensions.items()),
+        ]
         return "".join(["n,,\x01", *(f"{pair}\x01" for pair in pairs), "\x01"]).encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
@@ -171,7 +182,9 @@ class OAuthBearerExchange(Exchange):
 
 def _problem(challenge: bytes, secrets: Iterable[str]) -> str:
     """What the broker has against the token: RFC 7628's JSON, or whatever else it is."""
-    if len(challenge) > CHALLENGE_MAX_BYTES:  # not cut: what is left of a secret at its end wouldn't be found
+    if (
+        len(challenge) > CHALLENGE_MAX_BYTES
+    ):  # not cut: what is left of a secret at its end wouldn't be found
         return f"a message of {len(challenge)} bytes"
     text = challenge.decode("utf-8", "replace")
     try:
@@ -195,11 +208,20 @@ def callback_source(oauth_cb: Callable[[Any], Any], config: str | None) -> Calla
         value, expires, *more = found
         principal = more[0] if more else ""
         extensions = more[1] if len(more) > 1 else {}
-        right = isinstance(value, str) and isinstance(principal, str) and isinstance(extensions, Mapping)
+        right = (
+            isinstance(value, str)
+            and isinstance(principal, str)
+            and isinstance(extensions, Mapping)
+        )
         if not right or isinstance(expires, bool) or not isinstance(expires, (int, float)):
             kinds = ", ".join(_kind(each) for each in found)
             raise SaslError(f"oauth_cb has to return (str, float[, str[, dict]]), not ({kinds})")
-        return Token(value, float(expires), principal, {str(key): str(each) for key, each in extensions.items()})
+        return Token(
+            value,
+            float(expires),
+            principal,
+            {str(key): str(each) for key, each in extensions.items()},
+        )
 
     return source
 
@@ -212,5 +234,7 @@ def parsed_extensions(text: str) -> dict[str, str]:
     """``sasl.oauthbearer.extensions``: key=value pairs with commas between them; SaslError for anything else."""
     pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
     if not all(equals for _, equals, _ in pairs):
-        raise SaslError("sasl.oauthbearer.extensions has to be key=value pairs with commas between them")
+        raise SaslError(
+            "sasl.oauthbearer.extensions has to be key=value pairs with commas between them"
+        )
     return {key: value for key, _, value in pairs}

@@ -27,7 +27,15 @@ ENDPOINT_PROPERTY = "sasl.oauthbearer.token.endpoint.url"
 FILE_MAX_BYTES = 1 << 20
 PYJWT_MISSING_TEXT = "OpenID Connect needs PyJWT: pip install 'kafka-native[oauth]'"
 PARAMETER_MIN = 8
-PUBLIC_PARAMETERS = ("api-version", "resource", "client_id", "object_id", "principal_id", "mi_res_id", "msi_res_id")
+PUBLIC_PARAMETERS = (
+    "api-version",
+    "resource",
+    "client_id",
+    "object_id",
+    "principal_id",
+    "mi_res_id",
+    "msi_res_id",
+)
 """Of a URL's query: Azure's, which are worth seeing in its errors."""
 
 
@@ -49,7 +57,9 @@ def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
 class Provider:
     """A token endpoint."""
 
-    def __init__(self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]
+    ) -> None:
         """SaslError if this can't be an endpoint, or a library is missing."""
         try:
             import jwt  # noqa: F401 - for claims_of()
@@ -63,7 +73,9 @@ class Provider:
         )
         self.secrets = Secrets(hidden)
         """What the provider knows and nothing may show: who asks with something secret adds it."""
-        self.remarks = [readable_by_others(ENDPOINT_PROPERTY, found)] if found.is_readable_by_others else []
+        self.remarks = (
+            [readable_by_others(ENDPOINT_PROPERTY, found)] if found.is_readable_by_others else []
+        )
         self._url = found
         self._subject_claim = subject_claim
         self._extensions = extensions
@@ -81,7 +93,9 @@ class Provider:
         """Asks without a form; SaslError as for `ask()`."""
         return self._call("GET", None, headers, now)
 
-    def _call(self, method: str, body: bytes | None, headers: Mapping[str, str], now: float) -> Token:
+    def _call(
+        self, method: str, body: bytes | None, headers: Mapping[str, str], now: float
+    ) -> Token:
         answer = self._answer(method, body, {"Accept": "application/json", **headers})
         try:
             said = json.loads(answer.body)
@@ -96,9 +110,16 @@ class Provider:
             return self._http.request(method, body, headers)
         except (http.client.BadStatusLine, http.client.UnknownProtocol):
             text = "its answer isn't HTTP"  # the first line isn't shown: it may be the token itself
-        except (OSError, ValueError, http.client.HTTPException, SaslError) as error:  # ValueError: a chunk of -5 bytes
+        except (
+            OSError,
+            ValueError,
+            http.client.HTTPException,
+            SaslError,
+        ) as error:  # ValueError: a chunk of -5 bytes
             text = shown(str(error), self.secrets) or type(error).__name__
-        raise SaslError(f"{self._url.shown}: {text}")  # not within except: the cause's text isn't redacted
+        raise SaslError(
+            f"{self._url.shown}: {text}"
+        )  # not within except: the cause's text isn't redacted
 
     def _token(self, said: dict[str, Any], now: float) -> Token:
         value = said.get("access_token")
@@ -108,7 +129,9 @@ class Provider:
         lifetime = _seconds(said.get("expires_in"))
         if expires is None:
             if lifetime is None:
-                raise SaslError(f"{self._url.shown}: the token doesn't say when it expires: no exp, no expires_in")
+                raise SaslError(
+                    f"{self._url.shown}: the token doesn't say when it expires: no exp, no expires_in"
+                )
             expires = now + lifetime
         return Token(value, expires, principal, self._extensions)
 
@@ -139,7 +162,9 @@ def claims_of(token: str, subject_claim: str) -> tuple[str, float | None]:
         claims = {}
     subject = claims.get(subject_claim)
     expires = _seconds(claims.get("exp"))
-    return subject if isinstance(subject, str) else "", None if expires is None else float(int(expires))
+    return subject if isinstance(subject, str) else "", None if expires is None else float(
+        int(expires)
+    )
 
 
 def _seconds(value: object) -> float | None:
@@ -152,7 +177,11 @@ def _seconds(value: object) -> float | None:
 
 
 def client_credentials(
-    provider: Provider, client_id: str, client_secret: str, scope: str, clock: Callable[[], float] = time.time
+    provider: Provider,
+    client_id: str,
+    client_secret: str,
+    scope: str,
+    clock: Callable[[], float] = time.time,
 ) -> Callable[[], Token]:
     """Tokens for who knows the client's secret."""
     login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
@@ -162,7 +191,10 @@ def client_credentials(
 
 
 def jwt_bearer(
-    provider: Provider, assertion: Callable[[float], str], scope: str, clock: Callable[[], float] = time.time
+    provider: Provider,
+    assertion: Callable[[float], str],
+    scope: str,
+    clock: Callable[[], float] = time.time,
 ) -> Callable[[], Token]:
     """Tokens for who shows an assertion."""
 
@@ -236,8 +268,14 @@ class Assertion:
             key = load_pem_private_key(self._key().encode(), password)
             return jwt.encode(payload, key, self._algorithm, headers=template.get("header"))  # type: ignore[arg-type]
         except (ValueError, TypeError, jwt.exceptions.PyJWTError) as error:
-            reason = "wrong or missing passphrase, or no key" if isinstance(error, ValueError) else type(error).__name__
-            raise SaslError(f"the assertion can't be signed with {self._algorithm}: {reason}") from None
+            reason = (
+                "wrong or missing passphrase, or no key"
+                if isinstance(error, ValueError)
+                else type(error).__name__
+            )
+            raise SaslError(
+                f"the assertion can't be signed with {self._algorithm}: {reason}"
+            ) from None
 
 
 def _template(text: str) -> dict[str, dict[str, Any]]:
@@ -245,6 +283,10 @@ def _template(text: str) -> dict[str, dict[str, Any]]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("header", "payload")):
-        raise SaslError("sasl.oauthbearer.assertion.jwt.template.file isn't JSON with a header and a payload")
+    if not isinstance(found, dict) or not all(
+        isinstance(found.get(part, {}), dict) for part in ("header", "payload")
+    ):
+        raise SaslError(
+            "sasl.oauthbearer.assertion.jwt.template.file isn't JSON with a header and a payload"
+        )
     return found

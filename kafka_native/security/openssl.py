@@ -21,7 +21,9 @@ ffi: Final[Any] = _openssl.ffi
 
 def library_version() -> str:
     """What OpenSSL calls itself, for instance ``OpenSSL 3.5.4``."""
-    return " ".join(ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2])
+    return " ".join(
+        ffi.string(lib.OpenSSL_version(lib.OPENSSL_VERSION)).decode("ascii", "replace").split()[:2]
+    )
 
 
 def error_reason() -> str:
@@ -29,11 +31,15 @@ def error_reason() -> str:
     reasons = []
     while code := lib.ERR_get_error():
         text = lib.ERR_reason_error_string(code)
-        reasons.append(f"error {code:#x}" if text == ffi.NULL else ffi.string(text).decode("ascii", "replace"))
+        reasons.append(
+            f"error {code:#x}" if text == ffi.NULL else ffi.string(text).decode("ascii", "replace")
+        )
     return ", ".join(dict.fromkeys(reasons))
 
 
-def set_list(context: Any, function: str, names: Sequence[str], setting: str, always: Sequence[str] = ()) -> None:
+def set_list(
+    context: Any, function: str, names: Sequence[str], setting: str, always: Sequence[str] = ()
+) -> None:
     """Give a context a list of names through one of OpenSSL's own functions, or fail: never a list that doesn't act.
 
     :param context: SSL_CTX.
@@ -50,11 +56,16 @@ def set_list(context: Any, function: str, names: Sequence[str], setting: str, al
         reason = error_reason() or "not the names that it knows"
         shown = ":".join(names)
         raise KafkaException(
-            KafkaError(KafkaError._INVALID_ARG, f'{setting}: {library_version()} refuses "{shown}": {reason}')
+            KafkaError(
+                KafkaError._INVALID_ARG,
+                f'{setting}: {library_version()} refuses "{shown}": {reason}',
+            )
         )
 
 
-def expect_host(connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def expect_host(
+    connection: Any, host: bytes | ipaddress.IPv4Address | ipaddress.IPv6Address
+) -> bool:
     """Have a connection that isn't made yet verify its peer for a host; False if OpenSSL refuses it.
 
     As csrc/engine/tls.c does for the transport: the alternative names count alone, not the common name, and a wildcard
@@ -84,5 +95,6 @@ def address_of(name: str) -> int:
 def _too_old(function: str, what: str) -> NoReturn:
     text = f"{what}cryptography {version('cryptography')} has no {function} (pyOpenSSL {version('pyOpenSSL')})"
     raise KafkaException(
-        KafkaError(KafkaError._SSL, text), hint="upgrade them: pip install --upgrade cryptography pyOpenSSL"
+        KafkaError(KafkaError._SSL, text),
+        hint="upgrade them: pip install --upgrade cryptography pyOpenSSL",
     )

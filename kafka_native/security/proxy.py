@@ -16,7 +16,9 @@ _LOGIN_BYTES_MAX: Final = 255
 """Of the user and of the password each: SOCKS5 has a byte for their lengths."""
 _HOST_BYTES_MAX: Final = 255
 _FORM: Final = "socks5://, socks5h:// or http://, then HOST:PORT or USER:PASSWORD@HOST:PORT"
-_SPELLING: Final = f"{_FORM}; in USER and PASSWORD, %40 stands for @, %3A for :, %2F for /, %25 for %"
+_SPELLING: Final = (
+    f"{_FORM}; in USER and PASSWORD, %40 stands for @, %3A for :, %2F for /, %25 for %"
+)
 
 
 class Proxy(NamedTuple):
@@ -45,7 +47,11 @@ def proxy_of(config: Config) -> Proxy | None:
     parts, port = _split(text)
     scheme, host = parts.scheme, parts.hostname or ""
     if scheme not in _SCHEMES:
-        more = ": proxies are spoken to without TLS, brokers through them with it" if scheme == "https" else ""
+        more = (
+            ": proxies are spoken to without TLS, brokers through them with it"
+            if scheme == "https"
+            else ""
+        )
         refuse(f"proxy.url begins with none of socks5://, socks5h:// and http://{more}", _SPELLING)
     if port is None or not host or len(host) > _HOST_BYTES_MAX:
         refuse(f"proxy.url has no {'port' if host else 'host'}", _SPELLING)
@@ -59,7 +65,9 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
     if not text.isascii() or not text.isprintable() or " " in text:
         refuse("proxy.url has characters that no URL has", _SPELLING)
     found = None
-    with suppress(ValueError):  # its text repeats what wasn't understood, perhaps of a password: it may not be chained
+    with suppress(
+        ValueError
+    ):  # its text repeats what wasn't understood, perhaps of a password: it may not be chained
         parts = urlsplit(text)
         found = parts, parts.port or None
     if found is None:
@@ -70,7 +78,9 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
 def _login(scheme: str, parts: SplitResult) -> bytes:
     user, password = (unquote_to_bytes(each or "") for each in (parts.username, parts.password))
     if not user or max(len(user), len(password)) > _LOGIN_BYTES_MAX:
-        refuse(f"proxy.url: a user has 1 to {_LOGIN_BYTES_MAX} bytes, a password no more", _SPELLING)
+        refuse(
+            f"proxy.url: a user has 1 to {_LOGIN_BYTES_MAX} bytes, a password no more", _SPELLING
+        )
     if scheme == "http":
         if b":" in user:
             refuse("proxy.url: with http:// a user has no colon (RFC 7617)", _SPELLING)

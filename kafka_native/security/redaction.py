@@ -78,10 +78,14 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
     forms = {form for secret in known for form in _forms(secret)}
     lowered = text.lower()
     for form in sorted(forms, key=len, reverse=True):
-        if max(_WORD.findall(form), key=len, default="").lower() in lowered:  # spelled the same everywhere
+        if (
+            max(_WORD.findall(form), key=len, default="").lower() in lowered
+        ):  # spelled the same everywhere
             pattern = re.escape(form) if len(form) > SPELLED_MAX else _spelled(form)
             pattern = rf"{_BEGIN}{pattern}{_END}" if len(form) <= WHOLE_WORD_MAX else pattern
-            text = re.sub(rf"{_GAP}|{pattern}", REDACTED, text)  # a gap stays one, whatever the secret is
+            text = re.sub(
+                rf"{_GAP}|{pattern}", REDACTED, text
+            )  # a gap stays one, whatever the secret is
     return text
 
 
@@ -93,10 +97,17 @@ def _forms(secret: str) -> set[str]:
     data = secret.encode("utf-8", "surrogatepass")
     if not secret.isascii():
         lost = data.decode("ascii", "replace")
-        found |= {secret.encode("ascii", "replace").decode(), lost, lost.replace("\ufffd", "?"), data.decode("latin-1")}
+        found |= {
+            secret.encode("ascii", "replace").decode(),
+            lost,
+            lost.replace("\ufffd", "?"),
+            data.decode("latin-1"),
+        }
     whole = base64.b64encode(data).decode().rstrip("=")
     derived = {whole, data.hex(), data.hex().upper()}
-    for before in range(3):  # also as a part of something else: how far it begins in a group of three bytes
+    for before in range(
+        3
+    ):  # also as a part of something else: how far it begins in a group of three bytes
         coded = base64.b64encode(bytes(before) + data).decode().rstrip("=")
         first = (before * 8 + 5) // 6  # what has bits of the bytes before it
         derived.add(coded[first : (before + len(data)) * 8 // 6])

@@ -14,7 +14,13 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafka_native.security.mechanisms import Credentials, Exchange, PasswordMechanism, SaslError, shown
+from kafka_native.security.mechanisms import (
+    Credentials,
+    Exchange,
+    PasswordMechanism,
+    SaslError,
+    shown,
+)
 from kafka_native.security.saslprep import saslprep
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -108,7 +114,9 @@ class Scram(PasswordMechanism):
 class ScramExchange(Exchange):
     """Client first, server first, client final, server final."""
 
-    def __init__(self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool) -> None:
+    def __init__(
+        self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool
+    ) -> None:
         """With this form of the name and the password."""
         self._scram = scram
         self._password = password
@@ -124,7 +132,9 @@ class ScramExchange(Exchange):
     def respond(self, challenge: bytes) -> bytes | None:
         """The proof; then nothing, once the broker has proved that it knows the password, too."""
         if len(challenge) > MESSAGE_MAX_BYTES:
-            raise SaslError(f"the broker's SCRAM message has {len(challenge)} bytes, more than {MESSAGE_MAX_BYTES}")
+            raise SaslError(
+                f"the broker's SCRAM message has {len(challenge)} bytes, more than {MESSAGE_MAX_BYTES}"
+            )
         try:
             text = challenge.decode()
         except UnicodeDecodeError:
@@ -136,10 +146,16 @@ class ScramExchange(Exchange):
 
     def _prove(self, server_first: str) -> bytes:
         values = _attributes(server_first)
-        if list(values)[:3] != ["r", "s", "i"]:  # "m" first would be an extension that must be understood
+        if list(values)[:3] != [
+            "r",
+            "s",
+            "i",
+        ]:  # "m" first would be an extension that must be understood
             raise SaslError(f"not a SCRAM message of a server: {shown(server_first)}")
         if not values["r"].startswith(self._nonce) or len(values["r"]) == len(self._nonce):
-            raise SaslError("the broker's nonce doesn't continue ours: somebody may be replaying another exchange")
+            raise SaslError(
+                "the broker's nonce doesn't continue ours: somebody may be replaying another exchange"
+            )
         salt = _decoded(values["s"], "salt")
         if not 0 < len(salt) <= SALT_MAX_BYTES:
             raise SaslError(f"the broker's salt has {len(salt)} bytes")
@@ -157,8 +173,12 @@ class ScramExchange(Exchange):
         if "e" in values:
             raise SaslError(f"the broker says {shown(values['e'])}")
         signature = _decoded(values.get("v", ""), "signature")
-        if self._server_signature is None or not hmac.compare_digest(signature, self._server_signature):
-            raise SaslError("the broker's signature is wrong: it doesn't know the password, so it isn't our broker")
+        if self._server_signature is None or not hmac.compare_digest(
+            signature, self._server_signature
+        ):
+            raise SaslError(
+                "the broker's signature is wrong: it doesn't know the password, so it isn't our broker"
+            )
         self.done = True
 
 

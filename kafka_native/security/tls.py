@@ -34,7 +34,9 @@ class TlsContext:
         """Read the files that the configuration names."""
         self.verifies: Final = config.flag("enable.ssl.certificate.verification")
         """The broker's certificate has to be one of an authority's."""
-        self.identifies_hosts: Final = self.verifies and config.text("ssl.endpoint.identification.algorithm") == "https"
+        self.identifies_hosts: Final = (
+            self.verifies and config.text("ssl.endpoint.identification.algorithm") == "https"
+        )
         """A broker's certificate has to name the host, or the address, that was connected to."""
         self.remarks: Final[list[str]] = []
         """What the user should be warned of."""
@@ -45,10 +47,14 @@ class TlsContext:
         self.context.set_min_proto_version(SSL.TLS1_2_VERSION)
         # An end without close_notify is an end: whether something is missing is told by Kafka's frames. As an error, it
         # would make the session one that can't be resumed.
-        self.context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | lib.SSL_OP_IGNORE_UNEXPECTED_EOF)
+        self.context.set_options(
+            SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | lib.SSL_OP_IGNORE_UNEXPECTED_EOF
+        )
         self.context.set_verify(SSL.VERIFY_PEER if self.verifies else SSL.VERIFY_NONE)
         self._restrict()
-        self.authorities: Final = Authorities(self.context, config, self._files, required=self.verifies)
+        self.authorities: Final = Authorities(
+            self.context, config, self._files, required=self.verifies
+        )
         """Whom it trusts."""
         self._set_store_flags()
         own = _identity_of(config, self._files)
@@ -76,7 +82,9 @@ class TlsContext:
         """Whether a file or directory that it was made of is another one by now; then a new context is due."""
         return self._files.changed()
 
-    def explain(self, reason: str, verify_error: int, host: str, port: int, certificate: bytes) -> str:
+    def explain(
+        self, reason: str, verify_error: int, host: str, port: int, certificate: bytes
+    ) -> str:
         """Say what a failed handshake was about and what to set.
 
         :param reason: OpenSSL's reason, for instance ``certificate verify failed``; may be empty.
@@ -87,7 +95,9 @@ class TlsContext:
             above it, that one follows.
         """
         # Without verification there is a result, too, but it isn't what failed.
-        failure = tls_errors.Failure(reason, verify_error if self.verifies else 0, host, port, certificate)
+        failure = tls_errors.Failure(
+            reason, verify_error if self.verifies else 0, host, port, certificate
+        )
         return tls_errors.explain(failure, self._config, self.authorities, self.identity)
 
     def __repr__(self) -> str:
@@ -97,7 +107,9 @@ class TlsContext:
 
     def _restrict(self) -> None:
         """Cipher suites, curves and signature algorithms, where the user wants others than OpenSSL does."""
-        self.remarks.extend(cipher_suites.restrict(self.context, self._config.text(cipher_suites.PROPERTY)))
+        self.remarks.extend(
+            cipher_suites.restrict(self.context, self._config.text(cipher_suites.PROPERTY))
+        )
         self._offer("ssl.curves.list", "SSL_CTX_set1_curves_list")
         self._offer("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list")
 
@@ -109,10 +121,15 @@ class TlsContext:
     def _set_store_flags(self) -> None:
         store, location = self.context.get_cert_store(), self._config.text("ssl.crl.location")
         assert store is not None, "a new context has a store"
-        flags = crypto.X509StoreFlags.PARTIAL_CHAIN  # an intermediate authority needs no root above it
+        flags = (
+            crypto.X509StoreFlags.PARTIAL_CHAIN
+        )  # an intermediate authority needs no root above it
         if self._config.text("ssl.crl.check") == "chain":
             if not location:
-                refuse("ssl.crl.check=chain: there are no revocation lists to check with", "set ssl.crl.location")
+                refuse(
+                    "ssl.crl.check=chain: there are no revocation lists to check with",
+                    "set ssl.crl.location",
+                )
             # Up to the root: the list that an authority may be in is verified with the key of the one above it.
             flags = crypto.X509StoreFlags.CRL_CHECK | crypto.X509StoreFlags.CRL_CHECK_ALL
         if location:
@@ -132,32 +149,49 @@ class TlsContext:
         except (SSL.Error, crypto.Error) as error:
             refuse(f"{own.source}: {reasons(error)}")
         except TypeError:
-            refuse(f"{own.source}: TLS has no use for this kind of key", "keys are RSA, EC, Ed25519 or Ed448")
+            refuse(
+                f"{own.source}: TLS has no use for this kind of key",
+                "keys are RSA, EC, Ed25519 or Ed448",
+            )
         now = datetime.now(timezone.utc)
         first, last = own.certificate.not_valid_before_utc, own.certificate.not_valid_after_utc
         if not first <= now <= last:
-            when = f"expired on {last:%Y-%m-%d}" if now > last else f"isn't valid before {first:%Y-%m-%d}"
-            self.remarks.append(f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}")
+            when = (
+                f"expired on {last:%Y-%m-%d}"
+                if now > last
+                else f"isn't valid before {first:%Y-%m-%d}"
+            )
+            self.remarks.append(
+                f"the client's certificate, {subject(own.certificate)} of {own.source}, {when}"
+            )
 
 
 def _identity_of(config: Config, files: Files) -> Identity | None:
     """The client's certificate and key, by one of the ways to name them."""
     store = config.text("ssl.keystore.location")
     chain = _material(
-        files, "ssl.certificate", config.text("ssl.certificate.location"), config.text("ssl.certificate.pem")
+        files,
+        "ssl.certificate",
+        config.text("ssl.certificate.location"),
+        config.text("ssl.certificate.pem"),
     )
     key = _material(files, "ssl.key", config.text("ssl.key.location"), config.text("ssl.key.pem"))
     if store and (other := chain or key):
         refuse(f"ssl.keystore.location and {other.name}: set one of them")
     if store:
-        password = config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
+        password = (
+            config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
+        )
         return keystore(files.read("ssl.keystore.location", store), password)
     if chain and key:
         return identity(chain, key, config.text("ssl.key.password"))
     if chain:
         refuse(f"{chain}: there is no key for it", "set ssl.key.location or ssl.key.pem")
     if key:
-        refuse(f"{key}: there is no certificate for it", "set ssl.certificate.location or ssl.certificate.pem")
+        refuse(
+            f"{key}: there is no certificate for it",
+            "set ssl.certificate.location or ssl.certificate.pem",
+        )
     return None
 
 

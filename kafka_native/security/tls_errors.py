@@ -106,7 +106,9 @@ class Peer:
             return otherwise
 
 
-def explain(failure: Failure, config: Config, authorities: Authorities, own: Identity | None) -> str:
+def explain(
+    failure: Failure, config: Config, authorities: Authorities, own: Identity | None
+) -> str:
     """See `TlsContext.explain`."""
     if failure.verify_error:
         sentence = _of_certificate(failure, config, authorities)
@@ -139,7 +141,9 @@ def _of_certificate(failure: Failure, config: Config, authorities: Authorities) 
             what += f"{authorities.where()}"
         return f"{whose} can't be verified: {what}; set ssl.ca.location to the CA's certificate"
     if error in (REVOKED, NO_CRL, CRL_EXPIRED, *NO_CRL_SIGNER):
-        return _of_revocation(error, peer, above, whose, f"ssl.crl.location={config.text('ssl.crl.location')}")
+        return _of_revocation(
+            error, peer, above, whose, f"ssl.crl.location={config.text('ssl.crl.location')}"
+        )
     if error in WRONG_PURPOSE:
         return f"{whose}, {peer.subject}, or one above it isn't meant for servers (key usage)"
     if error in TOO_WEAK:
@@ -164,7 +168,11 @@ def _of_revocation(error: int, peer: Peer, above: Peer | None, whose: str, lists
     """What the revocation lists say, or don't. ``lists``: their property with its value."""
     one = peer if above is None else above
     if error == REVOKED:
-        what = f"{whose}, {peer.subject}," if above is None else f"{above.subject}, a CA above {whose},"
+        what = (
+            f"{whose}, {peer.subject},"
+            if above is None
+            else f"{above.subject}, a CA above {whose},"
+        )
         return f"{what} is revoked, says {lists}"
     if error == CRL_EXPIRED:
         what = "its issuer" if above is None else "the CA"
@@ -197,7 +205,9 @@ def _of_dates(error: int, peer: Peer, above: Peer | None, whose: str) -> str:
 def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     """Why there was no handshake, where the broker's certificate wasn't the problem."""
     reason, broker = failure.reason.lower(), failure.broker
-    kind = next((kind for kind, parts in _REASONS.items() if any(part in reason for part in parts)), "")
+    kind = next(
+        (kind for kind, parts in _REASONS.items() if any(part in reason for part in parts)), ""
+    )
     if kind == "ended" or not reason:
         return f"{broker} ended the connection in the middle of the TLS handshake: {_PLAINTEXT}"
     if kind == "no tls":
@@ -207,7 +217,11 @@ def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     if kind == "versions":
         return f"{broker} and this client have no version of TLS in common: {_limits(config)}"
     if kind == "nothing shared":
-        perhaps = "" if own is not None or "alert" not in reason else f"; if it wants a client certificate, {_SET_ONE}"
+        perhaps = (
+            ""
+            if own is not None or "alert" not in reason
+            else f"; if it wants a client certificate, {_SET_ONE}"
+        )
         return f"{broker} and this client don't agree: {_limits(config)}{perhaps}"
     if kind == "name":
         return f"{broker} has no certificate for the name {clean(failure.host, 255)}"
@@ -221,12 +235,20 @@ def _of_reason(failure: Failure, config: Config, own: Identity | None) -> str:
     return f"the TLS handshake with {broker} failed"
 
 
-_PLAINTEXT: Final = "a PLAINTEXT listener? security.protocol=plaintext, or sasl_plaintext, is for those"
+_PLAINTEXT: Final = (
+    "a PLAINTEXT listener? security.protocol=plaintext, or sasl_plaintext, is for those"
+)
 _SET_ONE: Final = "set ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
 
 # Parts of OpenSSL's reasons, of all its versions from 3.0 on; the first that fits counts.
 _REASONS: Final = {
-    "no tls": ("wrong version number", "packet length too long", "http request", "record layer failure", "record type"),
+    "no tls": (
+        "wrong version number",
+        "packet length too long",
+        "http request",
+        "record layer failure",
+        "record type",
+    ),
     "ended": ("eof", "closed", "reset"),
     "versions": ("protocol version", "unsupported protocol"),
     "name": ("unrecognized name",),
@@ -269,7 +291,9 @@ def _of_own_certificate(broker: str, own: Identity | None) -> str:
 
 def _limits(config: Config) -> str:
     """What the user has narrowed down."""
-    names = [n for n in ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list") if config.text(n)]
+    names = [
+        n for n in ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list") if config.text(n)
+    ]
     if names:
         return f"see what {' and '.join(names)} leave{'s' if len(names) == 1 else ''} to offer"
     return "see the broker's ssl.enabled.protocols and ssl.cipher.suites"
@@ -281,7 +305,9 @@ def _names(certificate: x509.Certificate) -> list[str]:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    return names.get_values_for_type(x509.DNSName) + [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+    return names.get_values_for_type(x509.DNSName) + [
+        str(each) for each in names.get_values_for_type(x509.IPAddress)
+    ]
 
 
 def _der_bytes(text: bytes) -> int:

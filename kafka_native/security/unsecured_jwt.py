@@ -24,15 +24,21 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
     """
     pairs = [part.partition("=") for part in config.split()]
     values = {name: value for name, _, value in pairs}
-    strange = [name for name in values if name not in KNOWN_NAMES and not name.startswith(EXTENSION_PREFIX)]
+    strange = [
+        name for name in values if name not in KNOWN_NAMES and not name.startswith(EXTENSION_PREFIX)
+    ]
     if strange or len(values) != len(pairs):
-        raise SaslError(f"Invalid sasl.oauthbearer.config: unknown or doubled: {shown(', '.join(strange) or 'a name')}")
+        raise SaslError(
+            f"Invalid sasl.oauthbearer.config: unknown or doubled: {shown(', '.join(strange) or 'a name')}"
+        )
     principal = values.get("principal", "")
     if not principal:
         raise SaslError("Invalid sasl.oauthbearer.config: no principal=<value>")
     life = values.get("lifeSeconds", "3600")
     if not (life.isascii() and life.isdigit() and 0 < int(life[:10]) < 2**31):
-        raise SaslError("Invalid sasl.oauthbearer.config: lifeSeconds has to be a number from 1 to 2147483647")
+        raise SaslError(
+            "Invalid sasl.oauthbearer.config: lifeSeconds has to be a number from 1 to 2147483647"
+        )
     extensions = {
         name.removeprefix(EXTENSION_PREFIX): value
         for name, value in values.items()
@@ -42,7 +48,11 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
 
     def source() -> Token:
         now = round(clock(), 3)
-        claims = {values.get("principalClaimName") or "sub": principal, "iat": now, "exp": now + int(life)}
+        claims = {
+            values.get("principalClaimName") or "sub": principal,
+            "iat": now,
+            "exp": now + int(life),
+        }
         if scopes:
             claims[values.get("scopeClaimName") or "scope"] = scopes
         value = f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
@@ -53,4 +63,8 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
 
 
 def _encoded(part: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode()).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(json.dumps(part, separators=(",", ":")).encode())
+        .decode()
+        .rstrip("=")
+    )
