@@ -1,4 +1,4 @@
-"""From a client's properties to its SASL mechanism."""
+"""Makes a client's SASL mechanism from its properties."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from kafka_native.types import version
 
 
 def mechanism_of(config: Config) -> Mechanism:
-    """What a client authenticates with whose ``security.protocol`` has SASL.
+    """Return the mechanism of a client whose ``security.protocol`` uses SASL.
 
-    :raises KafkaException: _INVALID_ARG: there is no such mechanism, or it lacks something.
+    :raises KafkaException: ``_INVALID_ARG``: the mechanism is unknown or lacks a property.
     """
     name = config.text("sasl.mechanisms")
     make = MECHANISMS.get(name)
@@ -81,7 +81,10 @@ def _oauthbearer(config: Config) -> Mechanism:
     unsecured = config.flag("enable.sasl.oauthbearer.unsecure.jwt")
     if config["sasl.oauthbearer.method"] == "oidc":
         if unsecured:
-            text = "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` are mutually exclusive"
+            text = (
+                "`enable.sasl.oauthbearer.unsecure.jwt` and `sasl.oauthbearer.method=oidc` "
+                "are mutually exclusive"
+            )
             _fail(config, text)
         return _oidc(config)
     oauth_cb = config.function("oauth_cb")
@@ -89,12 +92,12 @@ def _oauthbearer(config: Config) -> Mechanism:
     if oauth_cb is not None:
         return OAuthBearer(callback_source(oauth_cb, own), [own or ""])
     if unsecured:
-        return OAuthBearer(
-            unsecured_source(own or ""), exposes=""
-        )  # everybody can make such tokens
+        # Anyone can make such tokens, so they expose nothing.
+        return OAuthBearer(unsecured_source(own or ""), exposes="")
     _fail(
         config,
-        "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, unsecured tokens",
+        "OAUTHBEARER needs `oauth_cb`, `sasl.oauthbearer.method=oidc` or, for tests, "
+        "unsecured tokens",
     )
 
 
@@ -124,7 +127,8 @@ def _oidc(config: Config) -> Mechanism:
         if not value:
             _fail(
                 config,
-                f"`sasl.oauthbearer.{name}` is mandatory when `sasl.oauthbearer.method=oidc` is set",
+                f"`sasl.oauthbearer.{name}` is mandatory "
+                "when `sasl.oauthbearer.method=oidc` is set",
             )
     provider = _provider(config, url)
     scope = config.text("sasl.oauthbearer.scope")
@@ -149,7 +153,7 @@ def _provider(config: Config, url: str) -> Provider:
 
 
 def _assertion(config: Config) -> Callable[[float], str]:
-    """A file's, or one that is made here."""
+    """Return a source of assertions: a ready one from a file, or one that the client signs."""
     ready, key_file, key_pem, template = (
         config.text("sasl.oauthbearer.assertion.file"),
         config.text("sasl.oauthbearer.assertion.private.key.file"),
@@ -163,7 +167,10 @@ def _assertion(config: Config) -> Callable[[float], str]:
         read(ready, "sasl.oauthbearer.assertion.file")
         return lambda now: read(ready, "sasl.oauthbearer.assertion.file").strip()
     if not key_file and not key_pem:
-        names = "`sasl.oauthbearer.assertion.private.key.file` or `sasl.oauthbearer.assertion.private.key.pem`"
+        names = (
+            "`sasl.oauthbearer.assertion.private.key.file` or "
+            "`sasl.oauthbearer.assertion.private.key.pem`"
+        )
         _fail(
             config,
             f"{names} is mandatory when `sasl.oauthbearer.grant.type` is set to `{JWT_BEARER}`",
@@ -186,7 +193,7 @@ def _assertion(config: Config) -> Callable[[float], str]:
         if template
         else None,
     )
-    assertion(time.time())  # what is wrong with key and template is said now
+    assertion(time.time())  # Reports errors of the key and the template now
     return assertion
 
 
@@ -223,4 +230,4 @@ MECHANISMS: dict[str, Callable[[Config], Mechanism]] = {
     "AWS_MSK_IAM": _aws_msk_iam,
     "GSSAPI": _gssapi,
 }
-"""Who makes which mechanism, by the name that brokers know it under."""
+"""The function that makes each mechanism, by its name in SaslHandshake."""

@@ -1,4 +1,4 @@
-"""Tokens that nobody signs (RFC 7519, section 6), made on the spot: for development, with brokers that believe all."""
+"""Unsigned tokens (RFC 7519, section 6), for development with brokers that don't verify tokens."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ KNOWN_NAMES = {"principal", "principalClaimName", "scope", "scopeClaimName", "li
 
 
 def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Callable[[], Token]:
-    """Tokens as ``sasl.oauthbearer.config`` describes them, in librdkafka's words.
+    """Return a source of tokens as ``sasl.oauthbearer.config`` describes them.
 
-    ``principal=NAME`` and, with blanks between them, ``principalClaimName`` (sub), ``scope`` (with commas),
-    ``scopeClaimName`` (scope), ``lifeSeconds`` (3600) and ``extension_NAME``.
+    The format is librdkafka's: ``principal=NAME`` and, separated by blanks, ``principalClaimName``
+    (default: sub), ``scope`` (comma-separated), ``scopeClaimName`` (default: scope),
+    ``lifeSeconds`` (default: 3600) and ``extension_NAME``.
 
-    :raises SaslError: The description can't be right.
+    :raises SaslError: The description is invalid.
     """
     pairs = [part.partition("=") for part in config.split()]
     values = {name: value for name, _, value in pairs}
-    strange = [
+    unknown = [
         name for name in values if name not in KNOWN_NAMES and not name.startswith(EXTENSION_PREFIX)
     ]
-    if strange or len(values) != len(pairs):
+    if unknown or len(values) != len(pairs):
         raise SaslError(
-            f"Invalid sasl.oauthbearer.config: unknown or doubled: {shown(', '.join(strange) or 'a name')}"
+            "Invalid sasl.oauthbearer.config: unknown or doubled: "
+            f"{shown(', '.join(unknown) or 'a name')}"
         )
     principal = values.get("principal", "")
     if not principal:
@@ -58,7 +60,7 @@ def unsecured_source(config: str, clock: Callable[[], float] = time.time) -> Cal
         value = f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
         return Token(value, now + int(life), principal, extensions)
 
-    source()  # what is wrong with the extensions is said now
+    source()  # Reports errors of the extensions now
     return source
 
 
