@@ -149,9 +149,8 @@ class Logs:
         self._lines: _Queue = SimpleQueue()  # put() may be called from a finaliser
         self._lock = RLock()  # Also taken in finalisers; guards the fields below
         self._thread: Thread | None = None
-        self._handler_lock = (
-            RLock()
-        )  # Held by the log thread inside a handler. A handler may fork, so the lock is reentrant.
+        # Held by the log thread inside a handler. A handler may fork, so the lock is reentrant.
+        self._handler_lock = RLock()
         self._announced = False
         self._ended = False
         self._fork_count = fork_count()

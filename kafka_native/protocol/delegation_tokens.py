@@ -1,4 +1,7 @@
-"""Delegation tokens (KIP-48): made, renewed, ended, told. No repr shows an HMAC, which is a token's secret."""
+"""Delegation tokens (KIP-48): create, renew, expire, describe.
+
+No repr shows an HMAC, which is a token's secret.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from kafka_native.protocol.schema import (
 class CreateDelegationTokenRequest(
     Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
 ):
-    """Ask for a token of one's own, or, from version 3 on, for somebody else (KIP-373)."""
+    """Create a token for the client's user or, from version 3 on, for another owner (KIP-373)."""
 
     class Renewer(Struct):
-        """Somebody who may renew it, besides its owner."""
+        """A user who may renew the token, besides its owner."""
 
         principal_type: str = string("0+")
         principal_name: str = string("0+")
@@ -36,7 +39,7 @@ class CreateDelegationTokenRequest(
 class CreateDelegationTokenResponse(
     Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
 ):
-    """The token."""
+    """The new token."""
 
     error_code: int = int16("0+")
     principal_type: str = string("0+")
@@ -51,13 +54,14 @@ class CreateDelegationTokenResponse(
     throttle_time_ms: int = int32("0+")
 
     def __repr__(self) -> str:
-        return f"CreateDelegationTokenResponse(error_code={self.error_code}, token_id={self.token_id!r})"
+        shown = f"error_code={self.error_code}, token_id={self.token_id!r}"
+        return f"CreateDelegationTokenResponse({shown})"
 
 
 class RenewDelegationTokenRequest(
     Request, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
 ):
-    """Let a token live on for a while."""
+    """Extend the lifetime of a token."""
 
     hmac: bytes = data("0+")
     renew_period_ms: int = int64("0+")  # -1: the broker's default
@@ -69,7 +73,7 @@ class RenewDelegationTokenRequest(
 class RenewDelegationTokenResponse(
     Response, api_key=ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+"
 ):
-    """Until when."""
+    """The new expiry time."""
 
     error_code: int = int16("0+")
     expiry_timestamp_ms: int = int64("0+")
@@ -79,7 +83,7 @@ class RenewDelegationTokenResponse(
 class ExpireDelegationTokenRequest(
     Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
 ):
-    """Let a token end soon, or now."""
+    """Expire a token soon, or now."""
 
     hmac: bytes = data("0+")
     expiry_time_period_ms: int = int64("0+")  # negative: now
@@ -91,7 +95,7 @@ class ExpireDelegationTokenRequest(
 class ExpireDelegationTokenResponse(
     Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"
 ):
-    """When."""
+    """The new expiry time."""
 
     error_code: int = int16("0+")
     expiry_timestamp_ms: int = int64("0+")
@@ -101,7 +105,7 @@ class ExpireDelegationTokenResponse(
 class DescribeDelegationTokenRequest(
     Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"
 ):
-    """Ask for the tokens of owners; ``owners=None`` for all that one may know of."""
+    """Ask for the tokens of owners. ``owners=None`` means all tokens that the user may see."""
 
     class Owner(Struct):
         """An owner."""
@@ -121,7 +125,7 @@ class DescribeDelegationTokenResponse(
         """A token."""
 
         class Renewer(Struct):
-            """Somebody who may renew it."""
+            """A user who may renew it."""
 
             principal_type: str = string("0+")
             principal_name: str = string("0+")

@@ -1,7 +1,7 @@
-"""Whole frames: a header and a body, without the four bytes of length in front of them.
+"""Frames: a header and a body, without the length of four bytes before them.
 
-Bytes behind a body are ignored, as Kafka itself does: librdkafka's Metadata request for all topics ends with three
-that do not belong to it.
+The decoders ignore bytes after a body, as Kafka itself does. librdkafka's Metadata request for all
+topics ends with three such bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kafka_native.protocol.registry import UnsupportedVersion
 if TYPE_CHECKING:
     from kafka_native.protocol.schema import Request, Response
 
-# Kafka's error code 35 as it stands at the head of a response.
+# Kafka's error code 35 at the start of a response
 _UNSUPPORTED_VERSION = b"\x00\x23"
 
 
 def encode_request(
     message: Request, version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """A request frame."""
+    """Return a request frame."""
     key = message.api_key
     header = RequestHeader(
         request_api_key=key,
@@ -41,9 +41,10 @@ def encode_request(
 
 
 def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader, Request]:
-    """Read a request frame; ``UnsupportedVersion`` for an API or version not declared, ``ProtocolError`` for garbage.
+    """Decode a request frame. Record fields are memoryviews into ``frame``.
 
-    Record fields are memoryviews into ``frame``.
+    :raises UnsupportedVersion: The API or version isn't declared.
+    :raises ProtocolError: The frame is malformed.
     """
     start, _ = decoder.decode_prefix(RequestHeader.plan(0), frame)
     key, version = start.request_api_key, start.request_api_version
@@ -60,7 +61,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
-    """A response frame."""
+    """Return a response frame."""
     header = ResponseHeader(correlation_id=correlation_id)
     return message.encode(version, header.encode(response_header_version(message.api_key, version)))
 
@@ -68,9 +69,10 @@ def encode_response(message: Response, version: int, correlation_id: int) -> byt
 def decode_response(
     api_key: int, version: int, frame: bytes | bytearray | memoryview
 ) -> tuple[int, Response]:
-    """The correlation id and the body of a response frame to a request of this API and version.
+    """Return the correlation id and the body of a response to a request of this API and version.
 
-    A broker that refuses a version of ApiVersions says so in version 0, whatever it was asked: that is read as such.
+    A broker that refuses a version of ApiVersions responds in version 0. The function decodes that,
+    too.
     """
     plan = ResponseHeader.plan(response_header_version(api_key, version))
     header, end = decoder.decode_prefix(plan, frame)

@@ -1,4 +1,4 @@
-"""Groups seen from outside: listed, described, deleted."""
+"""Administration of groups: list, describe, delete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DescribeGroupsResponse(
     """The state of the groups."""
 
     class Group(Struct):
-        """A group, or the error that hides it."""
+        """A group, or the error that the broker reports instead."""
 
         class Member(Struct):
             """A member, with its subscription and assignment as it sent them."""
@@ -90,7 +90,7 @@ class DeleteGroupsRequest(Request, api_key=ApiKey.DELETE_GROUPS, versions="0-2",
 
 
 class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
-    """Which groups are gone."""
+    """The outcome for each group."""
 
     class Group(Struct):
         """The outcome for one group."""
@@ -112,7 +112,7 @@ class ConsumerGroupDescribeRequest(
 
 
 class MemberAssignment(Struct):
-    """What a member reads, or will read."""
+    """The partitions of a member's current or target assignment."""
 
     class TopicPartitions(Struct):
         """Partitions of one topic."""
@@ -130,10 +130,10 @@ class ConsumerGroupDescribeResponse(
     """The state of the groups."""
 
     class Group(Struct):
-        """A group, or the error that hides it."""
+        """A group, or the error that the broker reports instead."""
 
         class Member(Struct):
-            """A member: what it has, and what it is on the way to."""
+            """A member with its current assignment and its target assignment."""
 
             member_id: str = string("0+")
             instance_id: str | None = string("0+", nullable="0+", default=None)
@@ -164,7 +164,7 @@ class ConsumerGroupDescribeResponse(
 class ShareGroupDescribeRequest(
     Request, api_key=ApiKey.SHARE_GROUP_DESCRIBE, versions="1-1", flexible="0+"
 ):
-    """Ask for the state of share groups. Version 0 was of an early release and is gone from Kafka."""
+    """Ask for the state of share groups. Kafka has removed version 0, of an early release."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
@@ -176,10 +176,10 @@ class ShareGroupDescribeResponse(
     """The state of the groups."""
 
     class Group(Struct):
-        """A group, or the error that hides it."""
+        """A group, or the error that the broker reports instead."""
 
         class Member(Struct):
-            """A member and what it reads, maybe beside others."""
+            """A member and its partitions, which other members may share."""
 
             member_id: str = string("0+")
             rack_id: str | None = string("0+", nullable="0+", default=None)

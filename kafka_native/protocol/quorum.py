@@ -1,4 +1,7 @@
-"""UpdateFeatures, UnregisterBroker, DescribeQuorum, AddRaftVoter and RemoveRaftVoter: what controllers decide about."""
+"""Administration of the cluster: features, brokers and the metadata quorum.
+
+The APIs are UpdateFeatures, UnregisterBroker, DescribeQuorum, AddRaftVoter and RemoveRaftVoter.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,16 @@ from kafka_native.protocol.schema import (
 
 
 class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
-    """Let the whole cluster run features at other levels (KIP-584)."""
+    """Change the levels of features in the whole cluster (KIP-584)."""
 
     class FeatureUpdate(Struct):
-        """A feature and its level from now on; below 1 the feature ends."""
+        """A feature and its new level. A level below 1 removes the feature."""
 
         feature: str = string("0+")
         max_version_level: int = int16("0+")
         allow_downgrade: bool = boolean("0")
-        upgrade_type: int = int8(
-            "1+", default=1
-        )  # 1 only up, 2 down where nothing is lost, 3 down in any case
+        # 1 only upgrade, 2 downgrade if nothing is lost, 3 downgrade in any case
+        upgrade_type: int = int8("1+", default=1)
 
     timeout_ms: int = int32("0+", default=60000)
     feature_updates: list[FeatureUpdate] = array(FeatureUpdate, "0+")
@@ -41,7 +43,7 @@ class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0
 class UpdateFeaturesResponse(
     Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"
 ):
-    """Which features were changed; from version 2 on all of them or none."""
+    """The outcome for each feature. From version 2 on, all change or none."""
 
     class Result(Struct):
         """The outcome for one feature."""
@@ -59,7 +61,7 @@ class UpdateFeaturesResponse(
 class UnregisterBrokerRequest(
     Request, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
 ):
-    """Forget a broker that doesn't come back."""
+    """Remove the registration of a broker that won't come back."""
 
     broker_id: int = int32("0+")
 
@@ -67,7 +69,7 @@ class UnregisterBrokerRequest(
 class UnregisterBrokerResponse(
     Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
 ):
-    """Whether it is forgotten."""
+    """The outcome of the removal."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -75,7 +77,7 @@ class UnregisterBrokerResponse(
 
 
 class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"):
-    """Ask who votes on partitions of the cluster's metadata."""
+    """Ask for the voters of the cluster's metadata partitions."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -94,7 +96,7 @@ class DescribeQuorumRequest(Request, api_key=ApiKey.DESCRIBE_QUORUM, versions="0
 class DescribeQuorumResponse(
     Response, api_key=ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+"
 ):
-    """Who votes, who only listens, and how far each is."""
+    """The voters and observers, and their progress."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -103,7 +105,10 @@ class DescribeQuorumResponse(
             """The quorum of one partition."""
 
             class Replica(Struct):
-                """A voter or an observer; times are the leader's, in milliseconds, -1 where it doesn't know."""
+                """A voter or an observer.
+
+                Times are the leader's, in milliseconds; -1 means unknown.
+                """
 
                 replica_id: int = int32("0+")
                 replica_directory_id: bytes = uuid("2+")
@@ -124,10 +129,10 @@ class DescribeQuorumResponse(
         partitions: list[Partition] = array(Partition, "0+")
 
     class Node(Struct):
-        """A controller and where it listens."""
+        """A controller and its listeners."""
 
         class Listener(Struct):
-            """An endpoint."""
+            """The endpoint of a listener."""
 
             name: str = string("2+")
             host: str = string("2+")
@@ -143,10 +148,10 @@ class DescribeQuorumResponse(
 
 
 class AddRaftVoterRequest(Request, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+"):
-    """Let a controller vote (KIP-853)."""
+    """Add a voter to the quorum (KIP-853)."""
 
     class Listener(Struct):
-        """Where it listens."""
+        """A listener of the new voter."""
 
         name: str = string("0+")
         host: str = string("0+")
@@ -161,7 +166,7 @@ class AddRaftVoterRequest(Request, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1"
 
 
 class AddRaftVoterResponse(Response, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+"):
-    """Whether it votes."""
+    """The outcome of the addition."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -171,7 +176,7 @@ class AddRaftVoterResponse(Response, api_key=ApiKey.ADD_RAFT_VOTER, versions="0-
 class RemoveRaftVoterRequest(
     Request, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
 ):
-    """Let a controller vote no more (KIP-853)."""
+    """Remove a voter from the quorum (KIP-853)."""
 
     cluster_id: str | None = string("0+", nullable="0+")
     voter_id: int = int32("0+")
@@ -181,7 +186,7 @@ class RemoveRaftVoterRequest(
 class RemoveRaftVoterResponse(
     Response, api_key=ApiKey.REMOVE_RAFT_VOTER, versions="0", flexible="0+"
 ):
-    """Whether it votes no more."""
+    """The outcome of the removal."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

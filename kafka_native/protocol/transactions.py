@@ -21,7 +21,10 @@ from kafka_native.protocol.schema import (
 class InitProducerIdRequest(
     Request, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
 ):
-    """Ask for a producer id, or bump the epoch of one and so fence its older instances; from version 6 on, KIP-939."""
+    """Ask for a producer id, or raise its epoch and so fence its older instances.
+
+    From version 6 on, the request supports KIP-939.
+    """
 
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")
@@ -34,7 +37,7 @@ class InitProducerIdRequest(
 class InitProducerIdResponse(
     Response, api_key=ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+"
 ):
-    """The producer id and epoch, and those of the transaction that was kept."""
+    """The producer id and epoch, and those of the transaction that was kept (KIP-939)."""
 
     throttle_time_ms: int = int32("0+", ignorable=True)
     error_code: int = int16("0+")
@@ -54,7 +57,10 @@ class AddPartitionsToTxnTopic(Struct):
 class AddPartitionsToTxnRequest(
     Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
 ):
-    """Add partitions to a transaction; versions 4 and up carry a list of transactions."""
+    """Add partitions to a transaction.
+
+    From version 4 on, the request has a list of transactions.
+    """
 
     class Transaction(Struct):
         """One transaction and its partitions."""
@@ -91,7 +97,7 @@ class AddPartitionsToTxnTopicResult(Struct):
 class AddPartitionsToTxnResponse(
     Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"
 ):
-    """Which partitions were added."""
+    """The outcome for each partition."""
 
     class Transaction(Struct):
         """The outcome for one transaction."""
@@ -112,7 +118,7 @@ class AddPartitionsToTxnResponse(
 class AddOffsetsToTxnRequest(
     Request, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
 ):
-    """Let a transaction commit offsets for a group."""
+    """Allow a transaction to commit offsets of a group."""
 
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
@@ -123,7 +129,7 @@ class AddOffsetsToTxnRequest(
 class AddOffsetsToTxnResponse(
     Response, api_key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"
 ):
-    """Whether it may."""
+    """Whether the transaction may commit the offsets."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -139,7 +145,7 @@ class EndTxnRequest(Request, api_key=ApiKey.END_TXN, versions="0-5", flexible="3
 
 
 class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible="3+"):
-    """Whether it ended; from version 5 on, with the epoch to use from now on."""
+    """The outcome. From version 5 on, it has the producer's next epoch."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -150,13 +156,13 @@ class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible=
 class TxnOffsetCommitRequest(
     Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
 ):
-    """Store offsets for a group when a transaction commits."""
+    """Commit offsets of a group together with a transaction."""
 
     class Topic(Struct):
         """The offsets in one topic."""
 
         class Partition(Struct):
-            """The next offset to read of one partition."""
+            """The next offset to read in one partition."""
 
             partition_index: int = int32("0+")
             committed_offset: int = int64("0+")
@@ -179,7 +185,7 @@ class TxnOffsetCommitRequest(
 class TxnOffsetCommitResponse(
     Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
 ):
-    """Which offsets were taken."""
+    """The outcome for each partition."""
 
     class Topic(Struct):
         """The outcome for one topic."""
@@ -200,10 +206,13 @@ class TxnOffsetCommitResponse(
 class WriteTxnMarkersRequest(
     Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
 ):
-    """End transactions in the partitions that a broker leads: what coordinators send, and who aborts one by hand."""
+    """End transactions in the partitions that a broker leads.
+
+    Coordinators send it, and administrators that abort a transaction by hand.
+    """
 
     class Marker(Struct):
-        """How one transaction ends, and where."""
+        """The result of one transaction, and its partitions."""
 
         class Topic(Struct):
             """Partitions of one topic."""
@@ -224,7 +233,7 @@ class WriteTxnMarkersRequest(
 class WriteTxnMarkersResponse(
     Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"
 ):
-    """Which markers were written."""
+    """The outcome for each transaction."""
 
     class Marker(Struct):
         """The outcome for one transaction."""
@@ -250,7 +259,7 @@ class WriteTxnMarkersResponse(
 class DescribeProducersRequest(
     Request, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
 ):
-    """Ask a broker who writes to partitions of its (KIP-664)."""
+    """Ask a broker for the producers of its partitions (KIP-664)."""
 
     class Topic(Struct):
         """Partitions of one topic."""
@@ -264,16 +273,16 @@ class DescribeProducersRequest(
 class DescribeProducersResponse(
     Response, api_key=ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+"
 ):
-    """The producers that the partitions know."""
+    """The active producers of the partitions."""
 
     class Topic(Struct):
         """The partitions of one topic."""
 
         class Partition(Struct):
-            """A partition's, or the error that hides them."""
+            """The producers of one partition, or the error that the broker reports instead."""
 
             class Producer(Struct):
-                """A producer with an id, and the transaction that it has open here."""
+                """A producer, and its open transaction in this partition."""
 
                 producer_id: int = int64("0+")
                 producer_epoch: int = int32("0+")
@@ -297,7 +306,7 @@ class DescribeProducersResponse(
 class DescribeTransactionsRequest(
     Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
 ):
-    """Ask a coordinator for transactional ids of its (KIP-664)."""
+    """Ask a coordinator for the state of its transactional ids (KIP-664)."""
 
     transactional_ids: list[str] = array(string(), "0+")
 
@@ -305,13 +314,13 @@ class DescribeTransactionsRequest(
 class DescribeTransactionsResponse(
     Response, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
 ):
-    """What the transactional ids are doing."""
+    """The state of the transactional ids."""
 
     class TransactionState(Struct):
-        """A transactional id, or the error that hides it."""
+        """A transactional id, or the error that the broker reports instead."""
 
         class Topic(Struct):
-            """Partitions of one topic that the open transaction writes to."""
+            """Partitions of one topic that belong to the open transaction."""
 
             topic: str = string("0+")
             partitions: list[int] = array(int32(), "0+")
@@ -320,7 +329,7 @@ class DescribeTransactionsResponse(
         transactional_id: str = string("0+")
         transaction_state: str = string("0+")
         transaction_timeout_ms: int = int32("0+")
-        transaction_start_time_ms: int = int64("0+")  # -1: none is open
+        transaction_start_time_ms: int = int64("0+")  # -1: no transaction is open
         producer_id: int = int64("0+")
         producer_epoch: int = int16("0+")
         topics: list[Topic] = array(Topic, "0+")
@@ -332,13 +341,12 @@ class DescribeTransactionsResponse(
 class ListTransactionsRequest(
     Request, api_key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"
 ):
-    """Ask a broker for the transactional ids that it coordinates; what isn't filtered by is empty."""
+    """Ask a broker for the transactional ids that it coordinates. An empty filter matches all."""
 
     state_filters: list[str] = array(string(), "0+")
     producer_id_filters: list[int] = array(int64(), "0+")
-    duration_filter: int = int64(
-        "1+", default=-1
-    )  # KIP-994: only those that have run longer, in ms
+    # KIP-994: only transactions that have run longer, in ms
+    duration_filter: int = int64("1+", default=-1)
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)  # KIP-1152
 
 
